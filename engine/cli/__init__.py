@@ -1,0 +1,1 @@
+"""The `penstock` command: one file a noun. stdout carries data only."""

@@ -1,0 +1,1 @@
+"""The gRPC shell: handlers that decode, call, encode. No decision belongs here."""

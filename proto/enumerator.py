@@ -1,0 +1,46 @@
+"""The seam between whatever drives a read and the enumerator: embedded in the process, or behind gRPC.
+
+Both implementations (`penstock.enumerator.embedded`, `penstock.proto.client`) pass the same contract suite.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.proto.positions import Position
+from penstock.proto.queries import PlanRequest
+from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.splits import Scan
+
+
+class Enumerator(Protocol):
+    """Plans reads of tables and hands out their splits. Every method may be called from any thread.
+
+    Errors are those of `penstock.proto.errors`, the same class from both implementations.
+    """
+
+    def describe_table(self, table: str) -> TableDescription:
+        """The table now. TableNotFound if there is none."""
+        ...
+
+    def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
+        """The newest position that may be consumed; with `after`, never behind it and at most `max_commits` *data*
+        commits ahead of it (0: no cap). Nothing new: `after` itself. No side effect."""
+        ...
+
+    def open_plan(self, request: PlanRequest) -> OpenedPlan:
+        """Plans a read and keeps the plan. Same table state and request: same splits, in the same order."""
+        ...
+
+    def describe_plan(self, plan_id: str) -> Scan:
+        """What all splits of a plan share. UnknownPlan if it is not held (any more)."""
+        ...
+
+    def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
+        """Entry `index` of the append-only list of (plan, slot). Asked again, by whichever attempt: the same answer.
+        `index` may be at most the list's length (UnknownSplit beyond). EndOfSlot is sticky."""
+        ...
+
+    def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
+        """Takes in a reader's metrics; a repeated report of the same (plan, slot, index) replaces the first."""
+        ...

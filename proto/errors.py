@@ -1,0 +1,156 @@
+"""Every error a caller can meet, as one tree.
+
+PenstockError
+├── ConfigurationError            INVALID_ARGUMENT     an option, a column, a range the caller gave
+├── TableError
+│   ├── TableNotFound             NOT_FOUND            no table there
+│   ├── PositionExpired           OUT_OF_RANGE         files or instants the answer needs were cleaned
+│   ├── DataInvalidated           DATA_LOSS            consumed or planned data is no longer the table's
+│   └── UnsupportedFeature        UNIMPLEMENTED        the table uses something Penstock does not read (yet)
+├── FormatError                   DATA_LOSS            bytes that are not what the format says
+│   ├── CorruptBlock                                   a log block
+│   ├── CorruptFile                                    a commit, properties or base file
+│   └── SchemaMismatch                                 a file whose schema does not fit the table's
+├── PlanError                     ABORTED
+│   ├── UnknownPlan                                    no such plan (never an empty answer)
+│   └── UnknownSplit                                   no such split in that plan
+├── StateVersionError             FAILED_PRECONDITION  a record of a format version this build does not know
+└── StorageError                  UNAVAILABLE          the only retryable one
+
+InvariantViolation (INTERNAL) stands outside: it is our own bug, is never caught and never retried.
+
+Only classes belong here; no gRPC (the codec of errors is `rpc_errors`), no I/O.
+Text of an error: what failed, which table/instant/file, got, expected, what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PenstockError(Exception):
+    """Something about the caller's request, the table or the storage; the text says what to do about it."""
+
+    code: ClassVar[str] = "ERROR"
+    grpc_status: ClassVar[str] = "UNKNOWN"
+    exit_code: ClassVar[int] = 1
+    retryable: ClassVar[bool] = False
+
+
+class ConfigurationError(PenstockError):
+    """What the caller asked for cannot be: an unknown option or column, a bad value, an impossible range."""
+
+    code = "CONFIGURATION"
+    grpc_status = "INVALID_ARGUMENT"
+    exit_code = 2
+
+
+class TableError(PenstockError):
+    """The table as a whole cannot answer."""
+
+    code = "TABLE"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class TableNotFound(TableError):
+    """No Hudi table is at that path, or no table of that name is registered."""
+
+    code = "TABLE_NOT_FOUND"
+    grpc_status = "NOT_FOUND"
+
+
+class PositionExpired(TableError):
+    """A file or an instant that the answer needs was cleaned or archived away."""
+
+    code = "POSITION_EXPIRED"
+    grpc_status = "OUT_OF_RANGE"
+    exit_code = 3
+
+
+class DataInvalidated(TableError):
+    """The table no longer holds what the position stands for: restored, rolled back or created again."""
+
+    code = "DATA_INVALIDATED"
+    grpc_status = "DATA_LOSS"
+    exit_code = 3
+
+
+class UnsupportedFeature(TableError):
+    """The table uses a feature that Penstock does not read; no row is returned rather than a wrong one."""
+
+    code = "UNSUPPORTED_FEATURE"
+    grpc_status = "UNIMPLEMENTED"
+
+
+class FormatError(PenstockError):
+    """Bytes on storage are not what the format says."""
+
+    code = "FORMAT"
+    grpc_status = "DATA_LOSS"
+    exit_code = 3
+
+
+class CorruptBlock(FormatError):
+    """A log block is damaged or truncated."""
+
+    code = "CORRUPT_BLOCK"
+
+
+class CorruptFile(FormatError):
+    """A properties, commit or base file is damaged, truncated or missing though a completed commit names it."""
+
+    code = "CORRUPT_FILE"
+
+
+class SchemaMismatch(FormatError):
+    """A file's schema cannot be read as the table's schema."""
+
+    code = "SCHEMA_MISMATCH"
+
+
+class PlanError(PenstockError):
+    """A request names a plan or split that this enumerator does not hold."""
+
+    code = "PLAN"
+    grpc_status = "ABORTED"
+
+
+class UnknownPlan(PlanError):
+    """The plan was never opened here, or its time to live ran out. Never answered as an empty plan."""
+
+    code = "UNKNOWN_PLAN"
+
+
+class UnknownSplit(PlanError):
+    """The plan holds no such split or slot."""
+
+    code = "UNKNOWN_SPLIT"
+
+
+class StateVersionError(PenstockError):
+    """A split, plan or position was written in a format version that this build does not know."""
+
+    code = "STATE_VERSION"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class StorageError(PenstockError):
+    """Storage or the server did not answer; asking again may help."""
+
+    code = "STORAGE"
+    grpc_status = "UNAVAILABLE"
+    exit_code = 75
+    retryable = True
+
+
+class InvariantViolation(AssertionError):
+    """A bug in Penstock: the text names the invariant and the values; please report it."""
+
+
+def all_error_classes() -> dict[str, type[PenstockError]]:
+    """Every class of the tree by its stable code, the root included."""
+
+    def walk(cls: type[PenstockError]) -> list[type[PenstockError]]:
+        return [cls, *(sub for child in cls.__subclasses__() for sub in walk(child))]
+
+    return {cls.code: cls for cls in walk(PenstockError)}

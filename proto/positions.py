@@ -1,0 +1,78 @@
+"""Times of a timeline and places in it: InstantTime, Position, CommitRange.
+
+Values only: standard library, no I/O, no clock. What may be added: another value that names a place in a table's
+history. Bare "commit time" is never used: a time is a *requested* time, a *completion* time or an *order key*
+(completion time on timeline layout 2, requested time on layout 1).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.proto.errors import ConfigurationError
+
+_DIGITS = re.compile(r"\d{1,24}")
+
+WHOLE_INSTANT: Final = 2**31 - 1
+"""The index of a position that stands behind every write stat of its instant."""
+
+
+class InstantTime(str):
+    """A timeline instant's time: 1 to 24 digits, compared as text (Hudi `HoodieInstantTimeGenerator`).
+
+    A 14-digit instant (seconds) therefore sorts before the same second with milliseconds, as in Hudi.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> InstantTime:
+        if not _DIGITS.fullmatch(text):
+            raise ConfigurationError(
+                f"not an instant: got {text[:40]!r}, expected 1 to 24 digits such as 20260131235959123"
+            )
+        return super().__new__(cls, text)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """Exclusive progress: everything up to `order_key`'s first `index` write stats is consumed, nothing behind it.
+
+    Order: by (order_key, index). `index` counts the instant's own write stats sorted by (partition, file id);
+    WHOLE_INSTANT means all of them, and is the only value planned today.
+    """
+
+    order_key: InstantTime
+    index: int = WHOLE_INSTANT
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.order_key, InstantTime):
+            object.__setattr__(self, "order_key", InstantTime(self.order_key))
+        if not 0 <= self.index <= WHOLE_INSTANT:
+            raise ConfigurationError(f"position index {self.index}: expected 0 to {WHOLE_INSTANT}")
+
+    def __str__(self) -> str:
+        return str(self.order_key) if self.index == WHOLE_INSTANT else f"{self.order_key}+{self.index}"
+
+
+EARLIEST: Final = Position(InstantTime("0"))
+"""Before every instant a table can have: nothing is consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRange:
+    """The instants behind `after` up to and including `upto`: (after, upto]. Equal ends are an empty range."""
+
+    after: Position
+    upto: Position
+
+    def __post_init__(self) -> None:
+        if self.upto < self.after:
+            raise ConfigurationError(
+                f"range ({self.after}, {self.upto}] ends before it starts: give an `upto` at or after `after`"
+            )
+
+    def holds(self, order_key: str) -> bool:
+        """Whether an instant with this order key lies in the range as a whole."""
+        return self.after < Position(InstantTime(order_key)) <= self.upto

@@ -1,0 +1,62 @@
+"""What a caller asks of a table, resolved: one small class a query kind, and the request around it.
+
+Values only. A new query kind is a new class in `Query`; everything that matches on it then fails its type check.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.proto.positions import EARLIEST, InstantTime, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The table's rows now: every completed instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotAsOf:
+    """The rows as of a *requested* time, as Hudi's `as.of.instant` defines it (also on layout 2)."""
+
+    instant: InstantTime
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptimized:
+    """Base files only: the newest committed base file of each group; log-only groups give no rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """As an `upto`: the newest position when the plan is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incremental:
+    """Latest-state rows of (after, upto]: rows of State(upto) last written by an instant of the range."""
+
+    after: Position = EARLIEST
+    upto: Position | Latest = field(default_factory=Latest)
+
+
+Query = Snapshot | SnapshotAsOf | ReadOptimized | Incremental
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """One read to be planned.
+
+    `columns` empty means every column, in the table's order; names resolve by Spark's case rule. `where` empty means
+    no filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
+    `event_time` names the column whose bounds each split carries, or is empty. `target_split_bytes` is the size above
+    which a log-free base file is cut into runs of row groups.
+    """
+
+    table: str
+    query: Query
+    columns: tuple[str, ...] = ()
+    where: str = ""
+    slots: int = 0
+    event_time: str = ""
+    target_split_bytes: int = 256 << 20

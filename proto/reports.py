@@ -1,0 +1,74 @@
+"""What comes back about a table, a plan and a finished split. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.proto.positions import Position
+from penstock.proto.splits import Scan, Split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDescription:
+    """A table as its newest completed instant leaves it. `schema_json` is Avro with the meta columns in front."""
+
+    table: str
+    base_path: str
+    hudi_name: str
+    table_type: str
+    table_version: int
+    timeline_layout: int
+    timeline_timezone: str
+    merge_mode: str
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    ordering_fields: tuple[str, ...]
+    schema_json: str
+    newest: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedPlan:
+    """A plan that readers can pull from: slots are 0..slots-1; no slots means no splits."""
+
+    plan_id: str
+    slots: int
+    splits: int
+    size_bytes: int
+    scan: Scan
+
+
+@dataclass(frozen=True, slots=True)
+class NextSplit:
+    """The split at the asked index of a slot's list; asked again, the same."""
+
+    split: Split
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfSlot:
+    """The slot's list is sealed at this index: no attempt of the slot will ever get more."""
+
+
+SplitAnswer = NextSplit | EndOfSlot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOutcomes:
+    """What became of the log records of a split."""
+
+    won: int = 0
+    lost_event_time: int = 0
+    duplicate: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitReport:
+    """How reading one split went. `phase_ms` keys: open, log_decode, build, merge, emit. Rows are rows handed on."""
+
+    rows: int
+    size_bytes: int
+    phase_ms: tuple[tuple[str, float], ...] = ()
+    outcomes: MergeOutcomes = field(default_factory=MergeOutcomes)
+    max_event_time_us: int | None = None

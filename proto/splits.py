@@ -1,0 +1,158 @@
+"""What travels from the enumerator to a reader: files, splits, the scan they share, the plan around them.
+
+Values only: frozen, compared by every field. A split together with its scan is self-contained: a reader needs no
+listing and no timeline. `format_version` is the first field of Split, Scan and Plan; a reader refuses one it does not
+know, by name. Event times are UTC microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.proto.positions import CommitRange, InstantTime
+
+FORMAT_VERSION: Final = 1
+"""The version this build writes. Every version from 1 up to it is decoded; a fixture of each is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """A data file by its path relative to the table's base path ('/'-separated, never leaving it), and its size."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholeFile:
+    """All row groups of the split's base file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroupRun:
+    """Row groups first..end-1 of a log-free base file."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownBounds:
+    """Nothing is known of the split's event times."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeBounds:
+    """No row of the split has an event time below `min_us` or above `max_us`. Bounds may be wide, never narrow."""
+
+    min_us: int
+    max_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """One file slice, or a run of row groups of a log-free one.
+
+    `logs` are in scan order (`hudi-format` 3.1; slices of a pending compaction in slice order): a reader never sorts
+    them. `partition_values` are the decoded path segments, one for each of the scan's `partition_fields`; None is the
+    null partition. `order_key` places the split in commit order. `base` is None for a log-only slice.
+    """
+
+    format_version: int = FORMAT_VERSION
+    split_id: str
+    partition: str
+    partition_values: tuple[str | None, ...]
+    file_group: str
+    order_key: InstantTime
+    base: FileRef | None
+    base_instant: str = ""
+    part: WholeFile | RowGroupRun = WholeFile()
+    logs: tuple[FileRef, ...] = ()
+    event_time: EventTimeBounds | UnknownBounds = UnknownBounds()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on storage of all its files: the weight by which splits are packed."""
+        return (self.base.size_bytes if self.base else 0) + sum(log.size_bytes for log in self.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTimeOrdering:
+    """The record written last, in log order, wins (Hudi COMMIT_TIME_ORDERING)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeOrdering:
+    """The record with the highest ordering value wins, a tie goes to the newer (Hudi EVENT_TIME_ORDERING)."""
+
+    ordering_fields: tuple[str, ...]
+
+
+MergeMode = CommitTimeOrdering | EventTimeOrdering
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleInstants:
+    """Which instants' log blocks count: (members, or older than the active timeline) and not behind `not_after`.
+
+    All three compare *requested* times. `archived_before` is the first non-savepoint write instant (Hudi
+    `committed()`); `not_after` is the as-of time, or all nines.
+    """
+
+    members: frozenset[InstantTime]
+    archived_before: str = ""
+    not_after: str = "9" * 24
+
+    def holds(self, requested_time: str) -> bool:
+        """Whether a block with this INSTANT_TIME is part of the answer."""
+        return requested_time <= self.not_after and (
+            requested_time < self.archived_before or requested_time in self.members
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AllRows:
+    """Every merged row."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOf:
+    """Merged rows whose `_hoodie_commit_time` is one of these requested times: set membership, never a range."""
+
+    instants: frozenset[InstantTime]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What all splits of a plan share.
+
+    `schema_json` is the table's Avro schema with the meta columns in front; `columns` the output columns in order
+    (never empty); `where` a filter's text, or ''. Columns named in `partition_fields` take the split's
+    `partition_values`, cast to the column's type, instead of the file's values.
+    """
+
+    format_version: int = FORMAT_VERSION
+    table: str
+    base_path: str
+    table_version: int
+    schema_json: str
+    columns: tuple[str, ...]
+    where: str = ""
+    merge: MergeMode
+    visible: VisibleInstants
+    rows: AllRows | RowsOf = AllRows()
+    partition_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The answer to one request: splits in commit order (order key, then split id).
+
+    `upto` is the range that was resolved (a snapshot's range ends at the newest position and starts at EARLIEST).
+    """
+
+    format_version: int = FORMAT_VERSION
+    scan: Scan
+    commit_range: CommitRange
+    splits: tuple[Split, ...]
