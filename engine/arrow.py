@@ -1,3 +1,138 @@
-"""placeholder while the contract is laid down"""
-def read(*a, **k):
-    raise NotImplementedError
+"""The Arrow door: `read`, one table in, record batches out, in this process and thread.
+
+Belongs here: the walk through a plan's splits, and `limit`. Not here: what options mean (`requests`), how a split is
+read (`penstock.reader`).
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count
+
+import pyarrow as pa
+from penstock.engine.enumerators import enumerator_for
+from penstock.engine.requests import plan_request
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.options import Door, GivenOptions, parse_options
+from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan
+from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a read is: rows handed on and splits finished, of the plan's splits."""
+
+    rows: int
+    splits_done: int
+    splits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A planned read: its schema is known, no split is opened yet."""
+
+    schema: pa.Schema
+    enumerator: Enumerator
+    opened: OpenedPlan
+    options: GivenOptions
+
+    def batches(self, on_progress: Callable[[Progress], None] | None = None) -> Generator[pa.RecordBatch, None, None]:
+        """The rows, splits in plan order, at most `limit`. Closing the generator closes the files it holds open.
+
+        Each split that was read to its end is reported to the enumerator. Errors: `penstock.proto.errors`; rows handed
+        on before an error are not the whole answer.
+        """
+        left = self.options.limit
+        rows = done = 0
+        for slot in range(self.opened.slots):
+            for index in count():
+                if left == 0:
+                    return
+                answer = self.enumerator.next_split(self.opened.plan_id, slot, index)
+                if isinstance(answer, EndOfSlot):
+                    break
+                tally = SplitTally()
+                with closing(self._split_batches(answer, tally)) as batches:
+                    for batch in batches:
+                        part = batch if left is None else batch.slice(0, left)
+                        rows += part.num_rows
+                        yield part
+                        if left is not None:
+                            left -= part.num_rows
+                            if left == 0:
+                                break
+                        if on_progress is not None:
+                            on_progress(Progress(rows, done, self.opened.splits))
+                    else:
+                        self.enumerator.finish_split(self.opened.plan_id, slot, index, tally.report())
+                done += 1
+                if on_progress is not None:
+                    on_progress(Progress(rows, done, self.opened.splits))
+
+    def _split_batches(self, answer: NextSplit, tally: SplitTally) -> Generator[pa.RecordBatch, None, None]:
+        scan, split = self.opened.scan, answer.split
+        read_options = ReadOptions(batch_rows=self.options.batch_rows)
+        with closing(read_split(scan, split, options=read_options, tally=tally)) as found:
+            for piece in found:
+                if not piece.batch.schema.equals(self.schema):
+                    raise InvariantViolation(
+                        f"split {split.split_id} of table {scan.table}: got a batch of {piece.batch.schema}, expected "
+                        f"{self.schema}"
+                    )
+                if piece.batch.num_rows:
+                    yield piece.batch
+
+
+def open_reading(table: str, options: GivenOptions) -> Reading:
+    """Plans a read; `table` is a path or URI, or with `server` a name. Errors: `penstock.proto.errors`."""
+    enumerator = enumerator_for(options.server)
+    request = plan_request(table, options, lambda: enumerator.describe_table(table), slots=1)
+    opened = enumerator.open_plan(request)
+    return Reading(output_schema(opened.scan), enumerator, opened, options)
+
+
+def read(
+    table: str | os.PathLike[str],
+    *,
+    query: str | None = None,
+    after: str | None = None,
+    upto: str | None = None,
+    as_of: str | None = None,
+    columns: Sequence[str] | str | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+    server: str | None = None,
+    **options: object,
+) -> pa.RecordBatchReader:
+    """The rows of a table, streamed: the schema is known at once, splits are read one after the other in plan order.
+
+    `table` is a path or URI; with `server` (HOST:PORT) the name of a table that it serves. `query` is snapshot (the
+    default; with `as_of` as of that requested time), read_optimized, or incremental: the rows written by the
+    instants of (`after`, `upto`], bounded by order key, as the range's end left them. `columns` empty means all.
+    `limit` is exact. `options` are the others of the registry (docs/options.md) in snake_case, and Hudi's own names
+    where they can be translated. What is not given comes from PENSTOCK_* in the environment.
+
+    The table's own types: timestamps in microseconds UTC, decimals exact. Files are released when the reader is
+    exhausted, fails, or is dropped. Errors are `penstock.proto.errors`, also out of the reader; ConfigurationError for
+    an unknown option, naming the nearest.
+    """
+    explicit: dict[str, object] = {
+        "query": query,
+        "after": after,
+        "upto": upto,
+        "as_of": as_of,
+        "columns": columns if columns is None or isinstance(columns, str) else tuple(columns),
+        "where": where,
+        "limit": limit,
+        "server": server,
+    }
+    parsed = parse_options({**explicit, **options}, door=Door.ARROW, environment=os.environ)
+    for text in parsed.warnings:
+        warnings.warn(f"penstock.read: {text}", UserWarning, stacklevel=2)
+    reading = open_reading(os.fspath(table), parsed)
+    return pa.RecordBatchReader.from_batches(reading.schema, reading.batches())

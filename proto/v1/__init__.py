@@ -1,1 +1,1 @@
-"""Generated stubs of `penstock.v1`: written by `make proto`, compared by a test, never edited."""
+"""Generated stubs of `penstock.v1`: written by `tools/generate_stubs.py`, compared by a test, never edited."""

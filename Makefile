@@ -1,0 +1,56 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set everything up by themselves. `make help` lists all.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+PY       := .venv/bin/python
+WHEEL_PY := .venv-wheel/bin/python
+# -P: the working directory stays off the import path, so that the suites test the installed wheel.
+PYTEST   := PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P -m pytest
+
+# Compiled kernels survive a new wheel of the same source.
+export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
+
+.PHONY: help demo test check long proto docs bench java lint wheel types clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+demo: java .venv/.ready ## the main job on a table that real Hudi wrote, by four roads (≤ 90 s after set-up)
+	@.venv/bin/penstock demo
+
+test: java .venv/.ready lint wheel types ## every suite, as CI runs it: unit, contract, golden, packaging, Spark, real Hudi
+	@$(PYTEST) -m "not long"
+
+check: .venv/.ready lint wheel types ## for daily use: format, lint, strict types, unit tests (≤ 3 minutes)
+	@$(PYTEST) tests/unit tests/test_architecture.py -m "not (long or spark or interop or packaging)"
+
+long: java .venv/.ready wheel ## what does not fit into `make test`; writes docs/results/
+	@PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py
+
+proto: .venv/.ready ## regenerate the gRPC stubs in proto/v1
+	@$(PY) tools/generate_stubs.py
+
+docs: .venv/.ready ## regenerate docs/options.md from the option registry
+	@$(PY) tools/generate_options_doc.py
+
+bench: .venv/.ready wheel ## measure reading (bench/README.md)
+	@$(WHEEL_PY) -P bench/read_slice.py
+
+java:
+	@bash tools/need_java.sh
+
+.venv/.ready: pyproject.toml requirements/constraints.txt
+	@bash tools/make_venv.sh
+
+lint: .venv/.ready
+	@.venv/bin/ruff format --check --quiet . || { echo "penstock: run .venv/bin/ruff format ." >&2; exit 1; }
+	@.venv/bin/ruff check --quiet .
+
+wheel: .venv/.ready
+	@bash tools/install_wheel.sh
+
+types: wheel
+	@$(WHEEL_PY) -P -m mypy --strict -p penstock -p pyspark_penstock
+
+clean: ## remove what the other targets made (not .cache: real Hudi's environment)
+	rm -rf .venv .venv-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,56 @@
+"""What a failed command says and how it exits: one line on stderr, never a traceback unless asked for with -vv.
+
+Exit codes: 0 ok, 1 error, 2 usage, 3 data problem (corrupt, lost), 4 authentication (kept for the secured server), 75
+try again. They are `PenstockError.exit_code`.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.engine.cli.text import one_line
+from penstock.proto.errors import PenstockError
+
+EXIT_ERROR: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+"""As a shell reports a command that Ctrl-C ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a command failed: a stable code, a text of one line, the exit code."""
+
+    code: str
+    text: str
+    exit_code: int
+    details: str = ""
+
+
+def failure_of(error: BaseException, *, with_traceback: bool = False) -> Failure:
+    """What to say about an error that ended a command. Errors outside `penstock.proto.errors` are bugs to report."""
+    details = "".join(traceback.format_exception(error)) if with_traceback else ""
+    match error:
+        case PenstockError():
+            return Failure(error.code, one_line(str(error)), error.exit_code, details)
+        case KeyboardInterrupt():
+            return Failure("INTERRUPTED", "interrupted", EXIT_INTERRUPTED, details)
+        case OSError():
+            return Failure("SYSTEM", one_line(str(error)), EXIT_ERROR, details)
+        case _:
+            text = (
+                f"{type(error).__name__}: {one_line(str(error))}. This is a bug in Penstock: please report it, with "
+                "the output of the same command after `penstock -vv`"
+            )
+            return Failure("BUG", text, EXIT_ERROR, details)
+
+
+def rendered(failure: Failure, log_format: str) -> str:
+    """The failure as `error [CODE]: text`, or as a JSON object a line."""
+    if log_format == "json":
+        fields = {"level": "error", "code": failure.code, "message": failure.text, "exit_code": failure.exit_code}
+        return json.dumps(fields | ({"traceback": failure.details} if failure.details else {})) + "\n"
+    return f"{failure.details}error [{failure.code}]: {failure.text}\n"

@@ -1,0 +1,115 @@
+"""The `penstock` command: settings before the command, the commands themselves, the one place that catches errors.
+
+Belongs here: how commands hang together. Each command has its own file, and imports what it needs when it runs:
+`penstock --help` loads neither Arrow nor numba nor gRPC.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from penstock.engine.cli import demo, read, serve, splits, table, timeline
+from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
+from penstock.engine.cli.shell import LogFormat, Shell, start_logs
+from penstock.engine.cli.text import one_line
+from penstock.version import __version__
+
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+"""typer's UsageError; where it lives depends on typer's version (with click, or within typer)."""
+
+app = typer.Typer(
+    name="penstock",
+    help="Consume Apache Hudi tables: row for row what Hudi returns.",
+    epilog="Exit codes: 0 ok, 1 error, 2 usage, 3 data problem, 4 authentication, 75 try again.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def settings(
+    context: typer.Context,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="Form of log lines and errors on stderr.")
+    ] = LogFormat.TEXT,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colour (as NO_COLOR in the environment).")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no warnings.")] = False,
+    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Log more; -vv also tracebacks.")] = 0,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="The version, and no more.")
+    ] = False,
+) -> None:
+    """Consume Apache Hudi tables: row for row what Hudi returns."""
+    shell = context.obj
+    shell.quiet, shell.verbosity, shell.log_format = quiet, verbose, log_format
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
+    start_logs(shell)
+
+
+app.command("read")(read.read)
+app.command("timeline")(timeline.timeline)
+app.add_typer(table.app, name="table")
+app.add_typer(splits.app, name="splits")
+app.command("serve")(serve.serve)
+app.command("demo")(demo.demo)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code; errors are told on stderr. For tests and `main`."""
+    shell = Shell()
+    if "--no-color" in arguments:
+        os.environ["NO_COLOR"] = "1"
+    try:
+        result = app(args=list(arguments), prog_name="penstock", standalone_mode=False, obj=shell)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except BrokenPipeError:
+        _forget_stdout()
+        return 0
+    except _USAGE_ERROR as error:
+        return _usage(error, shell)
+    except typer.Abort:
+        return _failed(KeyboardInterrupt(), shell)
+    except BaseException as error:  # the outermost edge: one line, an exit code
+        if isinstance(error, SystemExit):
+            raise
+        return _failed(error, shell)
+
+
+def main() -> None:
+    """The entry point of the `penstock` script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def _failed(error: BaseException, shell: Shell) -> int:
+    failure = failure_of(error, with_traceback=shell.verbosity >= 2)
+    sys.stderr.write(rendered(failure, shell.log_format.value))
+    return failure.exit_code
+
+
+def _usage(error: Exception, shell: Shell) -> int:
+    context = getattr(error, "ctx", None)
+    text = getattr(error, "format_message", error.__str__)()
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(text)  # empty where typer printed the help itself
+        return EXIT_USAGE
+    command = context.command_path if context is not None else "penstock"
+    failure = Failure("USAGE", f"{one_line(str(text))} (see `{command} --help`)", EXIT_USAGE)
+    sys.stderr.write(rendered(failure, shell.log_format.value))
+    return EXIT_USAGE
+
+
+def _forget_stdout() -> None:
+    """The reader of a pipe has left: what is still buffered must not fail again when Python exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

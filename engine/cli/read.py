@@ -1,0 +1,84 @@
+"""`penstock read`: the rows of a table, to stdout or into a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from penstock.engine.cli.output import RowFormat, row_format, write_rows
+from penstock.engine.cli.shell import Shell, given_options, registry_flag, shell_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.engine.arrow import Progress
+
+
+def read(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table; with --server its name.")],
+    query: Annotated[str | None, registry_flag("query", metavar="KIND")] = None,
+    as_of: Annotated[str | None, registry_flag("asOf", metavar="TIME")] = None,
+    after: Annotated[str | None, registry_flag("after", metavar="TIME")] = None,
+    upto: Annotated[str | None, registry_flag("upto", metavar="TIME")] = None,
+    columns: Annotated[str | None, registry_flag("columns", metavar="A,B")] = None,
+    where: Annotated[str | None, registry_flag("where", metavar="EXPR")] = None,
+    limit: Annotated[str | None, registry_flag("limit", metavar="N")] = None,
+    server: Annotated[str | None, registry_flag("server", metavar="HOST:PORT")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="KEY=VALUE", help="Any option, by ours or by Hudi's name (docs/options.md)."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="A file that appears when it is complete; its suffix is the format."
+        ),
+    ] = None,
+    form: Annotated[
+        RowFormat | None,
+        typer.Option(
+            "--format", help="Form of the rows; a table on stdout if nothing else is said.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Read a table's rows: a snapshot, as of a time, its base files alone, or what a range of instants wrote."""
+    shell = shell_of(context)
+    flags = {
+        "query": query,
+        "asOf": as_of,
+        "after": after,
+        "upto": upto,
+        "columns": columns,
+        "where": where,
+        "limit": limit,
+        "server": server,
+    }
+    chosen = row_format(form, output)
+    options = given_options(shell, flags, option or ())
+    from penstock.engine.arrow import open_reading
+
+    reading = open_reading(table, options)
+    with _progress(shell, output) as on_progress, closing(reading.batches(on_progress)) as batches:
+        write_rows(reading.schema, batches, chosen, output)
+
+
+@contextmanager
+def _progress(shell: Shell, output: str | None) -> Iterator[Callable[[Progress], None] | None]:
+    """A bar on stderr, if that is a terminal which shows no rows itself."""
+    import sys
+
+    to_stdout = output in (None, "-")
+    if not shell.shows_progress or (to_stdout and sys.stdout.isatty()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("splits"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rows]:,} rows"))
+    with Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("read", total=None, rows=0)
+        yield lambda now: bar.update(task, completed=now.splits_done, total=now.splits, rows=now.rows)

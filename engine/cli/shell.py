@@ -1,0 +1,123 @@
+"""What every command shares: verbosity, colour, logs on stderr, flags made from the registry of options.
+
+Belongs here: the command line's own settings. Not here: data on stdout (`output`), errors (`errors`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import typer
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.options import Door, GivenOptions, option_named, parse_options
+
+
+class LogFormat(StrEnum):
+    """Forms of log lines and errors on stderr."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(slots=True)
+class Shell:
+    """The settings given before the command; made by the first callback, defaults until then."""
+
+    quiet: bool = False
+    verbosity: int = 0
+    log_format: LogFormat = LogFormat.TEXT
+
+    def warn(self, text: str) -> None:
+        """A warning on stderr, unless quiet."""
+        if not self.quiet:
+            if self.log_format is LogFormat.JSON:
+                sys.stderr.write(json.dumps({"level": "warning", "message": text}) + "\n")
+            else:
+                sys.stderr.write(f"warning: {text}\n")
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a bar on stderr disturbs nobody."""
+        return not self.quiet and self.log_format is LogFormat.TEXT and sys.stderr.isatty()
+
+
+def shell_of(context: typer.Context) -> Shell:
+    """The settings of the running command."""
+    found = context.find_root().obj
+    return found if isinstance(found, Shell) else Shell()
+
+
+def registry_flag(name: str, **settings: Any) -> Any:
+    """A typer option for the option of this name: its flag, its documentation. The value stays text until parsed."""
+    option = option_named(name)
+    if option is None:
+        raise AssertionError(f"no option {name}")
+    return typer.Option(option.flag, help=option.doc, show_default=False, **settings)
+
+
+def given_options(shell: Shell, flags: dict[str, str | None], extra: Sequence[str] = ()) -> GivenOptions:
+    """The options that flags (by option name) and `--option KEY=VALUE` gave, then the environment's; warnings shown."""
+    given: dict[str, object] = {f"--{name}": value for name, value in flags.items()}
+    for pair in extra:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigurationError(f"--option {pair[:80]!r}: expected KEY=VALUE")
+        if key in given:
+            raise ConfigurationError(f"--option {key} is given twice")
+        given[key] = value
+    parsed = parse_options(given, door=Door.CLI, environment=os.environ)
+    for text in parsed.warnings:
+        shell.warn(text)
+    return parsed
+
+
+def start_logs(shell: Shell, *, least: int = logging.WARNING) -> None:
+    """Log lines to stderr: from `least` on, more with -v (INFO) and -vv (DEBUG), errors alone with -q."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines() if shell.log_format is LogFormat.JSON else _TextLines())
+    level = min(least, {0: least, 1: logging.INFO}.get(shell.verbosity, logging.DEBUG))
+    logger = logging.getLogger("penstock")
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(logging.ERROR if shell.quiet else level)
+
+
+_PLAIN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """What the caller put into `extra`."""
+    return {name: value for name, value in vars(record).items() if name not in _PLAIN_FIELDS}
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _TextLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        extra = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        return f"{_moment(record)} {record.levelname.lower()} {record.name}: {record.getMessage()}{extra}{trace}"
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": _moment(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)

@@ -1,0 +1,135 @@
+"""`penstock splits`: what a read would read, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
+from penstock.engine.cli.shell import given_options, registry_flag, shell_of
+
+if TYPE_CHECKING:
+    from penstock.engine.cli.explain import Explanation
+    from penstock.proto.splits import Plan, Split
+
+app = typer.Typer(help="What a read would read.", no_args_is_help=True)
+
+
+@app.callback()
+def splits() -> None:
+    """What a read would read."""
+
+
+@app.command("plan")
+def plan(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table.")],
+    query: Annotated[str | None, registry_flag("query", metavar="KIND")] = None,
+    as_of: Annotated[str | None, registry_flag("asOf", metavar="TIME")] = None,
+    after: Annotated[str | None, registry_flag("after", metavar="TIME")] = None,
+    upto: Annotated[str | None, registry_flag("upto", metavar="TIME")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="KEY=VALUE", help="Any option, by ours or by Hudi's name (docs/options.md)."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what the range means and why each split is there.")
+    ] = False,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the plan.")] = ReportFormat.TABLE,
+) -> None:
+    """Plan a read and list its splits in commit order; nothing is read. --after or --upto plan a range of instants."""
+    if query is None and (after is not None or upto is not None):
+        query = "incremental"
+    flags = {"query": query, "asOf": as_of, "after": after, "upto": upto}
+    options = given_options(shell_of(context), flags, option or ())
+    from penstock.engine.cli.explain import explained
+    from penstock.engine.requests import plan_request
+    from penstock.enumerator.embedded import EmbeddedEnumerator
+
+    enumerator = EmbeddedEnumerator()
+    request = plan_request(table, options, lambda: enumerator.describe_table(table))
+    planned = enumerator.plan(request)
+    explanation = explained(table, planned, request.query) if explain else None
+    if form is ReportFormat.JSON:
+        write_json(plan_fields(planned, explanation))
+    else:
+        _print(planned, explanation)
+
+
+def plan_fields(planned: Plan, explanation: Explanation | None) -> dict[str, object]:
+    """The plan's documented fields (docs/cli.md)."""
+    fields: dict[str, object] = {
+        "table": planned.scan.table,
+        "base_path": planned.scan.base_path,
+        "after": str(planned.commit_range.after),
+        "upto": str(planned.commit_range.upto),
+        "columns": list(planned.scan.columns),
+        "splits": [split_fields(split) for split in planned.splits],
+        "size_bytes": sum(split.size_bytes for split in planned.splits),
+    }
+    if explanation is not None:
+        fields["range"] = explanation.meaning
+        fields["instants"] = [
+            {
+                "requested_time": item.requested_time,
+                "order_key": item.order_key,
+                "action": item.action,
+                "what": item.what,
+            }
+            for item in explanation.instants
+        ]
+        whys = [explanation.why[split.split_id] for split in planned.splits]
+        fields["splits"] = [split_fields(split) | {"why": why} for split, why in zip(planned.splits, whys, strict=True)]
+    return fields
+
+
+def split_fields(split: Split) -> dict[str, object]:
+    """A split's documented fields (docs/cli.md)."""
+    from penstock.proto.splits import EventTimeBounds, RowGroupRun
+
+    bounds, part = split.event_time, split.part
+    return {
+        "split_id": split.split_id,
+        "order_key": str(split.order_key),
+        "partition": split.partition,
+        "partition_values": list(split.partition_values),
+        "file_group": split.file_group,
+        "base_file": None if split.base is None else {"path": split.base.path, "size_bytes": split.base.size_bytes},
+        "base_instant": split.base_instant or None,
+        "row_groups": [part.first, part.end] if isinstance(part, RowGroupRun) else None,
+        "log_files": [{"path": log.path, "size_bytes": log.size_bytes} for log in split.logs],
+        "event_time_us": [bounds.min_us, bounds.max_us] if isinstance(bounds, EventTimeBounds) else None,
+        "size_bytes": split.size_bytes,
+    }
+
+
+def _print(planned: Plan, explanation: Explanation | None) -> None:
+    if explanation is not None:
+        typer.echo(explanation.meaning)
+        typer.echo()
+        instants = [
+            (item.requested_time, item.order_key or "-", item.action, item.what) for item in explanation.instants
+        ]
+        write_text_table(("requested_time", "order_key", "action", "what"), instants)
+        typer.echo()
+    names = ["split_id", "order_key", "partition", "file_group", "base_file", "row_groups", "logs", "size_bytes"]
+    rows = [_cells(split) for split in planned.splits]
+    if explanation is not None:
+        names.append("why")
+        rows = [(*row, explanation.why[split.split_id]) for row, split in zip(rows, planned.splits, strict=True)]
+    write_text_table(names, rows)
+
+
+def _cells(split: Split) -> tuple[str, ...]:
+    from penstock.proto.splits import RowGroupRun
+
+    return (
+        split.split_id,
+        str(split.order_key),
+        split.partition or "-",
+        split.file_group,
+        split.base.path.rpartition("/")[2] if split.base else "-",
+        f"{split.part.first}..{split.part.end - 1}" if isinstance(split.part, RowGroupRun) else "all",
+        str(len(split.logs)),
+        str(split.size_bytes),
+    )

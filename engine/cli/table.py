@@ -1,0 +1,64 @@
+"""`penstock table`: what a table is."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
+from penstock.engine.cli.shell import given_options, registry_flag, shell_of
+from penstock.proto.reports import TableDescription
+
+app = typer.Typer(help="What a table is.", no_args_is_help=True)
+
+
+@app.callback()
+def table() -> None:
+    """What a table is."""
+
+
+@app.command("desc")
+def desc(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table; with --server its name.")],
+    server: Annotated[str | None, registry_flag("server", metavar="HOST:PORT")] = None,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the description.")] = ReportFormat.TABLE,
+) -> None:
+    """Describe a table: type, version, timeline, merging, keys, schema, newest position."""
+    options = given_options(shell_of(context), {"server": server})
+    from penstock.engine.enumerators import enumerator_for
+
+    description = enumerator_for(options.server).describe_table(table)
+    fields = described(description)
+    if form is ReportFormat.JSON:
+        write_json(fields)
+        return
+    schema = fields.pop("schema")
+    write_text_table(("field", "value"), [(name, _text(value)) for name, value in fields.items()])
+    typer.echo()
+    columns = schema["fields"] if isinstance(schema, dict) else []
+    write_text_table(("column", "type"), [(column["name"], json.dumps(column["type"])) for column in columns])
+
+
+def described(description: TableDescription) -> dict[str, object]:
+    """The description's documented fields (docs/cli.md)."""
+    return {
+        "table": description.table,
+        "base_path": description.base_path,
+        "hudi_name": description.hudi_name,
+        "table_type": description.table_type,
+        "table_version": description.table_version,
+        "timeline_layout": description.timeline_layout,
+        "timeline_timezone": description.timeline_timezone,
+        "merge_mode": description.merge_mode,
+        "record_key_fields": list(description.record_key_fields),
+        "partition_fields": list(description.partition_fields),
+        "ordering_fields": list(description.ordering_fields),
+        "newest": str(description.newest),
+        "schema": json.loads(description.schema_json),
+    }
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

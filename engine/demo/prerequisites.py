@@ -1,0 +1,60 @@
+"""What the demo needs beside Penstock: pyspark and a Java that Spark runs on. Found missing before anything starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Final
+
+from penstock.proto.errors import ConfigurationError
+
+NEEDED_JAVA: Final = 17
+ADVICE: Final = (
+    f"Spark needs Java {NEEDED_JAVA} or newer; install for instance the package openjdk-17-jre-headless (Debian, "
+    "Ubuntu) or java-17-openjdk-headless (Fedora)"
+)
+
+
+def check_prerequisites(
+    environment: Mapping[str, str] = os.environ,
+    *,
+    has_module: Callable[[str], bool] = lambda name: find_spec(name) is not None,
+    java_banner: Callable[[str], str | None] | None = None,
+) -> None:
+    """ConfigurationError that says what to install if pyspark, or Java 17 or newer, is not here.
+
+    The Java looked at is the one Spark will start: `$JAVA_HOME/bin/java`, else `java` on the PATH.
+    """
+    if not has_module("pyspark"):
+        raise ConfigurationError(
+            "pyspark is not installed, and two of the demo's four roads run in Spark: install it with "
+            "`pip install 'penstock[spark]'`"
+        )
+    home = environment.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else "java"
+    banner = (java_banner or _java_banner)(java)
+    if banner is None:
+        raise ConfigurationError(f"Java is missing ({java!r} does not run): {ADVICE}")
+    version = java_major(banner)
+    if version is None or version < NEEDED_JAVA:
+        raise ConfigurationError(f"{java!r} is not Java {NEEDED_JAVA}: got {banner.strip()[:80]!r}: {ADVICE}")
+
+
+def java_major(banner: str) -> int | None:
+    """The major version in what `java -version` prints (1.8 is 8); None if there is none."""
+    found = re.search(r'version "(?:1\.)?(\d+)', banner)
+    return int(found[1]) if found else None
+
+
+def _java_banner(java: str) -> str | None:
+    if shutil.which(java) is None:
+        return None
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return told.stderr or told.stdout if told.returncode == 0 else None

@@ -1,0 +1,85 @@
+"""`penstock serve` as a process of its own, as a user would start it; its log is kept to show who pulled which split.
+
+Not here: what the server does (`penstock.enumerator.server`).
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.proto.errors import StorageError
+
+START_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 10.0
+
+_ADDRESS = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}:\d+)")
+_ASSIGNED = re.compile(r"\bsplit assigned\b(?P<fields>.*)")
+_FIELD = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Handout:
+    """One line of the server's log: this split went to this slot of this plan."""
+
+    plan: str
+    slot: int
+    split: str
+
+
+def handouts(log: str) -> tuple[Handout, ...]:
+    """Every split that the log says was handed out, in its order; replays are not in the log."""
+    lines = (match for match in map(_ASSIGNED.search, log.splitlines()) if match)
+    fields = ({key: _plain(value) for key, value in _FIELD.findall(line["fields"])} for line in lines)
+    return tuple(Handout(field["plan"], int(field["slot"]), field["split"]) for field in fields)
+
+
+def _plain(value: str) -> str:
+    return str(json.loads(value)) if value.startswith('"') else value
+
+
+class ServerProcess:
+    """A server for one table, from construction until `stop`."""
+
+    def __init__(self, name: str, table: pathlib.Path, folder: pathlib.Path) -> None:
+        self._log_path = folder / "server.log"
+        self._announced = folder / "server.address"
+        command = [sys.executable, "-m", "penstock", "serve", "--table", f"{name}={table}", "--listen", "127.0.0.1:0"]
+        with self._announced.open("wb") as announced, self._log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=announced, stderr=log
+            )
+        try:
+            self.address = self._wait_for_address()
+        except BaseException:
+            self.stop()
+            raise
+
+    def log(self) -> str:
+        """What the server logged so far."""
+        return self._log_path.read_text(errors="replace")
+
+    def stop(self) -> None:
+        """Asks the server to end, and sees that it does."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(STOP_TIMEOUT_S)
+
+    def _wait_for_address(self) -> str:
+        until = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < until and self._process.poll() is None:
+            found = _ADDRESS.search(self._announced.read_text(errors="replace"))
+            if found:
+                return found[1]
+            time.sleep(0.05)
+        raise StorageError(f"the server did not announce an address within {START_TIMEOUT_S:g} s: {self.log()[-2000:]}")

@@ -1,0 +1,93 @@
+"""The demo's pictures: timeline, splits, rows and verdicts as rich tables. Prints; decides nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pyarrow as pa
+from penstock.engine.demo.comparison import RowDifference
+from penstock.engine.demo.roads import Answer
+from penstock.engine.demo.sample import Sample
+from penstock.engine.demo.server_process import Handout
+from penstock.proto.splits import Plan
+from penstock.table.timeline import Timeline
+from rich.console import Console
+from rich.table import Table
+
+SHOWN_ROWS = 5
+SHOWN_META = ("_hoodie_commit_time",)
+
+
+def show_timeline(console: Console, timeline: Timeline, sample: Sample) -> None:
+    """Each instant, and what it did."""
+    told = {commit.requested_time: commit.what for commit in sample.commits}
+    grid = _grid("requested time", "completion time", "action", "state", "what it did")
+    for instant in timeline.instants:
+        completion = instant.completion_time or "-"
+        grid.add_row(
+            instant.requested_time, completion, instant.action, instant.state, told.get(instant.requested_time, "")
+        )
+    console.print(grid)
+
+
+def show_splits(console: Console, plan: Plan) -> None:
+    """Each split in commit order."""
+    grid = _grid("split", "order key", "partition", "base file", "log files", "bytes")
+    for split in plan.splits:
+        base = split.base.path.rsplit("/", 1)[-1] if split.base else "none"
+        name = _short(split.split_id)
+        grid.add_row(
+            name, split.order_key, split.partition, _short(base, 28), str(len(split.logs)), f"{split.size_bytes:,}"
+        )
+    console.print(grid)
+    console.print(f"{len(plan.splits)} splits, {sum(split.size_bytes for split in plan.splits):,} bytes")
+
+
+def show_rows(console: Console, rows: pa.Table) -> None:
+    """The first few rows, meta columns but one left out."""
+    names = [name for name in rows.column_names if name in SHOWN_META or not name.startswith("_hoodie_")]
+    grid = _grid(*names)
+    for row in rows.select(names).slice(0, SHOWN_ROWS).to_pylist():
+        grid.add_row(*(str(value) for value in row.values()))
+    console.print(grid)
+    if rows.num_rows > SHOWN_ROWS:
+        console.print(f"… and {rows.num_rows - SHOWN_ROWS} more rows", style="dim")
+
+
+def show_verdict(console: Console, answer: Answer, difference: RowDifference) -> None:
+    """One line: equal to Hudi's rows, or how not."""
+    if difference.is_empty:
+        console.print(f"[green]equal[/]  {answer.what}: {answer.got.num_rows} rows")
+    else:
+        console.print(
+            f"[bold red]DIFFERS[/]  {answer.what}: {answer.got.num_rows} rows, Hudi has {answer.want.num_rows}"
+        )
+        console.print(f"    {difference.text()}", markup=False, highlight=False)
+
+
+def show_handouts(console: Console, handed: Sequence[Handout]) -> None:
+    """From the server's log: which slot (Spark task) pulled which splits, a line a plan."""
+    plans: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for one in handed:
+        plans[one.plan][one.slot].append(_short(one.split))
+    grid = _grid("plan", "slot (task)", "splits it pulled, from the server's log")
+    for plan, slots in plans.items():
+        for slot, splits in sorted(slots.items()):
+            grid.add_row(_short(plan), str(slot), " ".join(splits))
+    console.print(grid)
+    slots_used = {(one.plan, one.slot) for one in handed}
+    console.print(
+        f"{len(handed)} splits of {len(plans)} plans, each handed out once, pulled by {len(slots_used)} tasks"
+    )
+
+
+def _grid(*names: str) -> Table:
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        grid.add_column(name, overflow="fold")
+    return grid
+
+
+def _short(text: str, length: int = 12) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,0 +1,45 @@
+"""What the roads share while the demo runs: the unpacked table, one server, one Spark session, a scratch folder.
+
+Server and session start when a road first asks for them, and end with the stage.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from contextlib import ExitStack
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from penstock.engine.demo.sample import Sample
+from penstock.engine.demo.server_process import ServerProcess
+
+if TYPE_CHECKING:
+    from penstock.engine.spark.local_run import LocalSpark
+
+
+class Stage:
+    """One run of the demo. `close` ends what was started; the scratch folder is its owner's to remove."""
+
+    def __init__(self, sample: Sample, table: pathlib.Path, scratch: pathlib.Path) -> None:
+        self.sample, self.table, self.scratch = sample, table, scratch
+        self._started = ExitStack()
+
+    @cached_property
+    def server(self) -> ServerProcess:
+        """`penstock serve` for the table."""
+        server = ServerProcess(self.sample.table, self.table, self.scratch)
+        self._started.callback(server.stop)
+        return server
+
+    @cached_property
+    def spark(self) -> LocalSpark:
+        """A Spark session."""
+        from penstock.engine.spark.local_run import LocalSpark
+
+        spark = LocalSpark(self.scratch)
+        self._started.callback(spark.stop)
+        return spark
+
+    def close(self) -> None:
+        """Ends the session, then the server."""
+        self._started.close()

@@ -1,0 +1,24 @@
+"""Which enumerator a read asks: the one behind `server`, or one inside this process.
+
+The only place of the engine that chooses; everything behind it sees `penstock.proto.enumerator.Enumerator`. Imports
+are late, so that a read without a server never loads gRPC.
+"""
+
+from __future__ import annotations
+
+from penstock.proto.enumerator import Enumerator
+
+
+def enumerator_for(server: str | None) -> Enumerator:
+    """An enumerator for one read. With `server` (HOST:PORT) tables are names that it serves, without one paths or URIs.
+
+    Nothing is asked yet. Neither kind holds anything that must be closed: connections belong to the process, and the
+    plans of an enumerator inside the process live as long as it does.
+    """
+    if server is not None:
+        from penstock.proto.client import EnumeratorClient
+
+        return EnumeratorClient(server)
+    from penstock.enumerator.embedded import EmbeddedEnumerator
+
+    return EmbeddedEnumerator()

@@ -1,0 +1,100 @@
+"""Options and a table, turned into the request that is planned: every door asks the same way.
+
+Belongs here: which options go together, and what they mean for a table. Not here: names and types of options
+(`penstock.proto.options`), texts of times (`times`). The table is described only if an option needs it: ISO times need
+its timeline's zone, `after=latest` its newest position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from penstock.engine.times import TimelineZone, ZoneFor, range_bound, requested_time
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.options import GivenOptions
+from penstock.proto.positions import EARLIEST, Position
+from penstock.proto.queries import Incremental, Latest, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.reports import TableDescription
+
+Describe = Callable[[], TableDescription]
+"""Asks the enumerator for the table's description; called only if an option needs it, and once at most."""
+
+
+def plan_request(table: str, options: GivenOptions, describe: Describe, *, slots: int | None = None) -> PlanRequest:
+    """The request of a batch read. `slots` overrides the option. ConfigurationError: options exclude each other."""
+    return request_of(table, query_of(table, options, describe), options, slots=slots)
+
+
+def range_request(table: str, options: GivenOptions, after: Position, upto: Position) -> PlanRequest:
+    """The request of one micro-batch: the range is known, the options say the rest."""
+    return request_of(table, Incremental(after, upto), options)
+
+
+def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | None = None) -> PlanRequest:
+    """A query with those options that only say how it is planned and what of it is returned."""
+    return PlanRequest(
+        table=table,
+        query=query,
+        columns=options.columns,
+        where=options.where,
+        slots=options.slots if slots is None else slots,
+        event_time=options.event_time,
+        target_split_bytes=options.split_bytes,
+    )
+
+
+def query_of(table: str, options: GivenOptions, describe: Describe) -> Query:
+    """The query that `query`, `after`, `upto` and `asOf` ask for, or ConfigurationError."""
+    describe = cache(describe)
+    if options.query == "incremental":
+        return _incremental(table, options, describe)
+    for name, value in (("after", options.after), ("upto", options.upto)):
+        if value is not None:
+            raise ConfigurationError(
+                f"option {name} bounds a range of instants, but query={options.query}: add query=incremental, or leave "
+                f"{name} out"
+            )
+    if options.as_of is None:
+        return ReadOptimized() if options.query == "read_optimized" else Snapshot()
+    if options.query == "read_optimized":
+        raise ConfigurationError("option asOf goes with query=snapshot: got query=read_optimized")
+    return SnapshotAsOf(requested_time("asOf", options.as_of, _zone(table, options, describe)))
+
+
+def start_of_stream(table: str, options: GivenOptions, describe: Describe) -> Position | Latest:
+    """Where a stream starts: `after`, or before every instant. Latest: behind what the table holds when it starts."""
+    if "query" in options.given and options.query != "incremental":
+        raise ConfigurationError(
+            f"query={options.query} cannot be streamed: a stream returns the rows of one range after the other "
+            "(query=incremental); leave query out, or read a batch"
+        )
+    if options.after is None:
+        return EARLIEST
+    return range_bound("after", options.after, _zone(table, options, describe))
+
+
+def _incremental(table: str, options: GivenOptions, describe: Describe) -> Incremental:
+    if options.as_of is not None:
+        raise ConfigurationError("option asOf goes with query=snapshot: a range ends at upto (an order key)")
+    if options.after is None:
+        raise ConfigurationError(
+            "query=incremental needs the option after, where the range begins (exclusive): after=earliest for every "
+            "row that is still there, or the order key up to which rows were consumed"
+        )
+    after = range_bound("after", options.after, _zone(table, options, describe))
+    upto: Position | Latest = Latest()
+    if options.upto is not None:
+        upto = range_bound("upto", options.upto, _zone(table, options, describe))
+    if isinstance(after, Latest):
+        after = describe().newest
+    if isinstance(upto, Position) and upto < after:
+        raise ConfigurationError(
+            f"range ({after}, {upto}] of table {table} ends before it starts: got after={options.after} and "
+            f"upto={options.upto}; give an upto at or after `after`"
+        )
+    return Incremental(after, upto)
+
+
+def _zone(table: str, options: GivenOptions, describe: Describe) -> ZoneFor:
+    return lambda text: TimelineZone(table, describe().timeline_timezone, options.timeline_timezone).required(text)

@@ -1,0 +1,37 @@
+"""The batch reader: plan once in the driver, then rows of one slot a task. No pushFilters: Spark 4.1 to 4.3 use the
+planned read of one scan for the others of the same relation, and so give wrong rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from penstock.engine.enumerators import enumerator_for
+from penstock.engine.requests import plan_request
+from penstock.engine.spark.options import Loaded, wanted_columns
+from penstock.engine.spark.planning import plan_slots
+from penstock.engine.spark.tasks import SlotReading, read_partition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+
+class PenstockBatchReader(DataSourceReader):
+    """Reads one snapshot or range. Spark keeps the planned slots as long as the DataFrame or view lives: every action
+    reads the same state of the table, a new load() reads the newest."""
+
+    def __init__(self, load: Loaded, schema: StructType) -> None:
+        self._load = Loaded(load.table, replace(load.options, columns=wanted_columns(schema, load.options)))
+        self._reading = SlotReading(schema, load.options.limit, load.options.batch_rows)
+
+    def partitions(self) -> list[InputPartition]:
+        """The plan's slots; []: no rows. Errors: `penstock.proto.errors`."""
+        table, options = self._load.table, self._load.options
+        enumerator = enumerator_for(options.server)
+        request = plan_request(table, options, lambda: enumerator.describe_table(table))
+        slots = plan_slots(enumerator, options.server, request, self._reading.schema)
+        return [InputPartition(slot) for slot in slots]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one slot; the same rows whichever attempt reads it."""
+        return read_partition(partition, self._reading)

@@ -1,0 +1,57 @@
+"""The options of one `load()`: which table, and the parsed rest, for a batch, for a stream, or for either.
+
+Pure: the environment is passed in. Belongs here: what Spark does to options (lower-case keys, the table as `path`).
+Not here: what an option is called or means (`penstock.proto.options`, `penstock.engine.requests`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.options import Door, GivenOptions, option_named, parse_options
+from pyspark.sql.types import StructType
+
+_TABLE_KEY = "path"
+_TABLES_KEY = "paths"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A table and what is asked of it: small, picklable, the state of every reader."""
+
+    table: str
+    options: GivenOptions
+
+
+def loaded(given: Mapping[str, str], door: Door, environment: Mapping[str, str]) -> Loaded:
+    """The options as Spark hands them over. ConfigurationError: no table, several, an unknown or misplaced option."""
+    by_name = {name.lower(): value for name, value in given.items()}
+    if _TABLES_KEY in by_name:
+        raise ConfigurationError(f"one table a load(): got {by_name[_TABLES_KEY][:200]}; load each and union them")
+    table = by_name.pop(_TABLE_KEY, "")
+    if not table:
+        raise ConfigurationError("no table: give load() its path, or with the option server the name it serves")
+    return Loaded(table, parse_options(by_name, door=door, environment=environment))
+
+
+def door_before_use(given: Mapping[str, str]) -> Door:
+    """The door by which options are judged at load(), where Spark does not say yet whether a batch or a stream follows:
+    an option that only a stream has makes it one."""
+    ours = [option for option in map(option_named, given) if option is not None]
+    return Door.STREAM if any(option.doors == frozenset({Door.STREAM}) for option in ours) else Door.BATCH
+
+
+def wanted_columns(schema: StructType, options: GivenOptions) -> tuple[str, ...]:
+    """The columns a reader with this schema asks for: always named, so that a column which the table gains between
+    load() and the plan does not show. ConfigurationError if `.schema()` says otherwise than the option `columns`."""
+    names: list[str] = schema.fieldNames()
+    if not names:
+        raise ConfigurationError("the schema has no columns: name at least one")
+    if options.columns and [n.lower() for n in options.columns] != [n.lower() for n in names]:
+        raise ConfigurationError(
+            f"option columns and .schema() name different columns: {', '.join(options.columns)[:500]} and"
+            f" {', '.join(names)[:500]}; give one of them"
+        )
+    return tuple(names)

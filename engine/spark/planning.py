@@ -1,0 +1,84 @@
+"""The driver's side: the schema of a load, and a request planned into slots.
+
+Shell: asks an enumerator. Runs in Spark's planner processes, never in a task.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pyarrow as pa
+from penstock.engine.enumerators import enumerator_for
+from penstock.engine.requests import query_of, request_of
+from penstock.engine.spark.casting import casting
+from penstock.engine.spark.options import Loaded
+from penstock.engine.spark.slots import PackedSlot, PulledSlot, Slot, pack
+from penstock.engine.spark.types import spark_schema
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.proto.codec import encode_scan, encode_split
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.options import Door
+from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.reports import TableDescription
+from penstock.reader.read_split import output_schema
+from penstock.table.columns import resolve_columns
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
+from pyspark.sql.types import StructType
+
+log = logging.getLogger("penstock.engine.spark")
+
+
+def schema_of(load: Loaded, door: Door) -> StructType:
+    """The schema that `load()` shows, projected by the option `columns`.
+
+    The table's newest, also for a range; for `asOf` the schema of that instant, which only a plan tells.
+    """
+    enumerator = enumerator_for(load.options.server)
+    description: list[TableDescription] = []
+
+    def describe() -> TableDescription:
+        if not description:
+            description.append(enumerator.describe_table(load.table))
+        return description[0]
+
+    query: Query = Incremental() if door is Door.STREAM else query_of(load.table, load.options, describe)
+    match query:
+        case Snapshot() | ReadOptimized() | Incremental():
+            return spark_schema(_projected(describe(), load.options.columns))
+        case SnapshotAsOf():
+            scan = enumerator.open_plan(request_of(load.table, query, load.options, slots=1)).scan
+            return spark_schema(output_schema(scan))
+
+
+def plan_slots(enumerator: Enumerator, server: str | None, request: PlanRequest, schema: StructType) -> list[Slot]:
+    """One slot a Spark task; [] if the plan has no split. Errors in types show here, before a task runs.
+
+    With a server one plan is opened there, and a slot is its number; embedded, the slots hold the splits themselves.
+    """
+    if server is not None:
+        opened = enumerator.open_plan(request)
+        casting(output_schema(opened.scan), schema)
+        log.info(
+            "table %s: plan %s at %s, %d splits, %d bytes, %d slots",
+            *(request.table, opened.plan_id, server, opened.splits, opened.size_bytes, opened.slots),
+        )
+        return [PulledSlot(server, opened.plan_id, slot) for slot in range(opened.slots)]
+    if not isinstance(enumerator, EmbeddedEnumerator):
+        raise InvariantViolation(f"no server, but the enumerator is a {type(enumerator).__name__}")
+    plan = enumerator.plan(request)
+    casting(output_schema(plan.scan), schema)
+    packed = pack([split.size_bytes for split in plan.splits], os.cpu_count() or 1, request.slots)
+    log.info(
+        "table %s: plan of %s embedded, %d splits, %d slots",
+        *(request.table, plan.commit_range, len(plan.splits), len(packed)),
+    )
+    scan = encode_scan(plan.scan)
+    return [PackedSlot(scan, tuple(encode_split(plan.splits[index]) for index in slot)) for slot in packed]
+
+
+def _projected(description: TableDescription, columns: tuple[str, ...]) -> pa.Schema:
+    schema = arrow_schema(parse_record_schema(description.schema_json))
+    return pa.schema([schema.field(name) for name in resolve_columns(columns, schema.names)])

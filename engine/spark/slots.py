@@ -1,0 +1,58 @@
+"""What a Spark task is given: a slot, small and pickled, and how an embedded plan's splits are packed into slots.
+
+Pure: values and one packing rule. A slot holds no client, no option, no secret; its `repr` (Spark logs it) no data.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+SLOT_BYTES: Final = 128 << 20
+"""What a slot should hold at most, unless one split alone is larger."""
+OPEN_COST_BYTES: Final = 4 << 20
+"""The weight of opening a split, so that many tiny splits count; Spark's own default for files."""
+MAX_SLOTS: Final = 10_000
+"""Pickled slots live in the driver's JVM; beyond this many they grow larger instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedSlot:
+    """A slot planned in the driver: the encoded scan, and its encoded splits in commit order."""
+
+    scan: bytes = field(repr=False)
+    splits: tuple[bytes, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PulledSlot:
+    """A slot of a plan that a server holds; its task asks there for one split after the other."""
+
+    server: str
+    plan_id: str
+    slot: int
+
+
+Slot = PackedSlot | PulledSlot
+
+
+def pack(sizes_bytes: Sequence[int], cores: int, requested: int = 0) -> list[tuple[int, ...]]:
+    """Splits (by index, in commit order) shared out to slots of about equal weight.
+
+    `requested` slots; or if that is 0, at least `cores`, and as many more as SLOT_BYTES asks for. Never more than
+    splits or MAX_SLOTS, none empty. Every index once; indices ascend inside a slot, slots by their first index. Same
+    arguments: same slots. No splits: no slots.
+    """
+    if not sizes_bytes:
+        return []
+    weights = [size + OPEN_COST_BYTES for size in sizes_bytes]
+    count = min(len(weights), MAX_SLOTS, requested or max(cores, 1, -(-sum(weights) // SLOT_BYTES)))
+    lightest = [(0, slot) for slot in range(count)]
+    members: list[list[int]] = [[] for _ in range(count)]
+    for index in sorted(range(len(weights)), key=lambda i: (-weights[i], i)):
+        weight, slot = heapq.heappop(lightest)
+        members[slot].append(index)
+        heapq.heappush(lightest, (weight + weights[index], slot))
+    return sorted(tuple(sorted(m)) for m in members)

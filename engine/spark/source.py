@@ -1,0 +1,54 @@
+"""The data source `penstock`: what Spark constructs, pickles and asks for a schema and for readers."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import MutableMapping
+
+from penstock.engine.spark.batch_reader import PenstockBatchReader
+from penstock.engine.spark.options import door_before_use, loaded
+from penstock.engine.spark.planning import schema_of
+from penstock.engine.spark.stream_reader import PenstockStreamReader
+from penstock.proto.options import Door
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+log = logging.getLogger("penstock.engine.spark")
+
+
+class PenstockDataSource(DataSource):
+    """Apache Hudi tables, batch and stream: `spark.read.format("penstock").load(path)`, or with the option `server`
+    (HOST:PORT of `penstock serve`) `.load(name)`.
+
+    Options are those of docs/options.md, in any case. A batch reads the snapshot (`query`, `asOf`, `after`, `upto`), a
+    stream ranges of commits from `after` on, at most `maxCommitsPerTrigger` a micro-batch. `limit` stops each split
+    after so many rows. Spark prunes no columns by itself: use `columns` or `.schema("id bigint, name string")`.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.options = options
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "penstock"
+
+    def schema(self) -> StructType:
+        """The table's schema, the meta columns in front, projected by `columns`. Not asked where `.schema()` is given.
+
+        Errors: `penstock.proto.errors`.
+        """
+        door = door_before_use(self.options)
+        load = loaded(self.options, door, os.environ)
+        for warning in load.options.warnings:
+            log.warning("%s", warning)
+        return schema_of(load, door)
+
+    def reader(self, schema: StructType) -> PenstockBatchReader:
+        """A batch read of just these columns."""
+        return PenstockBatchReader(loaded(self.options, Door.BATCH, os.environ), schema)
+
+    def streamReader(self, schema: StructType) -> PenstockStreamReader:
+        """A stream of just these columns."""
+        return PenstockStreamReader(loaded(self.options, Door.STREAM, os.environ), schema)

@@ -1,0 +1,88 @@
+"""What a Spark task does with its slot: split after split, read, cast, handed to the JVM; a report for each.
+
+Runs on executors. Never lists a table, never plans: an embedded slot carries its splits, a server's slot asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count
+
+import pyarrow as pa
+from penstock.engine.enumerators import enumerator_for
+from penstock.engine.spark.casting import Casting, casting
+from penstock.engine.spark.slots import PackedSlot, PulledSlot
+from penstock.engine.spark.workers import scan_of
+from penstock.proto.codec import decode_scan, decode_split
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.reports import EndOfSlot, NextSplit
+from penstock.proto.splits import Scan, Split
+from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class SlotReading:
+    """How a reader reads every slot: the schema Spark expects, the rows after which a split stops, rows of a batch."""
+
+    schema: StructType
+    limit_rows: int | None
+    batch_rows: int
+
+
+def read_partition(partition: InputPartition | None, reading: SlotReading) -> Iterator[pa.RecordBatch]:
+    """The rows of one input partition in the exact schema.
+
+    Nothing for None and InputPartition(None), which Spark makes of an empty plan. Errors are `penstock.proto.errors`;
+    a killed or failed task reports nothing for the split it was in.
+    """
+    match getattr(partition, "value", None):
+        case None:
+            return
+        case PackedSlot() as packed:
+            yield from _read_packed(packed, reading)
+        case PulledSlot() as pulled:
+            yield from _read_pulled(pulled, reading)
+        case other:
+            raise InvariantViolation(f"an input partition of Penstock holds a {type(other).__name__}, expected a slot")
+
+
+def _read_packed(slot: PackedSlot, reading: SlotReading) -> Iterator[pa.RecordBatch]:
+    scan = decode_scan(slot.scan)
+    shape = casting(output_schema(scan), reading.schema)
+    for encoded in slot.splits:
+        yield from _rows(scan, decode_split(encoded), shape, reading, SplitTally())
+
+
+def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Iterator[pa.RecordBatch]:
+    """The slot's list is walked from its start: any attempt of a slot gives the same rows."""
+    enumerator = enumerator_for(pulled.server)
+    scan = scan_of(enumerator, pulled.server, pulled.plan_id)
+    shape = casting(output_schema(scan), reading.schema)
+    for index in count():
+        match enumerator.next_split(pulled.plan_id, pulled.slot, index):
+            case EndOfSlot():
+                return
+            case NextSplit(split=split):
+                tally = SplitTally()
+                yield from _rows(scan, split, shape, reading, tally)
+                enumerator.finish_split(pulled.plan_id, pulled.slot, index, tally.report())
+
+
+def _rows(
+    scan: Scan, split: Split, shape: Casting, reading: SlotReading, tally: SplitTally
+) -> Iterator[pa.RecordBatch]:
+    left = reading.limit_rows
+    if left == 0:
+        return
+    with closing(read_split(scan, split, options=ReadOptions(batch_rows=reading.batch_rows), tally=tally)) as batches:
+        for found in batches:
+            batch = found.batch if left is None else found.batch.slice(0, left)
+            yield from shape.batches(batch)
+            if left is not None:
+                left -= batch.num_rows
+                if left == 0:
+                    return

@@ -1,0 +1,171 @@
+"""Which reader gets which split: lists per slot that only grow, own share first, then work stealing.
+
+Pure: a state machine over indices of the plan's splits, no clock, no lock. What may be added: another `Assigner`. Why
+it is right under Spark's second scans, retries, speculative attempts and `take(1)`: each slot's list is written once
+and replayed for ever, and a slot that never ran keeps its share.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownSplit
+
+MAX_AUTO_SLOTS: Final = 1000
+SLOT_BYTES: Final = 128 << 20
+"""What one slot should hold when the planner chooses how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Entry of a slot's list: the split's index in the plan. `replayed` if it was told before."""
+
+    split: int
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The slot's list ends here, now and for ever. `replayed` if it was told before."""
+
+    replayed: bool
+
+
+Assignment = Assigned | Sealed
+
+
+class Assigner(Protocol):
+    """Hands out splits 0..n-1 to slots. Not thread-safe: the caller serialises."""
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are; they are numbered from 0."""
+        ...
+
+    def next(self, slot: int, index: int) -> Assignment:
+        """Entry `index` of the slot's list, which grows by one if `index` is its length.
+
+        The answer to a (slot, index) never changes. UnknownSplit for a slot that is none, or an index behind the
+        list's length (of a sealed list: behind its end).
+        """
+        ...
+
+    def holds(self, slot: int, index: int) -> bool:
+        """Whether the slot's list has an entry `index` (its end is none)."""
+        ...
+
+    def finished(self) -> bool:
+        """Whether every slot's list is sealed, and so every split handed out."""
+        ...
+
+
+def choose_slots(splits: int, size_bytes: int, requested: int, cpus: int) -> int:
+    """How many slots a plan gets: none without splits, never more than splits.
+
+    `requested` 0 lets us choose: enough for the CPUs (at least two) and for SLOT_BYTES a slot, at most MAX_AUTO_SLOTS.
+    """
+    if requested < 0:
+        raise ConfigurationError(f"slots: got {requested}, expected 0 (let the planner choose) or more")
+    if requested > 0:
+        return min(requested, splits)
+    return min(splits, max(2, cpus, -(-size_bytes // SLOT_BYTES)), MAX_AUTO_SLOTS)
+
+
+def shares(sizes_bytes: Sequence[int], slots: int) -> tuple[tuple[int, ...], ...]:
+    """Each slot's reserved share: indices of splits, ascending (plan order) inside each slot.
+
+    Longest first onto the slot with the least so far, ties to the lower index and slot: no slot is above 4/3 of the
+    best possible balance. Same sizes, same shares. With at least as many splits as slots no share is empty, since a
+    split weighs at least one byte.
+    """
+    members: list[list[int]] = [[] for _ in range(slots)]
+    lightest = [(0, slot) for slot in range(slots)]
+    for split in sorted(range(len(sizes_bytes)), key=lambda i: (-sizes_bytes[i], i)):
+        weight, slot = lightest[0]
+        members[slot].append(split)
+        heapq.heapreplace(lightest, (weight + max(1, sizes_bytes[split]), slot))
+    return tuple(tuple(sorted(share)) for share in members)
+
+
+class SlotAssigner:
+    """The assigner of a plan: reserved shares, then stealing from slots that have started.
+
+    A slot has started once it was asked at all. It takes its own share in plan order; then, from the started slot with
+    the most bytes left, the first split in plan order; when no started slot has any left, its list is sealed. A split
+    taken is in exactly one list. The share of a slot that never started stays its own, however long the others wait
+    for it: a `take(1)` does not end up owning the table.
+    """
+
+    def __init__(self, sizes_bytes: Sequence[int], slots: int) -> None:
+        if slots < 0 or (sizes_bytes and not slots):
+            raise InvariantViolation(f"{slots} slots for {len(sizes_bytes)} splits")
+        self._sizes = tuple(max(1, size) for size in sizes_bytes)
+        self._pending = [deque(share) for share in shares(self._sizes, slots)]
+        self._pending_bytes = [sum(self._sizes[split] for split in share) for share in self._pending]
+        self._lists: list[list[int]] = [[] for _ in range(slots)]
+        self._started = [False] * slots
+        self._sealed = [False] * slots
+        self._open_slots = slots
+        self._victims: list[tuple[int, int]] = []  # heap of (-bytes left, slot) of started slots; stale ones linger
+
+    @property
+    def slots(self) -> int:
+        """See `Assigner.slots`."""
+        return len(self._lists)
+
+    def next(self, slot: int, index: int) -> Assignment:
+        """See `Assigner.next`."""
+        self._check_slot(slot)
+        told = self._lists[slot]
+        if 0 <= index < len(told):
+            return Assigned(told[index], replayed=True)
+        if index != len(told):
+            raise UnknownSplit(
+                f"slot {slot} has {len(told)} splits so far: got index {index}, expected 0 to {len(told)}; "
+                "entries are asked for one after the other"
+            )
+        if self._sealed[slot]:
+            return Sealed(replayed=True)
+        if not self._started[slot]:
+            self._started[slot] = True
+            self._offer(slot)
+        owner = slot if self._pending[slot] else self._most_loaded()
+        if owner is None:
+            self._sealed[slot] = True
+            self._open_slots -= 1
+            return Sealed(replayed=False)
+        split = self._pending[owner].popleft()
+        self._pending_bytes[owner] -= self._sizes[split]
+        self._offer(owner)
+        told.append(split)
+        return Assigned(split, replayed=False)
+
+    def holds(self, slot: int, index: int) -> bool:
+        """See `Assigner.holds`."""
+        self._check_slot(slot)
+        return 0 <= index < len(self._lists[slot])
+
+    def finished(self) -> bool:
+        """See `Assigner.finished`."""
+        return self._open_slots == 0
+
+    def _check_slot(self, slot: int) -> None:
+        if not 0 <= slot < len(self._lists):
+            raise UnknownSplit(f"no slot {slot}: the plan has {len(self._lists)} slots, numbered from 0")
+
+    def _offer(self, slot: int) -> None:
+        """Lets started slots see what this one has left."""
+        if self._pending[slot]:
+            heapq.heappush(self._victims, (-self._pending_bytes[slot], slot))
+
+    def _most_loaded(self) -> int | None:
+        while self._victims:
+            weight, slot = self._victims[0]
+            if self._pending[slot] and -weight == self._pending_bytes[slot]:
+                return slot
+            heapq.heappop(self._victims)
+        return None

@@ -1,0 +1,179 @@
+"""Everything planning needs to know of a table, read in one go: `discover` returns a frozen `TableState`.
+
+Shell: all reads of the timeline, its metadata and the partitions' folders are here. Not here: decisions about them
+(`selection`, `planner`), data files' contents (`footers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from penstock.enumerator.selection import Selection, TimelineFacts, select
+from penstock.enumerator.table_state import TableState
+from penstock.enumerator.union import CleanedFile, files_of_groups
+from penstock.proto.queries import PlanRequest, SnapshotAsOf
+from penstock.table.commits import CommitMetadata
+from penstock.table.hudi_table import HudiTable
+from penstock.table.instants import Action
+from penstock.table.names import LogName
+from penstock.table.schema.tables import refuse_schema_history, table_schema_json
+from penstock.table.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
+from penstock.table.storage import shown_uri
+from penstock.table.timeline import Timeline
+
+_PENDING_REPLACES: Final = (Action.REPLACE_COMMIT, Action.CLUSTERING)
+
+
+def read_timeline(table: HudiTable) -> TimelineFacts:
+    """The active timeline with the metadata of every completed write; what was read before is not read again."""
+    timeline = table.timeline()
+    commits: dict[str, CommitMetadata] = {
+        item.requested_time: table.commit(item) for item in timeline.completed_writes
+    }
+    refuse_schema_history({key for commit in commits.values() for key in commit.extra}, (), table.properties)
+    return TimelineFacts(
+        table=shown_uri(table.base_path),
+        timeline=timeline,
+        commits=commits,
+        pending_clusterings=_pending_clusterings(table, timeline),
+        complete_from=_complete_from(table, timeline),
+    )
+
+
+def discover(table: HudiTable, request: PlanRequest) -> TableState:
+    """What planning the request needs, read from storage now.
+
+    The timeline is read before the folders, so a file that appears meanwhile belongs to an instant that is not known
+    and does not count. Only partitions of selected groups are listed; all of them, if the query selects no groups.
+    UnsupportedFeature, ConfigurationError, CorruptFile, StorageError.
+    """
+    table.refuse_unsupported()
+    facts = read_timeline(table)
+    selections = select(request.query, facts)
+    groups = _wanted_groups(selections)
+    if groups is None:
+        partitions: Collection[str] = table.list_partitions()
+    else:
+        partitions = sorted({partition for partition, _ in groups})
+    listing = {partition: table.list_partition(partition) for partition in partitions}
+    cleaned = _cleaned_files(table, facts, selections)
+    files = files_of_groups(facts, listing, cleaned, groups)
+    as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
+    return TableState(
+        table=request.table,
+        properties=table.properties,
+        facts=facts,
+        selections=selections,
+        committed=_committed(table, facts, selections, files),
+        files=files,
+        cleaned={file.path: file.cleaned_by for file in cleaned},
+        pending_compactions=_pending_compactions(table, facts.timeline),
+        schema_json=table_schema_json(recorded_schemas(facts, as_of), table.properties),
+    )
+
+
+def _wanted_groups(selections: Collection[Selection]) -> frozenset[GroupId] | None:
+    """The groups of all alternatives; None for every group of the table."""
+    wanted: set[GroupId] = set()
+    for selection in selections:
+        if selection.groups is None:
+            return None
+        wanted.update(selection.groups)
+    return frozenset(wanted)
+
+
+def _pending_clusterings(table: HudiTable, timeline: Timeline) -> frozenset[str]:
+    """Pending replacecommits that are clusterings; on layout 1 only their requested files tell."""
+    return frozenset(
+        item.requested_time
+        for item in timeline.pending
+        if item.action in _PENDING_REPLACES
+        and (item.action is Action.CLUSTERING or (timeline.layout == 1 and table.requested_replace(item).is_clustering))
+    )
+
+
+def _pending_compactions(table: HudiTable, timeline: Timeline) -> dict[GroupId, frozenset[str]]:
+    found: dict[GroupId, frozenset[str]] = {}
+    for item in timeline.pending:
+        if item.action is Action.COMPACTION:
+            for group in table.compaction_plan(item):
+                known = found.get((group.partition, group.file_id), frozenset())
+                found[group.partition, group.file_id] = known | {item.requested_time}
+    return found
+
+
+def _complete_from(table: HudiTable, timeline: Timeline) -> str:
+    """The order key from which on the active timeline lacks nothing; '' if nothing was archived.
+
+    On layout 1 everything archived was requested before the first active instant. On layout 2 a slow instant may have
+    been archived although it completed behind active ones, so the history's completion times tell.
+    """
+    if not table.has_archived():
+        return ""
+    if timeline.layout == 1:
+        return timeline.first_active
+    return max(table.archived_completions().values(), default="")
+
+
+def _cleaned_files(
+    table: HudiTable, facts: TimelineFacts, selections: Collection[Selection]
+) -> tuple[CleanedFile, ...]:
+    """Files that active cleans removed; none if the view shows all instants, since what it needs is never cleaned."""
+    completed = facts.timeline.completed_writes
+    committed = _active_committed(facts)
+    if all(
+        isinstance(selection.view, Everything)
+        or all(instant_is_visible(item.requested_time, selection.view, committed) for item in completed)
+        for selection in selections
+    ):
+        return ()
+    return tuple(
+        CleanedFile(partition.partition, name, clean.requested_time)
+        for clean in facts.timeline.completed_cleans
+        for partition in table.clean(clean).partitions
+        for name in partition.file_names
+    )
+
+
+def _active_committed(facts: TimelineFacts) -> CommittedInstants:
+    timeline = facts.timeline
+    return CommittedInstants(
+        layout=timeline.layout,
+        order_keys={item.requested_time: timeline.order_key(item) for item in timeline.completed_writes},
+        archived_before=timeline.first_active,
+    )
+
+
+def _committed(
+    table: HudiTable, facts: TimelineFacts, selections: Collection[Selection], files: Collection[DataFile]
+) -> CommittedInstants:
+    """Committed instants, with the completion times of archived ones where a decision may turn on them: slicing of
+    their logs, and a view by order key."""
+    active = _active_committed(facts)
+    if active.layout == 1 or not facts.complete_from:
+        return active
+    by_order = any(not isinstance(selection.view, Everything) for selection in selections)
+    archived = (
+        file
+        for file in files
+        if file.name.instant < active.archived_before and file.name.instant not in active.order_keys
+    )
+    if not any(by_order or isinstance(file.name, LogName) for file in archived):
+        return active
+    order_keys: dict[str, str] = {**dict(table.archived_completions()), **active.order_keys}
+    return CommittedInstants(
+        layout=active.layout,
+        order_keys=order_keys,
+        archived_before=active.archived_before,
+    )
+
+
+def recorded_schemas(facts: TimelineFacts, as_of: str | None = None) -> list[str]:
+    """Schemas that active commits recorded, by preference: newest first; as of a requested time its own and older
+    ones newest first, then newer ones oldest first (as of a time before every commit there is no row to be wrong)."""
+    recorded = [facts.commits[item.requested_time].schema_json for item in facts.timeline.completed_writes]
+    if as_of is None:
+        return recorded[::-1]
+    shown = sum(item.requested_time <= as_of for item in facts.timeline.completed_writes)
+    return [*recorded[:shown][::-1], *recorded[shown:]]

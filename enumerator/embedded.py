@@ -1,0 +1,181 @@
+"""The enumerator inside a process: `EmbeddedEnumerator`. The server is this one behind gRPC.
+
+Shell: puts together tables, planner, assigner, plan store, clock and log. Not here: any of their decisions.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from penstock.enumerator.assigner import SlotAssigner, choose_slots
+from penstock.enumerator.events import tell
+from penstock.enumerator.plans import DAY_MS, MAX_PLANS, PlanStore, total
+from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.proto.positions import Position
+from penstock.proto.queries import PlanRequest
+from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.splits import Plan, Scan
+
+
+class TableReads(Protocol):
+    """What is asked of tables, by path: `opened_tables.OpenedTables`, or a script in a test. Any thread."""
+
+    def check(self, path: str) -> None:
+        """Fails if no table can be opened at `path`."""
+        ...
+
+    def describe(self, path: str, name: str) -> TableDescription:
+        """See `Enumerator.describe_table`."""
+        ...
+
+    def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
+        """See `Enumerator.newest_position`."""
+        ...
+
+    def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
+        """The plan of a request: same table state, same splits in the same order."""
+        ...
+
+
+def monotonic_ms() -> int:
+    """Milliseconds that never run backwards, from no particular start."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def random_plan_id() -> str:
+    """A plan id that cannot be guessed and never comes twice."""
+    return uuid.uuid4().hex
+
+
+def available_cpus() -> int:
+    """CPUs this process may use, at least 1."""
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+class EmbeddedEnumerator:
+    """An `Enumerator` without a server: plans in this process and keeps the plans in its memory.
+
+    `tables` maps the names that may be asked for to paths or URIs; None takes the name itself as the path. Clock, ids
+    and CPUs are parameters for tests. Needs no closing; plans live as long as it does, at most `plan_ttl_ms` unused.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, str] | None = None,
+        *,
+        reads: TableReads | None = None,
+        clock_ms: Callable[[], int] = monotonic_ms,
+        new_id: Callable[[], str] = random_plan_id,
+        cpus: int | None = None,
+        plan_ttl_ms: int = DAY_MS,
+        max_plans: int = MAX_PLANS,
+    ) -> None:
+        self._tables = None if tables is None else dict(tables)
+        if reads is None:
+            from penstock.enumerator.opened_tables import OpenedTables
+
+            reads = OpenedTables()
+        self._reads = reads
+        self._clock_ms = clock_ms
+        self._cpus = available_cpus() if cpus is None else cpus
+        self._plans = PlanStore(clock_ms=clock_ms, new_id=new_id, ttl_ms=plan_ttl_ms, max_plans=max_plans)
+
+    def check_tables(self) -> None:
+        """Opens every registered table: a wrong path fails now, not at the first request."""
+        for path in (self._tables or {}).values():
+            self._reads.check(path)
+
+    def describe_table(self, table: str) -> TableDescription:
+        """See `Enumerator.describe_table`."""
+        return self._reads.describe(self._path(table), table)
+
+    def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
+        """See `Enumerator.newest_position`."""
+        if max_commits < 0:
+            raise ConfigurationError(f"cap on commits: got {max_commits}, expected 0 (no cap) or more")
+        return self._reads.newest(self._path(table), after, max_commits)
+
+    def plan(self, request: PlanRequest) -> Plan:
+        """The plan of a request, not kept: for a caller that shares the splits out itself."""
+        if request.target_split_bytes <= 0:
+            raise ConfigurationError(f"size of a split: got {request.target_split_bytes} bytes, expected at least 1")
+        return self._reads.plan(self._path(request.table), request.table, request)
+
+    def open_plan(self, request: PlanRequest) -> OpenedPlan:
+        """See `Enumerator.open_plan`."""
+        if request.slots < 0:
+            raise ConfigurationError(f"slots: got {request.slots}, expected 0 (let the planner choose) or more")
+        begin_ms = self._clock_ms()
+        plan = self.plan(request)
+        sizes_bytes = [split.size_bytes for split in plan.splits]
+        slots = choose_slots(len(sizes_bytes), sum(sizes_bytes), request.slots, self._cpus)
+        held = self._plans.add(plan, SlotAssigner(sizes_bytes, slots))
+        opened = OpenedPlan(
+            plan_id=held.plan_id, slots=slots, splits=len(sizes_bytes), size_bytes=sum(sizes_bytes), scan=plan.scan
+        )
+        tell(
+            "plan opened",
+            plan=opened.plan_id,
+            table=request.table,
+            query=type(request.query).__name__,
+            splits=opened.splits,
+            slots=slots,
+            bytes=opened.size_bytes,
+            ms=self._clock_ms() - begin_ms,
+        )
+        return opened
+
+    def describe_plan(self, plan_id: str) -> Scan:
+        """See `Enumerator.describe_plan`."""
+        return self._plans.use(plan_id).plan.scan
+
+    def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
+        """See `Enumerator.next_split`."""
+        answer, replayed = self._plans.use(plan_id).next_split(slot, index)
+        level = logging.DEBUG if replayed else logging.INFO
+        match answer:
+            case NextSplit(split):
+                tell("split assigned", level=level, plan=plan_id, slot=slot, index=index, split=split.split_id)
+            case EndOfSlot():
+                tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
+        return answer
+
+    def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
+        """See `Enumerator.finish_split`."""
+        self._plans.use(plan_id).finish_split(slot, index, report)
+        tell(
+            "split finished",
+            plan=plan_id,
+            slot=slot,
+            index=index,
+            rows=report.rows,
+            bytes=report.size_bytes,
+            ms=round(sum(spent_ms for _, spent_ms in report.phase_ms), 3),
+        )
+
+    def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
+        """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
+        return self._plans.use(plan_id).reports()
+
+    def totals(self, plan_id: str) -> SplitReport:
+        """The sum of `reports`; `max_event_time_us` is the highest."""
+        return total(self.reports(plan_id).values())
+
+    def _path(self, table: str) -> str:
+        if not table:
+            raise ConfigurationError("table: got nothing, expected a name or a path")
+        if self._tables is None:
+            return table
+        path = self._tables.get(table)
+        if path is None:
+            near = difflib.get_close_matches(table[:200], self._tables, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            served = ", ".join(sorted(self._tables)[:20]) + (", …" if len(self._tables) > 20 else "")
+            raise TableNotFound(f"no table {table[:200]!r} is registered here{hint}; registered: {served or 'none'}")
+        return path

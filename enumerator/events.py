@@ -1,0 +1,31 @@
+"""What the enumerator tells its log, logger `penstock.enumerator`: one line an event, `what happened key=value …`.
+
+Events: `plan opened`, `split assigned` (INFO once, DEBUG when replayed), `slot sealed` (the same), `split finished`,
+`plan expired`. Values that hold a space, a quote, '=' or anything unprintable are written as JSON strings, so that a
+line can always be taken apart, whatever a path contains.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+
+log = logging.getLogger("penstock.enumerator")
+
+_PLAIN = re.compile(r"[A-Za-z0-9._:/@%+,~-]+")
+
+
+def event_text(what: str, **fields: object) -> str:
+    """`what key=value key=value`, in the order given."""
+    return " ".join([what, *(f"{key}={_shown(str(value))}" for key, value in fields.items())])
+
+
+def tell(what: str, *, level: int = logging.INFO, **fields: object) -> None:
+    """Logs one event; costs nothing where the level is off."""
+    if log.isEnabledFor(level):
+        log.log(level, "%s", event_text(what, **fields))
+
+
+def _shown(value: str) -> str:
+    return value if _PLAIN.fullmatch(value) else json.dumps(value)

@@ -1,0 +1,109 @@
+"""The order in which commits are consumed: order keys, the horizon, data instants, positions, ranges.
+
+Pure. Belongs here: where a position may stand and which instants lie between two of them. Not here: the files those
+instants wrote (`discovery`, `planner`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from itertools import islice
+
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, CommitRange, Position
+from penstock.proto.queries import Incremental, Latest
+from penstock.table.instants import Action, Instant
+from penstock.table.timeline import Timeline
+
+IsData = Callable[[Instant], bool]
+"""Whether a completed write instant holds data: compaction, clustering and other services do not.
+
+The action does not tell (a bulk insert may complete as `commit` on a merge-on-read table, as compaction does); the
+commit's metadata does.
+"""
+
+
+def horizon(timeline: Timeline, pending_clusterings: Collection[str]) -> Instant | None:
+    """Layout 1: the earliest pending instant that may still bring rows, so that no position may pass it.
+
+    None if there is none, and on layout 2, whose completion times grow. Pending compaction, log compaction and
+    clustering hold nothing back; `pending_clusterings` are requested times of pending replacecommits with a plan.
+    """
+    if timeline.layout != 1:
+        return None
+    data = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
+    holding = (
+        item
+        for item in timeline.pending
+        if item.action in data
+        and not (item.action is Action.REPLACE_COMMIT and item.requested_time in pending_clusterings)
+    )
+    return min(holding, key=lambda item: item.requested_time, default=None)
+
+
+def completed_in_order(timeline: Timeline, pending_clusterings: Collection[str]) -> tuple[Instant, ...]:
+    """Completed write instants below the horizon, services too, by order key, then requested time."""
+    hole = horizon(timeline, pending_clusterings)
+    below = (item for item in timeline.completed_writes if hole is None or item.requested_time < hole.requested_time)
+    return tuple(sorted(below, key=lambda item: (timeline.order_key(item), item.requested_time)))
+
+
+def is_earliest(position: Position) -> bool:
+    """Whether the position stands before every instant (all zeros, however many)."""
+    return not position.order_key.strip("0")
+
+
+def newest_position(
+    timeline: Timeline,
+    pending_clusterings: Collection[str],
+    is_data: IsData,
+    after: Position | None = None,
+    max_commits: int = 0,
+) -> Position:
+    """The newest position that may be consumed: behind the newest data instant below the horizon, or EARLIEST.
+
+    With `after` it is never behind that, and `after` itself if nothing new is there; a `max_commits` above 0 stops
+    behind so many data instants, counted in order-key order. UnsupportedFeature for an `after` inside an instant.
+    """
+    start = EARLIEST if after is None else whole(after)
+    ahead = [
+        item for item in completed_in_order(timeline, pending_clusterings) if Position(timeline.order_key(item)) > start
+    ]
+    if max_commits > 0:
+        newest = max(islice(filter(is_data, ahead), max_commits), key=timeline.order_key, default=None)
+    else:
+        newest = next(filter(is_data, reversed(ahead)), None)
+    return start if newest is None else Position(timeline.order_key(newest))
+
+
+def resolved_range(
+    timeline: Timeline, pending_clusterings: Collection[str], is_data: IsData, query: Incremental
+) -> CommitRange:
+    """The range an incremental query stands for.
+
+    `Latest` is the newest position, and `after` itself if that is ahead of it. An explicit `upto` may lie behind the
+    newest instant; ConfigurationError if it lies at or behind the horizon, or before `after`. UnsupportedFeature for
+    a bound inside an instant.
+    """
+    after = whole(query.after)
+    match query.upto:
+        case Latest():
+            return CommitRange(after, newest_position(timeline, pending_clusterings, is_data, after))
+        case Position() as upto:
+            hole = horizon(timeline, pending_clusterings)
+            if hole is not None and whole(upto).order_key >= hole.requested_time:
+                raise ConfigurationError(
+                    f"range ({after}, {upto}] reaches instant {hole.requested_time} ({hole.action}, {hole.state}), "
+                    "which is not completed and may still bring rows: give an `upto` before it, or `latest`, or let "
+                    "the writer finish or roll it back"
+                )
+            return CommitRange(after, whole(upto))
+
+
+def whole(position: Position) -> Position:
+    """The position unchanged, if it stands behind a whole instant; else UnsupportedFeature."""
+    if position.index != WHOLE_INSTANT:
+        raise UnsupportedFeature(
+            f"position {position} inside an instant: got index {position.index}; this build plans whole instants only"
+        )
+    return position

@@ -1,0 +1,199 @@
+"""The pure planner: a table's state and a request in, ordered splits out. Same input, same bytes.
+
+Belongs here: which file slices a query reads, and the splits they become. Not here: I/O (`discovery`), what a range
+touches (`selection`), event-time bounds and runs of row groups (`bounds`, `row_groups`: they need footers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from penstock.enumerator.missing import LaterEvidence, Missing, later_evidence, missing_of_group
+from penstock.enumerator.selection import Selection
+from penstock.enumerator.split_ids import in_commit_order, scope_id, slice_id
+from penstock.enumerator.table_state import TableState
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.positions import InstantTime
+from penstock.proto.queries import PlanRequest
+from penstock.proto.splits import CommitTimeOrdering, MergeMode, Plan, RowsOf, Scan, Split, VisibleInstants
+from penstock.table.columns import resolve_column, resolve_columns
+from penstock.table.merge_rules import merge_mode
+from penstock.table.names import BaseName
+from penstock.table.partition_values import partition_values, path_value_fields
+from penstock.table.predicate import parse_predicate
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
+from penstock.table.slices import (
+    GroupId,
+    RequestedUpTo,
+    VisibleFiles,
+    group_files,
+    instant_is_visible,
+    newest_base,
+    slice_group,
+    visible_files,
+)
+
+_ALL_NINES: Final = "9" * 24
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What is read of a file group, and the split's place in commit order."""
+
+    group: GroupId
+    files: VisibleFiles
+    order_key: InstantTime
+
+
+def plan_splits(state: TableState, request: PlanRequest) -> Plan:
+    """The plan of a request: one split a file slice, by order key, then split id.
+
+    The first alternative whose files are all there is planned. PositionExpired or CorruptFile if every one lacks a
+    file; ConfigurationError for a column, filter or event-time column that does not suit the table;
+    UnsupportedFeature for what a chosen file or the table's merging needs and this build has not.
+    """
+    schema = arrow_schema(parse_record_schema(state.schema_json, f"schema of table {state.facts.table}"))
+    columns = resolve_columns(request.columns, schema.names)
+    if request.where:
+        parse_predicate(request.where, schema)
+    if request.event_time:
+        event_time_column(request.event_time, schema)
+    gone: list[Missing] = []
+    for selection in state.selections:
+        chosen = _choose(state, selection)
+        if isinstance(chosen, Missing):
+            gone.append(chosen)
+            continue
+        fields = _path_fields(state, schema, chosen)
+        scan = Scan(
+            table=state.table,
+            base_path=state.properties.base_path,
+            table_version=state.properties.version,
+            schema_json=state.schema_json,
+            columns=columns,
+            where=request.where,
+            merge=_merge_mode(state, chosen),
+            visible=_visible_instants(state, selection),
+            rows=selection.rows,
+            partition_fields=fields,
+        )
+        splits = in_commit_order(_splits(state, selection, scan, chosen))
+        return Plan(scan=scan, commit_range=selection.commit_range, splits=splits)
+    raise gone[0].error(state.facts.table)
+
+
+def event_time_column(name: str, schema: pa.Schema) -> str:
+    """The column's name in the table. ConfigurationError unless it is there and a timestamp, date or long."""
+    column = resolve_column(name, schema.names)
+    column_type = schema.field(column).type
+    if pa.types.is_timestamp(column_type) or pa.types.is_date32(column_type) or pa.types.is_int64(column_type):
+        return column
+    raise ConfigurationError(
+        f"event-time column {column!r} is {column_type}: expected a timestamp, date or long column"
+    )
+
+
+def _choose(state: TableState, selection: Selection) -> list[_Chosen] | Missing:
+    """What is read of each selected group that is not replaced and has something to show, by group."""
+    evidence = later_evidence(state.facts, selection.view, state.committed)
+    by_group = group_files(state.files)
+    hidden = _replaced_groups(state, selection)
+    chosen: list[_Chosen] = []
+    for group in sorted(_candidates(by_group, selection, evidence) - hidden):
+        pending = state.pending_compactions.get(group, frozenset())
+        slices = slice_group(by_group.get(group, ()), pending, state.committed)
+        pick = newest_base if selection.base_files_only else visible_files
+        found = pick(slices, selection.view, state.committed)
+        missing = missing_of_group(group, slices, found, evidence, state.cleaned)
+        if missing is not None:
+            return missing
+        if found is not None:
+            chosen.append(_Chosen(group, found, _order_key(state, selection, group, found)))
+    return chosen
+
+
+def _candidates(by_group: Collection[GroupId], selection: Selection, evidence: LaterEvidence) -> set[GroupId]:
+    if selection.groups is not None:
+        return set(selection.groups)
+    return {*by_group, *evidence.built_on, *evidence.replaced}
+
+
+def _replaced_groups(state: TableState, selection: Selection) -> set[GroupId]:
+    """Groups that an instant in the view replaced: insert_overwrite, delete_partition, clustering."""
+    return {
+        group
+        for requested_time, commit in state.facts.commits.items()
+        if commit.replaced and instant_is_visible(requested_time, selection.view, state.committed)
+        for group in commit.replaced
+    }
+
+
+def _order_key(state: TableState, selection: Selection, group: GroupId, found: VisibleFiles) -> InstantTime:
+    if selection.groups is not None:
+        return selection.groups[group]
+    return InstantTime(max(state.committed.order_key(file.name.instant) for file in found.files))
+
+
+def _merge_mode(state: TableState, chosen: Collection[_Chosen]) -> MergeMode:
+    """The table's merge rules, if there is anything to merge: a table that has none we know is refused only then."""
+    return merge_mode(state.properties) if any(item.files.logs for item in chosen) else CommitTimeOrdering()
+
+
+def _visible_instants(state: TableState, selection: Selection) -> VisibleInstants:
+    """Which log blocks count: those of completed instants that the view shows."""
+    timeline = state.facts.timeline
+    shown = (
+        item.requested_time
+        for item in timeline.completed_writes
+        if instant_is_visible(item.requested_time, selection.view, state.committed)
+    )
+    as_of = selection.view.instant if isinstance(selection.view, RequestedUpTo) else _ALL_NINES
+    return VisibleInstants(frozenset(shown), archived_before=timeline.first_active, not_after=as_of)
+
+
+def _path_fields(state: TableState, schema: pa.Schema, chosen: Collection[_Chosen]) -> tuple[str, ...]:
+    """The table's own names of the columns that take their values from the partition path."""
+    fields = path_value_fields(state.properties, {item.group[0] for item in chosen})
+    return tuple(resolve_column(field, schema.names) for field in fields)
+
+
+def _splits(state: TableState, selection: Selection, scan: Scan, chosen: Collection[_Chosen]) -> list[Split]:
+    if isinstance(selection.rows, RowsOf) and chosen and not state.properties.populate_meta_fields:
+        raise UnsupportedFeature(
+            f"range of a table without meta fields: rows of table {state.facts.table} do not tell their instant; "
+            "read a snapshot"
+        )
+    scope = scope_id(
+        (state.properties.database, state.properties.name, state.properties.base_path),
+        selection.view,
+        selection.rows,
+        scan.visible,
+        by_blocks=state.properties.layout == 1,
+    )
+    splits = []
+    for item in chosen:
+        partition, file_id = item.group
+        base = item.files.base
+        if base is not None and isinstance(base.name, BaseName) and base.name.extension != "parquet":
+            raise UnsupportedFeature(
+                f"base file format {base.name.extension}: file {base.ref.path} of table {state.facts.table}; "
+                "this build reads parquet"
+            )
+        logs = tuple(log.ref for log in item.files.logs)
+        splits.append(
+            Split(
+                split_id=slice_id(scope, item.group, base.ref if base else None, logs),
+                partition=partition,
+                partition_values=partition_values(partition, scan.partition_fields) or (),
+                file_group=file_id,
+                order_key=item.order_key,
+                base=base.ref if base else None,
+                base_instant=base.name.instant if base else "",
+                logs=logs,
+            )
+        )
+    return splits

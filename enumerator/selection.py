@@ -1,0 +1,189 @@
+"""What a query selects: the view of the table, the instants of its range, the file groups those touched.
+
+Pure, from the timeline and commit metadata alone, so that discovery knows which partitions to list. Not here: files
+(`discovery`), splits (`planner`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.enumerator.order import completed_in_order, horizon, is_earliest, newest_position, resolved_range
+from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.queries import Incremental, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.splits import AllRows, RowsOf
+from penstock.table.commits import CommitMetadata, WriteStat
+from penstock.table.instants import Instant
+from penstock.table.slices import Everything, GroupId, OrderedUpTo, RequestedUpTo, View
+from penstock.table.timeline import Timeline
+
+_RESCALE = "BUCKET_RESCALE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineFacts:
+    """The active timeline with what its files say. `table` is for error texts.
+
+    `commits` holds the metadata of every completed write instant by requested time. `pending_clusterings` are the
+    requested times of pending replacecommits with a clustering plan (layout 1). Every instant with an order key above
+    `complete_from` is in the active timeline ('' if nothing was archived).
+    """
+
+    table: str
+    timeline: Timeline
+    commits: Mapping[str, CommitMetadata]
+    pending_clusterings: frozenset[str]
+    complete_from: str
+
+    def is_data(self, instant: Instant) -> bool:
+        """Whether a completed write instant holds data of its own."""
+        return not self.commits[instant.requested_time].is_service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What to read: a view, the file groups (None: all), which rows of them.
+
+    `groups` maps a file group to the order key its split gets: the newest data instant of the range that wrote rows
+    into it, or into a group that was clustered into it.
+    """
+
+    view: View
+    commit_range: CommitRange
+    rows: AllRows | RowsOf = field(default_factory=AllRows)
+    groups: Mapping[GroupId, InstantTime] | None = None
+    base_files_only: bool = False
+
+
+def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
+    """What the query selects, in order of preference: all give the same rows, a later one is for when files that an
+    earlier one needs were cleaned.
+
+    ConfigurationError and UnsupportedFeature as for `order.resolved_range`; UnsupportedFeature also where the answer
+    depends on archived instants.
+    """
+    match query:
+        case Snapshot():
+            return (Selection(view=Everything(), commit_range=_up_to_newest(facts)),)
+        case ReadOptimized():
+            return (Selection(view=Everything(), commit_range=_up_to_newest(facts), base_files_only=True),)
+        case SnapshotAsOf(instant):
+            _refuse_archived_as_of(instant, facts)
+            return (Selection(view=RequestedUpTo(instant), commit_range=_up_to_instant(instant, facts)),)
+        case Incremental():
+            commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
+            _refuse_archived_range(commit_range, facts)
+            strict = OrderedUpTo(commit_range.upto.order_key)
+            services = _services_behind(commit_range.upto, facts)
+            views = (strict, OrderedUpTo(strict.order_key, services)) if services else (strict,)
+            if is_earliest(commit_range.after):
+                return tuple(Selection(view=view, commit_range=commit_range) for view in views)
+            return tuple(_range_selection(view, commit_range, facts) for view in views)
+
+
+def _up_to_newest(facts: TimelineFacts) -> CommitRange:
+    newest = newest_position(facts.timeline, facts.pending_clusterings, facts.is_data)
+    return CommitRange(EARLIEST, newest)
+
+
+def _up_to_instant(instant: str, facts: TimelineFacts) -> CommitRange:
+    """From the start to the greatest order key of a data instant that the time-travel query shows."""
+    shown = (item for item in facts.timeline.completed_writes if item.requested_time <= instant and facts.is_data(item))
+    newest = max((facts.timeline.order_key(item) for item in shown), default=None)
+    return CommitRange(EARLIEST, EARLIEST if newest is None else Position(newest))
+
+
+def _services_behind(upto: Position, facts: TimelineFacts) -> frozenset[str]:
+    """Requested times of the services between `upto` and the next data instant, pending ones of layout 1 included.
+
+    What they rewrote had completed by `upto`, so letting them in changes files, not rows; the cleaner may have taken
+    the files they replaced.
+    """
+    timeline = facts.timeline
+    hole = horizon(timeline, facts.pending_clusterings)
+    behind = [item for item in timeline.completed_writes if timeline.order_key(item) > upto.order_key]
+    data = [timeline.order_key(item) for item in behind if facts.is_data(item)]
+    end = min([*data, *([hole.requested_time] if hole else [])], default=None)
+    services = (item for item in behind if not facts.is_data(item) and (end is None or timeline.order_key(item) < end))
+    return frozenset(item.requested_time for item in services)
+
+
+def _range_selection(view: OrderedUpTo, commit_range: CommitRange, facts: TimelineFacts) -> Selection:
+    completed = completed_in_order(facts.timeline, facts.pending_clusterings)
+    inside = [item for item in completed if commit_range.holds(facts.timeline.order_key(item)) and facts.is_data(item)]
+    return Selection(
+        view=view,
+        commit_range=commit_range,
+        rows=RowsOf(frozenset(item.requested_time for item in inside)),
+        groups=_touched_groups(completed, view, commit_range, facts),
+    )
+
+
+def _touched_groups(
+    completed: Iterable[Instant], view: OrderedUpTo, commit_range: CommitRange, facts: TimelineFacts
+) -> dict[GroupId, InstantTime]:
+    """The groups that hold rows of the range as the view shows them, walking its instants in order-key order.
+
+    A data instant adds the groups it wrote rows into and takes away those it replaced; clustering hands rows on to
+    the groups it wrote in the same partition; compaction changes nothing.
+    """
+    touched: dict[GroupId, InstantTime] = {}
+    for instant in completed:
+        commit = facts.commits[instant.requested_time]
+        order_key = facts.timeline.order_key(instant)
+        if order_key > view.order_key and instant.requested_time not in view.services:
+            continue
+        if commit.is_service:
+            _hand_on(touched, commit, facts)
+        elif commit_range.holds(order_key):
+            for group in commit.replaced:
+                touched.pop(group, None)
+            for stat in commit.stats:
+                if stat.path and not _only_deletes(stat):
+                    touched[stat.partition, stat.file_id] = order_key
+    return touched
+
+
+def _hand_on(touched: dict[GroupId, InstantTime], commit: CommitMetadata, facts: TimelineFacts) -> None:
+    """Rows of replaced groups go on to the groups that the clustering wrote in their partition."""
+    inherited: dict[str, InstantTime] = {}
+    for group in commit.replaced:
+        order_key = touched.pop(group, None)
+        if order_key is not None:
+            inherited[group[0]] = max(inherited.get(group[0], order_key), order_key)
+    if inherited and commit.operation == _RESCALE:
+        raise UnsupportedFeature(
+            f"bucket rescale inside a range: instant {commit.requested_time} of table {facts.table} rewrote groups "
+            "that the range wrote into; plan a range that ends before it, or read a snapshot"
+        )
+    for stat in commit.stats:
+        if stat.path and stat.partition in inherited:
+            touched[stat.partition, stat.file_id] = inherited[stat.partition]
+
+
+def _only_deletes(stat: WriteStat) -> bool:
+    """Whether the file holds no row of its instant: a delete block alone, or a base file that was left empty."""
+    return stat.num_writes == 0 and stat.num_deletes > 0
+
+
+def _refuse_archived_as_of(instant: str, facts: TimelineFacts) -> None:
+    first = facts.timeline.first_active
+    if facts.complete_from and instant < first:
+        raise UnsupportedFeature(
+            f"archived timeline: table {facts.table} as of {instant} depends on archived instants; the oldest active "
+            f"instant is {first}, ask for that or a later one"
+        )
+
+
+def _refuse_archived_range(commit_range: CommitRange, facts: TimelineFacts) -> None:
+    """A range is planned from active instants alone; from the start on, archived ones must all be in it."""
+    known = commit_range.upto if is_earliest(commit_range.after) else commit_range.after
+    if not facts.complete_from or commit_range.upto == commit_range.after or known.order_key >= facts.complete_from:
+        return
+    raise UnsupportedFeature(
+        f"archived timeline: range ({commit_range.after}, {commit_range.upto}] of table {facts.table} reaches archived "
+        f"instants; the active timeline (oldest instant {facts.timeline.first_active}) is complete from "
+        f"{facts.complete_from} on: give an `after` at or behind that, or read from `earliest`"
+    )

@@ -1,0 +1,144 @@
+"""The handlers of `penstock.v1.EnumeratorService`: decode, call the enumerator, encode.
+
+What may be added: the handler of another call. No decision, no state; errors become statuses in one place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Final, Protocol, TypeVar
+
+import grpc
+from penstock.enumerator.server.limits import require_deadline
+from penstock.proto import codec_calls as calls
+from penstock.proto.codec_splits import position_to_message, scan_to_message
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import InvariantViolation, PenstockError
+from penstock.proto.rpc_errors import failure_of
+from penstock.proto.v1 import penstock_pb2 as pb
+from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
+
+SERVICE_NAME: Final[str] = pb.DESCRIPTOR.services_by_name["EnumeratorService"].full_name
+
+_A = TypeVar("_A")
+log = logging.getLogger("penstock.enumerator.server")
+
+
+class _Asked(Protocol):
+    """What every request carries for the log."""
+
+    request_id: str
+    client_version: str
+
+
+class EnumeratorHandlers:
+    """One method a call, named as in the .proto. Any thread.
+
+    An error of Penstock's tree becomes its status and code; anything else is INTERNAL, and its stack trace goes to this
+    process's log, never to the client.
+    """
+
+    def __init__(self, enumerator: Enumerator) -> None:
+        self._enumerator = enumerator
+
+    def DescribeTable(
+        self, request: pb.DescribeTableRequest, context: grpc.ServicerContext
+    ) -> pb.DescribeTableResponse:
+        """See the .proto."""
+
+        def answer() -> pb.DescribeTableResponse:
+            table = calls.table_from_message(request)
+            return calls.description_to_message(self._enumerator.describe_table(table))
+
+        return _answered("DescribeTable", request, context, answer)
+
+    def NewestPosition(
+        self, request: pb.NewestPositionRequest, context: grpc.ServicerContext
+    ) -> pb.NewestPositionResponse:
+        """See the .proto."""
+
+        def answer() -> pb.NewestPositionResponse:
+            newest = self._enumerator.newest_position(*calls.newest_from_message(request))
+            return pb.NewestPositionResponse(position=position_to_message(newest))
+
+        return _answered("NewestPosition", request, context, answer)
+
+    def OpenPlan(self, request: pb.OpenPlanRequest, context: grpc.ServicerContext) -> pb.OpenPlanResponse:
+        """See the .proto."""
+
+        def answer() -> pb.OpenPlanResponse:
+            return calls.opened_to_message(self._enumerator.open_plan(calls.request_from_message(request)))
+
+        return _answered("OpenPlan", request, context, answer)
+
+    def DescribePlan(self, request: pb.DescribePlanRequest, context: grpc.ServicerContext) -> pb.DescribePlanResponse:
+        """See the .proto."""
+
+        def answer() -> pb.DescribePlanResponse:
+            scan = self._enumerator.describe_plan(calls.plan_id_from_message(request))
+            return pb.DescribePlanResponse(scan=scan_to_message(scan))
+
+        return _answered("DescribePlan", request, context, answer)
+
+    def NextSplit(self, request: pb.NextSplitRequest, context: grpc.ServicerContext) -> pb.NextSplitResponse:
+        """See the .proto."""
+
+        def answer() -> pb.NextSplitResponse:
+            return calls.answer_to_message(self._enumerator.next_split(*calls.place_from_message(request)))
+
+        return _answered("NextSplit", request, context, answer)
+
+    def FinishSplit(self, request: pb.FinishSplitRequest, context: grpc.ServicerContext) -> pb.FinishSplitResponse:
+        """See the .proto."""
+
+        def answer() -> pb.FinishSplitResponse:
+            place = calls.place_from_message(request)
+            self._enumerator.finish_split(*place, calls.report_from_message(request))
+            return pb.FinishSplitResponse()
+
+        return _answered("FinishSplit", request, context, answer)
+
+
+def add_to_server(handlers: EnumeratorHandlers, server: grpc.Server, planning: ThreadPoolExecutor) -> None:
+    """Serves the handlers; calls that read storage run on `planning`, so that NextSplit never waits behind them."""
+    pb_grpc.add_EnumeratorServiceServicer_to_server(
+        SimpleNamespace(
+            DescribeTable=_OnPool(handlers.DescribeTable, planning),
+            NewestPosition=_OnPool(handlers.NewestPosition, planning),
+            OpenPlan=_OnPool(handlers.OpenPlan, planning),
+            DescribePlan=handlers.DescribePlan,
+            NextSplit=handlers.NextSplit,
+            FinishSplit=handlers.FinishSplit,
+        ),
+        server,
+    )
+
+
+class _OnPool:
+    """A handler that gRPC runs on a pool of its own, by the attribute that grpcio's health service uses too."""
+
+    def __init__(self, handler: Callable[..., object], pool: ThreadPoolExecutor) -> None:
+        self._handler = handler
+        self.experimental_thread_pool = pool
+
+    def __call__(self, request: object, context: grpc.ServicerContext) -> object:
+        return self._handler(request, context)
+
+
+def _answered(call: str, request: _Asked, context: grpc.ServicerContext, answer: Callable[[], _A]) -> _A:
+    asked = f"{call} request={request.request_id[:64]!r} client={request.client_version[:64]!r}"
+    try:
+        require_deadline(context.time_remaining())
+        return answer()
+    except PenstockError as error:
+        log.info("%s failed: %s: %s", asked, error.code, error)
+        failure = failure_of(error)
+    except Exception as error:
+        log.exception("%s failed by a bug", asked)
+        failure = failure_of(error)
+    context.set_trailing_metadata(failure.metadata)
+    context.abort(failure.status, failure.details)
+    raise InvariantViolation("gRPC's abort returned")

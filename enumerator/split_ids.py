@@ -1,0 +1,66 @@
+"""Names of splits, derived from what they stand for: the same in every process, never the same for two splits.
+
+Pure. A split's id tells table, query, file group, files and part; not the columns or the filter, which change rows'
+looks and not which rows there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.splits import AllRows, FileRef, RowGroupRun, RowsOf, Split, VisibleInstants
+from penstock.table.slices import Everything, GroupId, OrderedUpTo, RequestedUpTo, View
+
+_SCHEME: Final = "penstock split 1"
+_ID_CHARS: Final = 32
+
+
+def digest(parts: Sequence[object]) -> str:
+    """32 hex digits over a list of texts, numbers and lists of them."""
+    text = json.dumps([_SCHEME, *parts], ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:_ID_CHARS]
+
+
+def scope_id(
+    table: Sequence[str], view: View, rows: AllRows | RowsOf, visible: VisibleInstants, by_blocks: bool
+) -> str:
+    """What all splits of a query have in common. `table` identifies the table.
+
+    `by_blocks`: files may hold blocks of instants that do not count (layout 1), so which ones count is a part of it.
+    On layout 2 the files themselves tell.
+    """
+    match view:
+        case Everything():
+            seen: list[object] = ["everything"]
+        case RequestedUpTo(instant):
+            seen = ["requested", instant]
+        case OrderedUpTo(order_key):
+            seen = ["ordered", order_key]
+    wanted = sorted(rows.instants) if isinstance(rows, RowsOf) else "all"
+    blocks = [sorted(visible.members), visible.archived_before, visible.not_after] if by_blocks else []
+    return digest(["scope", list(table), seen, wanted, blocks])
+
+
+def slice_id(scope: str, group: GroupId, base: FileRef | None, logs: Iterable[FileRef]) -> str:
+    """A whole file slice within a scope."""
+    files = [[file.path, file.size_bytes] for file in logs]
+    return digest(["slice", scope, list(group), [base.path, base.size_bytes] if base else [], files])
+
+
+def run_id(whole: str, run: RowGroupRun) -> str:
+    """A run of row groups of the slice with id `whole`."""
+    return digest(["row groups", whole, run.first, run.end])
+
+
+def in_commit_order(splits: Iterable[Split]) -> tuple[Split, ...]:
+    """The splits by order key, then id."""
+    ordered = sorted(splits, key=lambda split: (split.order_key, split.split_id))
+    if len({split.split_id for split in ordered}) != len(ordered):
+        raise InvariantViolation(
+            f"two of {len(ordered)} splits of a plan have the same id; expected no two to be equal"
+        )
+    return tuple(ordered)

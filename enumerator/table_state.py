@@ -1,0 +1,30 @@
+"""A table as one discovery found it: the planner's whole input beside the request. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.enumerator.selection import Selection, TimelineFacts
+from penstock.table.properties import TableProperties
+from penstock.table.slices import CommittedInstants, DataFile, GroupId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """A table as one discovery found it, for one request; planning adds nothing but decisions.
+
+    `selections` are alternatives in order of preference. `files` are those of the selected groups: the folders'
+    listing, what metadata of active commits names, what active cleans removed. `cleaned` maps a removed file's path to
+    the clean instant. `pending_compactions` are the requested times of the plans that name a group.
+    """
+
+    table: str
+    properties: TableProperties
+    facts: TimelineFacts
+    selections: tuple[Selection, ...]
+    committed: CommittedInstants
+    files: tuple[DataFile, ...]
+    cleaned: Mapping[str, str]
+    pending_compactions: Mapping[GroupId, frozenset[str]]
+    schema_json: str

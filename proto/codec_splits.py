@@ -1,0 +1,230 @@
+"""Split, Scan and Plan ⇄ their messages of `penstock.v1`.
+
+`*_to_message` is deterministic: sets are sorted. `*_from_message` checks every field and returns the very value that
+was encoded. Format versions: a message of a version above FORMAT_VERSION is refused, since a field this build ignores
+may change which rows are right; whoever adds such a field raises FORMAT_VERSION and keeps a fixture of the old one.
+"""
+
+from __future__ import annotations
+
+from penstock.proto import codec_checks as check
+from penstock.proto.errors import ConfigurationError, InvariantViolation
+from penstock.proto.positions import CommitRange, Position
+from penstock.proto.splits import (
+    AllRows,
+    CommitTimeOrdering,
+    EventTimeBounds,
+    EventTimeOrdering,
+    FileRef,
+    MergeMode,
+    Plan,
+    RowGroupRun,
+    RowsOf,
+    Scan,
+    Split,
+    UnknownBounds,
+    VisibleInstants,
+    WholeFile,
+)
+from penstock.proto.v1 import penstock_pb2 as pb
+
+
+def position_to_message(position: Position) -> pb.Position:
+    """Any position."""
+    return pb.Position(order_key=position.order_key, index=position.index)
+
+
+def position_from_message(what: str, field: str, message: pb.Position) -> Position:
+    """ConfigurationError naming `what` and `field` if it is none."""
+    order_key = check.instant(what, field, message.order_key)
+    return Position(order_key, check.number(what, field, message.index, check.MAX_INDEX))
+
+
+def _file_from_message(what: str, field: str, message: pb.FileRef) -> FileRef:
+    path = check.name(what, f"{field}.path", message.path, check.MAX_PATH_CHARS)
+    return FileRef(path, check.number(what, f"{field}.size_bytes", message.size_bytes))
+
+
+def _file_to_message(file: FileRef) -> pb.FileRef:
+    return pb.FileRef(path=file.path, size_bytes=file.size_bytes)
+
+
+def split_to_message(split: Split) -> pb.Split:
+    """ValueError (see `codec_checks.encoding`) if a number or text has no place in a message."""
+    message = pb.Split(
+        format_version=split.format_version,
+        split_id=split.split_id,
+        partition=split.partition,
+        partition_values=[pb.PartitionValue(value=value) for value in split.partition_values],
+        file_group=split.file_group,
+        order_key=split.order_key,
+        base=None if split.base is None else _file_to_message(split.base),
+        base_instant=split.base_instant,
+        logs=[_file_to_message(log) for log in split.logs],
+    )
+    match split.part:
+        case WholeFile():
+            pass
+        case RowGroupRun(first, end):
+            message.row_groups.CopyFrom(pb.RowGroupRun(first=first, end=end))
+    match split.event_time:
+        case UnknownBounds():
+            pass
+        case EventTimeBounds(min_us, max_us):
+            message.event_time.CopyFrom(pb.EventTimeBounds(min_us=min_us, max_us=max_us))
+    return message
+
+
+def split_from_message(message: pb.Split) -> Split:
+    """StateVersionError for an unknown format version, ConfigurationError for a field that cannot be."""
+    what = f"split {message.split_id[:80]!r}"
+    version = check.known_version(what, message.format_version)
+    base = _file_from_message(what, "base", message.base) if message.HasField("base") else None
+    logs = check.counted(what, "logs", message.logs, check.MAX_LOGS)
+    if base is None and not logs:
+        raise check.breach(what, "base", "neither a base file nor a log file", "one of them")
+    return Split(
+        format_version=version,
+        split_id=check.name(what, "split_id", message.split_id),
+        partition=check.text(what, "partition", message.partition, check.MAX_PATH_CHARS),
+        partition_values=tuple(
+            check.text(what, "partition_values", entry.value, check.MAX_PATH_CHARS) if entry.HasField("value") else None
+            for entry in check.counted(what, "partition_values", message.partition_values, check.MAX_FIELDS)
+        ),
+        file_group=check.name(what, "file_group", message.file_group),
+        order_key=check.instant(what, "order_key", message.order_key),
+        base=base,
+        base_instant=check.instant_or_empty(what, "base_instant", message.base_instant),
+        part=_part_from_message(what, message),
+        logs=tuple(_file_from_message(what, "logs", log) for log in logs),
+        event_time=_bounds_from_message(what, message),
+    )
+
+
+def _part_from_message(what: str, message: pb.Split) -> WholeFile | RowGroupRun:
+    if not message.HasField("row_groups"):
+        return WholeFile()
+    first, end = message.row_groups.first, message.row_groups.end
+    check.number(what, "row_groups", end, check.MAX_INDEX)
+    if first >= end:
+        raise check.breach(what, "row_groups", f"{first} to {end}", "a first row group below the end")
+    if message.logs or not message.HasField("base"):
+        raise check.breach(what, "row_groups", "a run of row groups", "none unless the split is a base file alone")
+    return RowGroupRun(first, end)
+
+
+def _bounds_from_message(what: str, message: pb.Split) -> EventTimeBounds | UnknownBounds:
+    if not message.HasField("event_time"):
+        return UnknownBounds()
+    min_us, max_us = message.event_time.min_us, message.event_time.max_us
+    if min_us > max_us:
+        raise check.breach(what, "event_time", f"{min_us} to {max_us}", "a minimum not above the maximum")
+    return EventTimeBounds(min_us, max_us)
+
+
+def scan_to_message(scan: Scan) -> pb.Scan:
+    """ValueError (see `codec_checks.encoding`) if a number or text has no place in a message."""
+    message = pb.Scan(
+        format_version=scan.format_version,
+        table=scan.table,
+        base_path=scan.base_path,
+        table_version=scan.table_version,
+        schema_json=scan.schema_json,
+        columns=scan.columns,
+        where=scan.where,
+        visible=pb.VisibleInstants(
+            members=sorted(scan.visible.members),
+            archived_before=scan.visible.archived_before,
+            not_after=scan.visible.not_after,
+        ),
+        partition_fields=scan.partition_fields,
+    )
+    match scan.merge:
+        case CommitTimeOrdering():
+            message.commit_time.CopyFrom(pb.CommitTimeOrdering())
+        case EventTimeOrdering(fields):
+            message.event_time.CopyFrom(pb.EventTimeOrdering(ordering_fields=fields))
+    match scan.rows:
+        case AllRows():
+            pass
+        case RowsOf(instants):
+            message.rows.CopyFrom(pb.RowsOf(instants=sorted(instants)))
+    return message
+
+
+def scan_from_message(message: pb.Scan) -> Scan:
+    """StateVersionError for an unknown format version, ConfigurationError for a field that cannot be."""
+    what = f"scan of table {message.table[:80]!r}"
+    version = check.known_version(what, message.format_version)
+    if not message.HasField("visible"):
+        raise check.breach(what, "visible", "nothing", "the instants whose log blocks count")
+    rows = RowsOf(check.instants(what, "rows", message.rows.instants)) if message.HasField("rows") else AllRows()
+    if not message.columns:
+        raise check.breach(what, "columns", "none", "at least one output column")
+    return Scan(
+        format_version=version,
+        table=check.name(what, "table", message.table, check.MAX_PATH_CHARS),
+        base_path=check.name(what, "base_path", message.base_path, check.MAX_PATH_CHARS),
+        table_version=check.number(what, "table_version", message.table_version, check.MAX_INDEX),
+        schema_json=check.name(what, "schema_json", message.schema_json, check.MAX_SCHEMA_CHARS),
+        columns=check.names(what, "columns", message.columns, check.MAX_COLUMNS),
+        where=check.text(what, "where", message.where, check.MAX_WHERE_CHARS),
+        merge=_merge_from_message(what, message),
+        visible=VisibleInstants(
+            members=check.instants(what, "visible.members", message.visible.members),
+            archived_before=check.instant_or_empty(what, "visible.archived_before", message.visible.archived_before),
+            not_after=str(check.instant(what, "visible.not_after", message.visible.not_after)),
+        ),
+        rows=rows,
+        partition_fields=check.names(what, "partition_fields", message.partition_fields),
+    )
+
+
+def _merge_from_message(what: str, message: pb.Scan) -> MergeMode:
+    match message.WhichOneof("merge"):
+        case "commit_time":
+            return CommitTimeOrdering()
+        case "event_time":
+            return EventTimeOrdering(check.names(what, "ordering_fields", message.event_time.ordering_fields))
+        case None:
+            raise check.breach(what, "merge", "no merge mode that this build knows", "commit_time or event_time")
+        case other:
+            raise InvariantViolation(f"the stubs know merge mode {other!r}, the codec does not")
+
+
+def plan_to_message(plan: Plan) -> pb.Plan:
+    """ValueError (see `codec_checks.encoding`) if a number or text has no place in a message."""
+    return pb.Plan(
+        format_version=plan.format_version,
+        scan=scan_to_message(plan.scan),
+        after=position_to_message(plan.commit_range.after),
+        upto=position_to_message(plan.commit_range.upto),
+        splits=[split_to_message(split) for split in plan.splits],
+    )
+
+
+def plan_from_message(message: pb.Plan) -> Plan:
+    """StateVersionError for an unknown format version, ConfigurationError for a field that cannot be."""
+    what = "plan"
+    version = check.known_version(what, message.format_version)
+    for field in ("scan", "after", "upto"):
+        if not message.HasField(field):
+            raise check.breach(what, field, "nothing", "a value")
+    scan = scan_from_message(message.scan)
+    what = f"plan of table {scan.table[:80]!r}"
+    splits = tuple(split_from_message(s) for s in check.counted(what, "splits", message.splits, check.MAX_SPLITS))
+    check.distinct(what, "splits", (split.split_id for split in splits))
+    for split in splits:
+        if len(split.partition_values) != len(scan.partition_fields):
+            raise ConfigurationError(
+                f"{what}: split {split.split_id[:80]!r} has {len(split.partition_values)} partition values, "
+                f"expected one for each of {len(scan.partition_fields)} partition fields"
+            )
+    return Plan(
+        format_version=version,
+        scan=scan,
+        commit_range=CommitRange(
+            position_from_message(what, "after", message.after), position_from_message(what, "upto", message.upto)
+        ),
+        splits=splits,
+    )

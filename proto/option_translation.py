@@ -1,0 +1,284 @@
+"""Hudi's, Flink's and hudi-rs's names for what a read is: translated into ours, or refused with our option's name.
+
+Translated, not aliased: their bounds differ (Hudi's Spark ranges are (begin, end] since 1.1, Flink's first range is
+closed at both ends, time travel goes by requested time). What cannot be translated exactly is an error. A `hoodie.`
+name that says nothing about reading is accepted and reported, so that one dictionary can serve writers and readers.
+Belongs here: a rule for one foreign name. Standard library only, no I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+
+
+@dataclass(frozen=True, slots=True)
+class OurOption:
+    """The name stands for this option with this value."""
+
+    option: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The value asks for what Penstock does anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotUsed:
+    """The name says nothing about the rows of a read: it changes nothing, and the caller is told."""
+
+
+Translation = OurOption | Accepted | NotUsed
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """`convert(name, value)` gives our option's value, or None for what we do anyway; it raises where none is exact."""
+
+    option: str
+    convert: Callable[[str, str], str | None]
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyValue:
+    """These values (lower case) ask for what Penstock does anyway; for any other, `advice` says why not."""
+
+    values: frozenset[str]
+    advice: str
+    unsupported: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Never translated; `advice` names our option."""
+
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoEffect:
+    """A setting of how Hudi reads, not of what: reported as not used."""
+
+
+Rule = Renamed | OnlyValue | Refused | NoEffect
+
+
+def translate(name: str, value: object) -> Translation | None:
+    """What a foreign name means; None if it is neither known nor a `hoodie.` name that says nothing about reading.
+
+    ConfigurationError or UnsupportedFeature if the value asks for something that Penstock would answer differently.
+    """
+    key, text = name.lower(), _as_text(value)
+    match RULES.get(key):
+        case Renamed(option=option, convert=convert):
+            converted = convert(name, text)
+            return Accepted() if converted is None else OurOption(option, converted)
+        case OnlyValue(values=values, advice=advice, unsupported=unsupported):
+            if text.strip().lower() in values:
+                return Accepted()
+            error = UnsupportedFeature if unsupported else ConfigurationError
+            raise error(f"option {name}={text[:80]}: {advice}")
+        case Refused(advice=advice):
+            raise ConfigurationError(f"option {name}={text[:80]}: {advice}")
+        case NoEffect():
+            return NotUsed()
+        case None:
+            known_to_matter = key.startswith(READING_PREFIXES)
+            return NotUsed() if key.startswith("hoodie.") and not known_to_matter else None
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _query(*kinds: str) -> Callable[[str, str], str]:
+    def convert(name: str, value: str) -> str:
+        if value not in kinds:
+            raise ConfigurationError(
+                f"option {name}: got {value[:80]!r}, expected one of {', '.join(kinds)}; or give our option query"
+            )
+        return value
+
+    return convert
+
+
+def _bound(ours: str) -> Callable[[str, str], str]:
+    """A bound of Spark's incremental read: compared as text by Hudi, so only whole instants mean the same to us."""
+
+    def convert(name: str, value: str) -> str:
+        if re.fullmatch(r"0{1,13}", value):
+            return "earliest"
+        if not re.fullmatch(r"\d{14}|\d{17}", value):
+            raise ConfigurationError(
+                f"option {name}: got {value[:80]!r}, which Hudi compares as text with its instants; give our option "
+                f"{ours} instead (an instant of 14 or 17 digits, an ISO time, or `earliest` / `latest`)"
+            )
+        return value
+
+    return convert
+
+
+def _as_of(name: str, value: str) -> str:
+    """Hudi's `formatQueryInstant`: wall clock of the timeline; a time to the second stands for its last millisecond."""
+    if re.fullmatch(r"\d{10}|\d{13}|\d{14}|\d{17}", value):
+        return value
+    found = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?)?", value)
+    if found is None:
+        raise ConfigurationError(
+            f"option {name}: got {value[:80]!r}, expected yyyyMMddHHmmss[SSS], yyyy-MM-dd or "
+            "yyyy-MM-dd HH:mm:ss[.SSS]; our option asOf also takes ISO times with a zone"
+        )
+    year, month, day, hour, minute, second, milli = found.groups()
+    clock = "000000000" if hour is None else f"{hour}{minute}{second}{milli or '999'}"
+    return f"{year}{month}{day}{clock}"
+
+
+def _whole_instant(ours: str) -> Callable[[str, str], str]:
+    def convert(name: str, value: str) -> str:
+        if not re.fullmatch(r"\d{14}|\d{17}", value):
+            raise ConfigurationError(
+                f"option {name}: got {value[:80]!r}, expected an instant of 14 or 17 digits; our option {ours} also "
+                "takes ISO times"
+            )
+        return value
+
+    return convert
+
+
+def _read_optimized(name: str, value: str) -> str | None:
+    if value.lower() not in ("true", "false"):
+        raise ConfigurationError(f"option {name}: got {value[:80]!r}, expected true or false; or give our option query")
+    return "read_optimized" if value.lower() == "true" else None
+
+
+def _start_offset(name: str, value: str) -> str:
+    if value not in ("earliest", "latest"):
+        raise ConfigurationError(
+            f"option {name}: got {value[:80]!r}; only earliest and latest mean the same to Penstock: give our option "
+            "after (exclusive, an order key) instead"
+        )
+    return value
+
+
+def _same(_name: str, value: str) -> str:
+    return value
+
+
+def _only(*values: str, advice: str, unsupported: bool = False) -> OnlyValue:
+    return OnlyValue(frozenset(values), advice, unsupported)
+
+
+_TABLE_PROPERTY: Final = Refused("Penstock merges as the table's own properties say; leave the option out")
+_FLINK_BOUND: Final = (
+    "Flink's first range includes its start and its bounds differ by release; give query=incremental with our option "
+    "{} ({}, an order key)"
+)
+_SERVICES: Final = "rows that compaction or clustering moved are never returned again by Penstock; leave the option out"
+_CDC: Final = "change data capture arrives with a later version of Penstock; leave the option out"
+
+READING_PREFIXES: Final = (
+    "hoodie.datasource.query.",
+    "hoodie.datasource.read.",
+    "hoodie.datasource.streaming.",
+    "hoodie.payload.",
+    "hoodie.read.",
+)
+"""Under these a name that has no rule is an error: it says something about reading that we do not know."""
+
+RULES: Final[Mapping[str, Rule]] = {
+    # Spark
+    "hoodie.datasource.query.type": Renamed(
+        "query", _query("snapshot", "read_optimized", "incremental"), "same values"
+    ),
+    "hoodie.datasource.query.incremental.format": _only(
+        "latest_state", advice="change data capture (cdc) arrives with a later version of Penstock", unsupported=True
+    ),
+    "as.of.instant": Renamed("asOf", _as_of, "requested time; converted as Hudi does, in the timeline's wall clock"),
+    "hoodie.datasource.read.begin.instanttime": Renamed(
+        "after", _bound("after"), "exclusive; only whole instants of 14 or 17 digits, and zeros for `earliest`"
+    ),
+    "hoodie.datasource.read.end.instanttime": Renamed(
+        "upto", _bound("upto"), "inclusive; only whole instants of 14 or 17 digits"
+    ),
+    "hoodie.datasource.streaming.startoffset": Renamed("after", _start_offset, "only `earliest` and `latest`"),
+    "hoodie.datasource.read.paths": Refused("give the path of one table; its files follow from its timeline"),
+    "hoodie.datasource.read.incr.path.glob": _only("", advice="give our option where on the partition columns"),
+    "hoodie.datasource.read.incr.filters": _only("", advice="give our option where"),
+    "hoodie.datasource.read.incr.skip_compact": _only("true", "false", advice="expected true or false"),
+    "hoodie.datasource.read.incr.skip_cluster": _only("true", "false", advice="expected true or false"),
+    "hoodie.datasource.read.incr.fallback.fulltablescan.enable": _only(
+        "false",
+        advice="a range whose files are gone is an error with Penstock, never answered from a later snapshot, which "
+        "would lose rows; leave the option out, and read a snapshot where the range is gone",
+    ),
+    "hoodie.datasource.read.incr.table.version": Refused(
+        "the bounds' kind of time follows from the table: our options after and upto are order keys (completion time "
+        "on timeline layout 2, requested time on layout 1)"
+    ),
+    "hoodie.datasource.read.streaming.table.version": Refused("our option after is an order key of the table itself"),
+    "hoodie.datasource.read.schema.use.end.instanttime": _only("false", advice="leave the option out"),
+    "hoodie.read.timeline.holes.resolution.policy": _only(
+        "block",
+        advice="on timeline layout 1 `latest` ends before the first pending instant (BLOCK); give our option upto",
+    ),
+    "hoodie.schema.on.read.enable": _only(
+        "true",
+        advice="columns are never matched by name on a table with a schema history: that returns old data under a new "
+        "column; leave the option out",
+        unsupported=True,
+    ),
+    "hoodie.payload.delete.field": _only(advice="custom delete markers are not read by this version", unsupported=True),
+    "hoodie.payload.delete.marker": _only(
+        advice="custom delete markers are not read by this version", unsupported=True
+    ),
+    "hoodie.datasource.merge.type": _only(
+        "payload_combine",
+        advice="Penstock always merges base and log files; query=read_optimized reads base files alone",
+    ),
+    "hoodie.record.merge.mode": _TABLE_PROPERTY,
+    "hoodie.record.merge.strategy.id": _TABLE_PROPERTY,
+    "hoodie.compaction.payload.class": _TABLE_PROPERTY,
+    "hoodie.table.ordering.fields": _TABLE_PROPERTY,
+    "hoodie.table.precombine.field": _TABLE_PROPERTY,
+    "hoodie.table.timeline.timezone": Refused(
+        "it is read from the table; for a LOCAL one give our option timelineTimezone"
+    ),
+    # hudi-rs
+    "hoodie.read.query.type": Renamed("query", _query("snapshot", "incremental"), "same values"),
+    "hoodie.read.as.of.timestamp": Renamed("asOf", _whole_instant("asOf"), "only instants of 14 or 17 digits"),
+    "hoodie.read.start.timestamp": Refused("give query=incremental with our option after (exclusive, an order key)"),
+    "hoodie.read.end.timestamp": Refused("give query=incremental with our option upto (inclusive, an order key)"),
+    "hoodie.read.use.read_optimized.mode": Renamed("query", _read_optimized, "true: read_optimized; false: nothing"),
+    "hoodie.read.stream.batch_size": Renamed("batchRows", _same, "rows of a batch, at most"),
+    "hoodie.read.input.partitions": Renamed("slots", _same, "number of tasks"),
+    "hoodie.read.scan.max.memory.size": NoEffect(),
+    "hoodie.read.file.group.reader.version": NoEffect(),
+    "hoodie.read.listing.parallelism": NoEffect(),
+    # Flink
+    "read.start-commit": Refused(_FLINK_BOUND.format("after", "exclusive")),
+    "read.end-commit": Refused(_FLINK_BOUND.format("upto", "inclusive")),
+    "read.streaming.enabled": _only("false", advice="open a stream instead (spark.readStream)"),
+    "read.streaming.check-interval": Refused("the stream's trigger says how often it looks"),
+    "read.streaming.skip_compaction": _only("true", advice=_SERVICES),
+    "read.streaming.skip_clustering": _only("true", advice=_SERVICES),
+    "read.streaming.skip_insertoverwrite": _only("false", advice="rows of insert_overwrite are always returned"),
+    "read.tasks": Renamed("slots", _same, "number of tasks"),
+    "read.commits.limit": Refused(
+        "it cuts by requested time and can lose commits; give our option maxCommitsPerTrigger"
+    ),
+    "read.splits.limit": Refused("give our option maxCommitsPerTrigger"),
+    "read.utc-timezone": _only("true", advice="timestamps are UTC; convert them in the engine"),
+    "read.cdc.from.changelog": _only(advice=_CDC, unsupported=True),
+    "read.source-v2.enabled": NoEffect(),
+    "cdc.enabled": _only("false", advice=_CDC, unsupported=True),
+    "changelog.enabled": _only("false", advice=_CDC, unsupported=True),
+    "metadata.enabled": NoEffect(),
+}
+"""One rule a foreign name, in lower case."""

@@ -1,0 +1,138 @@
+"""The kinds of value an option can have: each parses what a caller gave, or says what it expected.
+
+Belongs here: a new kind of value. Standard library only, no I/O.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.proto.addresses import loopback_address
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+
+MAX_TEXT: Final = 65_536
+"""Characters of one option's value; a filter is the longest there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Any text; `form` names it in the documentation."""
+
+    form: str = "text"
+
+    def parse(self, name: str, value: object) -> str:
+        """The text itself."""
+        return _text(name, value, self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address of an enumerator's server (`penstock.proto.addresses`)."""
+
+    form: str = "HOST:PORT"
+
+    def parse(self, name: str, value: object) -> str:
+        """The address, or ConfigurationError."""
+        try:
+            return loopback_address(_text(name, value, self.form))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"option {name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A whole number in [least, most]."""
+
+    least: int
+    most: int
+
+    @property
+    def form(self) -> str:
+        """Its name in the documentation."""
+        return f"whole number, {self.least} to {self.most}"
+
+    def parse(self, name: str, value: object) -> int:
+        """The number, from text or int."""
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ConfigurationError(f"option {name}: got {value!r:.80}, expected a {self.form}")
+        if isinstance(value, str) and not re.fullmatch(r"[+-]?\d{1,19}", value.strip()):
+            raise ConfigurationError(f"option {name}: got {value[:80]!r}, expected a {self.form}")
+        number = int(value)
+        if not self.least <= number <= self.most:
+            raise ConfigurationError(f"option {name}: got {number}, expected a {self.form}")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class QueryKind:
+    """The kind of read."""
+
+    values: tuple[str, ...] = ("snapshot", "read_optimized", "incremental")
+
+    @property
+    def form(self) -> str:
+        """Its name in the documentation."""
+        return " \\| ".join(self.values)
+
+    def parse(self, name: str, value: object) -> str:
+        """One of the values; `cdc` is refused as not read yet."""
+        text = _text(name, value, self.form)
+        if text == "cdc":
+            raise UnsupportedFeature("query=cdc (change data capture) arrives with a later version of Penstock")
+        if text not in self.values:
+            near = nearest(text, self.values)
+            raise ConfigurationError(
+                f"option {name}: got {text[:80]!r}, expected one of {', '.join(self.values)}{near}"
+            )
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Column names: a comma list (blanks around a name are dropped), or a JSON list for names that need it."""
+
+    form: str = "a,b or a JSON list"
+
+    def parse(self, name: str, value: object) -> tuple[str, ...]:
+        """The names in order; empty: every column."""
+        parsed: object = value
+        if isinstance(value, str):
+            text = _text(name, value, self.form).strip()
+            if not text.startswith("["):
+                parsed = [part.strip() for part in text.split(",")] if text else []
+            else:
+                try:
+                    parsed = json.loads(text)
+                except (ValueError, RecursionError) as error:
+                    raise ConfigurationError(f"option {name}: got {text[:80]!r}, expected {self.form}") from error
+        if not isinstance(parsed, list | tuple) or not all(isinstance(part, str) and part for part in parsed):
+            raise ConfigurationError(f"option {name}: got {value!r:.80}, expected {self.form}, no name empty")
+        return tuple(parsed)
+
+
+OptionType = Text | Address | Number | QueryKind | Names
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`: did you mean X?` for an error's text, or nothing when no known name is near."""
+    by_plain = {plain_spelling(candidate): candidate for candidate in known}
+    close = difflib.get_close_matches(plain_spelling(name), by_plain, n=1, cutoff=0.6)
+    return f": did you mean {by_plain[close[0]]}?" if close else ""
+
+
+def plain_spelling(name: str) -> str:
+    """The name without case, `-` and `_`: what all spellings of one option share."""
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _text(name: str, value: object, form: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(f"option {name}: got {value!r:.80}, expected text ({form})")
+    if len(value) > MAX_TEXT or "\x00" in value:
+        raise ConfigurationError(f"option {name}: {len(value)} characters, expected at most {MAX_TEXT} and no NUL")
+    return value

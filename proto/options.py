@@ -1,0 +1,277 @@
+"""The one registry of options: name, type, default, where it applies, what it does; and the parse of what was given.
+
+Every door (Spark batch and stream, Arrow, command line) takes its options from here, `docs/options.md` is generated
+from here. Belongs here: a new option, or a new kind of value. Not here: Hudi's and Flink's own names
+(`option_translation`), what an option means for a table (`penstock.engine.requests`). Standard library only, no I/O:
+the environment is passed in.
+
+A name is camelCase in Spark and files, kebab-case as a flag, snake_case in Python, PENSTOCK_* in the environment; each
+door takes every spelling, in any case (Spark hands over lower-case keys). An option whose default could lose a row has
+no default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Final
+
+from penstock.proto import option_translation
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.option_types import Address, Names, Number, OptionType, QueryKind, Text, nearest, plain_spelling
+
+OptionValue = str | int | tuple[str, ...] | None
+
+
+class Door(StrEnum):
+    """Where options come in."""
+
+    BATCH = "batch"
+    STREAM = "stream"
+    ARROW = "arrow"
+    CLI = "cli"
+
+
+READS: Final = frozenset({Door.BATCH, Door.ARROW, Door.CLI})
+EVERYWHERE: Final = frozenset(Door)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option. `default` None: there is none."""
+
+    name: str
+    type: OptionType
+    default: OptionValue = None
+    doors: frozenset[Door]
+    doc: str
+
+    @property
+    def python_name(self) -> str:
+        """snake_case: the keyword of `penstock.read` and the field of GivenOptions."""
+        return re.sub(r"([A-Z])", lambda found: "_" + found[1].lower(), self.name)
+
+    @property
+    def flag(self) -> str:
+        """The flag on the command line."""
+        return "--" + self.python_name.replace("_", "-")
+
+    @property
+    def environment_name(self) -> str:
+        """The environment variable."""
+        return "PENSTOCK_" + self.python_name.upper()
+
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        name="query",
+        type=QueryKind(),
+        default="snapshot",
+        doors=EVERYWHERE,
+        doc="What is read: the table's rows, those of its base files alone, or the rows that a range of instants wrote "
+        "(a stream always reads ranges).",
+    ),
+    Option(
+        name="after",
+        type=Text("time"),
+        doors=EVERYWHERE,
+        doc="The range begins behind this order key (exclusive): completion time on timeline layout 2, requested time "
+        "on layout 1. `earliest`: before every instant; a stream without `after` starts there.",
+    ),
+    Option(
+        name="upto",
+        type=Text("time"),
+        doors=READS,
+        doc="The range ends with this order key (inclusive). Not given, or `latest`: the newest position when the plan "
+        "is made.",
+    ),
+    Option(
+        name="asOf",
+        type=Text("time"),
+        doors=READS,
+        doc="Time travel: the snapshot as of this *requested* time, as Hudi's `as.of.instant`.",
+    ),
+    Option(
+        name="columns",
+        type=Names(),
+        default=(),
+        doors=EVERYWHERE,
+        doc="The columns to return, in this order; empty: every column. Names resolve by Spark's case rule.",
+    ),
+    Option(
+        name="where", type=Text("predicate"), default="", doors=EVERYWHERE, doc="Rows to keep, applied after merging."
+    ),
+    Option(
+        name="limit",
+        type=Number(0, 2**63 - 1),
+        doors=READS,
+        doc="At most so many rows: exact in Arrow and on the command line; in Spark each split stops after so many.",
+    ),
+    Option(
+        name="server",
+        type=Address(),
+        doors=EVERYWHERE,
+        doc="The enumerator to ask; the table is then a name that it serves. Not given: the enumerator runs in this "
+        "process.",
+    ),
+    Option(
+        name="maxCommitsPerTrigger",
+        type=Number(0, 2**31 - 1),
+        default=0,
+        doors=frozenset({Door.STREAM}),
+        doc="At most so many data commits a micro-batch; 0: no cap.",
+    ),
+    Option(
+        name="slots",
+        type=Number(0, 100_000),
+        default=0,
+        doors=frozenset({Door.BATCH, Door.STREAM}),
+        doc="Number of tasks that pull splits; 0: the planner chooses.",
+    ),
+    Option(
+        name="splitBytes",
+        type=Number(1, 2**63 - 1),
+        default=256 << 20,
+        doors=EVERYWHERE,
+        doc="A base file without logs above this size is cut into runs of row groups.",
+    ),
+    Option(
+        name="eventTime",
+        type=Text("column"),
+        default="",
+        doors=EVERYWHERE,
+        doc="The column whose lowest and highest value each split carries as its event-time bounds.",
+    ),
+    Option(
+        name="timelineTimezone",
+        type=Text("time zone"),
+        doors=EVERYWHERE,
+        doc="The writer's time zone (such as `Europe/Berlin`) of a table whose timeline is LOCAL: needed to convert "
+        "ISO times and epochs. A table whose timeline is UTC does not need it.",
+    ),
+    Option(
+        name="batchRows",
+        type=Number(1, 2**20),
+        default=32_768,
+        doors=EVERYWHERE,
+        doc="Rows of a record batch, at most.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenOptions:
+    """Parsed options, one field each (snake_case); None: not given and without default.
+
+    `given` names (camelCase) those that the caller or the environment set; `warnings` are for the door to show, once.
+    """
+
+    query: str = "snapshot"
+    after: str | None = None
+    upto: str | None = None
+    as_of: str | None = None
+    columns: tuple[str, ...] = ()
+    where: str = ""
+    limit: int | None = None
+    server: str | None = None
+    max_commits_per_trigger: int = 0
+    slots: int = 0
+    split_bytes: int = 256 << 20
+    event_time: str = ""
+    timeline_timezone: str | None = None
+    batch_rows: int = 32_768
+    given: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
+def parse_options(
+    given: Mapping[str, object], *, door: Door, environment: Mapping[str, str] | None = None
+) -> GivenOptions:
+    """What a caller gave, checked and typed: explicit before environment before default.
+
+    A value of None counts as not given. Hudi's, Flink's and hudi-rs's names are translated. ConfigurationError: an
+    unknown name (the nearest is offered), a bad value, one option given twice (also once by ours and once by a
+    translated name), an option that does not apply at this door. UnsupportedFeature: a value that Penstock does not
+    read (yet).
+    """
+    values: dict[str, object] = {}
+    origin: dict[str, str] = {}
+    unused: list[str] = []
+    for name, value in given.items():
+        if value is None:
+            continue
+        match _meaning(name, value):
+            case option_translation.OurOption(option=target, value=translated):
+                if target in origin:
+                    raise ConfigurationError(
+                        f"options {origin[target]} and {name} both set {target}: give one of them, best {target}"
+                    )
+                values[target], origin[target] = translated, name
+            case option_translation.NotUsed():
+                unused.append(name)
+            case option_translation.Accepted():
+                pass
+    _refuse_elsewhere(origin, door)
+    for option, value in _from_environment(environment or {}):
+        if option.name not in origin and door in option.doors:
+            values[option.name], origin[option.name] = value, option.environment_name
+    parsed = {
+        option.python_name: option.type.parse(origin[option.name], values[option.name])
+        for option in OPTIONS
+        if option.name in values
+    }
+    warnings = [f"not used by Penstock's readers: {', '.join(sorted(unused))}"] if unused else []
+    warnings += _misspelt(environment or {})
+    return GivenOptions(given=frozenset(origin), warnings=tuple(warnings), **parsed)  # type: ignore[arg-type]
+
+
+def option_named(name: str) -> Option | None:
+    """The option of this name in any spelling and case, None if it is not ours."""
+    return _BY_SPELLING.get(plain_spelling(name))
+
+
+def _meaning(name: str, value: object) -> option_translation.Translation:
+    option = option_named(name)
+    if option is not None:
+        return option_translation.OurOption(option.name, value)
+    translated = option_translation.translate(name, value)
+    if translated is not None:
+        return translated
+    known = [*(ours.name for ours in OPTIONS), *option_translation.RULES]
+    near = nearest(name, known) or f": expected one of {', '.join(ours.name for ours in OPTIONS)}"
+    raise ConfigurationError(f"unknown option {name[:80]!r}{near}")
+
+
+def _refuse_elsewhere(origin: Mapping[str, str], door: Door) -> None:
+    for option in OPTIONS:
+        if option.name in origin and door not in option.doors:
+            raise ConfigurationError(
+                f"option {origin[option.name]} does not apply here ({door.value}): {option.name} is for "
+                f"{', '.join(sorted(option.doors))}"
+            )
+
+
+def _from_environment(environment: Mapping[str, str]) -> list[tuple[Option, str]]:
+    return [
+        (option, environment[option.environment_name]) for option in OPTIONS if option.environment_name in environment
+    ]
+
+
+def _misspelt(environment: Mapping[str, str]) -> list[str]:
+    known = {option.environment_name for option in OPTIONS}
+    found: list[str] = []
+    for name in sorted(environment):
+        if name.startswith("PENSTOCK_") and name not in known:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.9)
+            found += [f"environment variable {name} is not read: did you mean {close[0]}?"] if close else []
+    return found
+
+
+_BY_SPELLING: Final = {plain_spelling(option.name): option for option in OPTIONS}
+assert {option.python_name for option in OPTIONS} == {field.name for field in fields(GivenOptions)} - {
+    "given",
+    "warnings",
+}

@@ -1,0 +1,352 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Position(_message.Message):
+    __slots__ = ("order_key", "index")
+    ORDER_KEY_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    order_key: str
+    index: int
+    def __init__(self, order_key: _Optional[str] = ..., index: _Optional[int] = ...) -> None: ...
+
+class DescribeTableRequest(_message.Message):
+    __slots__ = ("table", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class DescribeTableResponse(_message.Message):
+    __slots__ = ("table", "base_path", "hudi_name", "table_type", "table_version", "timeline_layout", "timeline_timezone", "merge_mode", "record_key_fields", "partition_fields", "ordering_fields", "schema_json", "newest")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    BASE_PATH_FIELD_NUMBER: _ClassVar[int]
+    HUDI_NAME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TABLE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TIMELINE_LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    TIMELINE_TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    MERGE_MODE_FIELD_NUMBER: _ClassVar[int]
+    RECORD_KEY_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    base_path: str
+    hudi_name: str
+    table_type: str
+    table_version: int
+    timeline_layout: int
+    timeline_timezone: str
+    merge_mode: str
+    record_key_fields: _containers.RepeatedScalarFieldContainer[str]
+    partition_fields: _containers.RepeatedScalarFieldContainer[str]
+    ordering_fields: _containers.RepeatedScalarFieldContainer[str]
+    schema_json: str
+    newest: Position
+    def __init__(self, table: _Optional[str] = ..., base_path: _Optional[str] = ..., hudi_name: _Optional[str] = ..., table_type: _Optional[str] = ..., table_version: _Optional[int] = ..., timeline_layout: _Optional[int] = ..., timeline_timezone: _Optional[str] = ..., merge_mode: _Optional[str] = ..., record_key_fields: _Optional[_Iterable[str]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., ordering_fields: _Optional[_Iterable[str]] = ..., schema_json: _Optional[str] = ..., newest: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
+
+class NewestPositionRequest(_message.Message):
+    __slots__ = ("table", "after", "max_commits", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    MAX_COMMITS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    after: Position
+    max_commits: int
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., after: _Optional[_Union[Position, _Mapping]] = ..., max_commits: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class NewestPositionResponse(_message.Message):
+    __slots__ = ("position",)
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    position: Position
+    def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
+
+class Snapshot(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SnapshotAsOf(_message.Message):
+    __slots__ = ("instant",)
+    INSTANT_FIELD_NUMBER: _ClassVar[int]
+    instant: str
+    def __init__(self, instant: _Optional[str] = ...) -> None: ...
+
+class ReadOptimized(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Incremental(_message.Message):
+    __slots__ = ("after", "upto")
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    after: Position
+    upto: Position
+    def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
+
+class OpenPlanRequest(_message.Message):
+    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "columns", "where", "slots", "event_time", "target_split_bytes", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_AS_OF_FIELD_NUMBER: _ClassVar[int]
+    READ_OPTIMIZED_FIELD_NUMBER: _ClassVar[int]
+    INCREMENTAL_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    TARGET_SPLIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    snapshot: Snapshot
+    snapshot_as_of: SnapshotAsOf
+    read_optimized: ReadOptimized
+    incremental: Incremental
+    columns: _containers.RepeatedScalarFieldContainer[str]
+    where: str
+    slots: int
+    event_time: str
+    target_split_bytes: int
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class OpenPlanResponse(_message.Message):
+    __slots__ = ("plan_id", "slots", "splits", "size_bytes", "scan")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SCAN_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    slots: int
+    splits: int
+    size_bytes: int
+    scan: Scan
+    def __init__(self, plan_id: _Optional[str] = ..., slots: _Optional[int] = ..., splits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ...) -> None: ...
+
+class DescribePlanRequest(_message.Message):
+    __slots__ = ("plan_id", "request_id", "client_version")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    request_id: str
+    client_version: str
+    def __init__(self, plan_id: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class DescribePlanResponse(_message.Message):
+    __slots__ = ("scan",)
+    SCAN_FIELD_NUMBER: _ClassVar[int]
+    scan: Scan
+    def __init__(self, scan: _Optional[_Union[Scan, _Mapping]] = ...) -> None: ...
+
+class NextSplitRequest(_message.Message):
+    __slots__ = ("plan_id", "slot", "index", "request_id", "client_version")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    slot: int
+    index: int
+    request_id: str
+    client_version: str
+    def __init__(self, plan_id: _Optional[str] = ..., slot: _Optional[int] = ..., index: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class EndOfSlot(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class NextSplitResponse(_message.Message):
+    __slots__ = ("split", "end_of_slot")
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    END_OF_SLOT_FIELD_NUMBER: _ClassVar[int]
+    split: Split
+    end_of_slot: EndOfSlot
+    def __init__(self, split: _Optional[_Union[Split, _Mapping]] = ..., end_of_slot: _Optional[_Union[EndOfSlot, _Mapping]] = ...) -> None: ...
+
+class FinishSplitRequest(_message.Message):
+    __slots__ = ("plan_id", "slot", "index", "report", "request_id", "client_version")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    slot: int
+    index: int
+    report: SplitReport
+    request_id: str
+    client_version: str
+    def __init__(self, plan_id: _Optional[str] = ..., slot: _Optional[int] = ..., index: _Optional[int] = ..., report: _Optional[_Union[SplitReport, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class FinishSplitResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SplitReport(_message.Message):
+    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us")
+    class PhaseMsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PHASE_MS_FIELD_NUMBER: _ClassVar[int]
+    WON_FIELD_NUMBER: _ClassVar[int]
+    LOST_EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    MAX_EVENT_TIME_US_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    size_bytes: int
+    phase_ms: _containers.ScalarMap[str, float]
+    won: int
+    lost_event_time: int
+    duplicate: int
+    deleted: int
+    max_event_time_us: int
+    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ...) -> None: ...
+
+class FileRef(_message.Message):
+    __slots__ = ("path", "size_bytes")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    size_bytes: int
+    def __init__(self, path: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class RowGroupRun(_message.Message):
+    __slots__ = ("first", "end")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    end: int
+    def __init__(self, first: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class EventTimeBounds(_message.Message):
+    __slots__ = ("min_us", "max_us")
+    MIN_US_FIELD_NUMBER: _ClassVar[int]
+    MAX_US_FIELD_NUMBER: _ClassVar[int]
+    min_us: int
+    max_us: int
+    def __init__(self, min_us: _Optional[int] = ..., max_us: _Optional[int] = ...) -> None: ...
+
+class PartitionValue(_message.Message):
+    __slots__ = ("value",)
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    value: str
+    def __init__(self, value: _Optional[str] = ...) -> None: ...
+
+class Split(_message.Message):
+    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time")
+    FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_VALUES_FIELD_NUMBER: _ClassVar[int]
+    FILE_GROUP_FIELD_NUMBER: _ClassVar[int]
+    ORDER_KEY_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    BASE_INSTANT_FIELD_NUMBER: _ClassVar[int]
+    ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    format_version: int
+    split_id: str
+    partition: str
+    partition_values: _containers.RepeatedCompositeFieldContainer[PartitionValue]
+    file_group: str
+    order_key: str
+    base: FileRef
+    base_instant: str
+    row_groups: RowGroupRun
+    logs: _containers.RepeatedCompositeFieldContainer[FileRef]
+    event_time: EventTimeBounds
+    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ...) -> None: ...
+
+class CommitTimeOrdering(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class EventTimeOrdering(_message.Message):
+    __slots__ = ("ordering_fields",)
+    ORDERING_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    ordering_fields: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ordering_fields: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class VisibleInstants(_message.Message):
+    __slots__ = ("members", "archived_before", "not_after")
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    NOT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedScalarFieldContainer[str]
+    archived_before: str
+    not_after: str
+    def __init__(self, members: _Optional[_Iterable[str]] = ..., archived_before: _Optional[str] = ..., not_after: _Optional[str] = ...) -> None: ...
+
+class RowsOf(_message.Message):
+    __slots__ = ("instants",)
+    INSTANTS_FIELD_NUMBER: _ClassVar[int]
+    instants: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, instants: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Scan(_message.Message):
+    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields")
+    FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    BASE_PATH_FIELD_NUMBER: _ClassVar[int]
+    TABLE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_TIME_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    VISIBLE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    format_version: int
+    table: str
+    base_path: str
+    table_version: int
+    schema_json: str
+    columns: _containers.RepeatedScalarFieldContainer[str]
+    where: str
+    commit_time: CommitTimeOrdering
+    event_time: EventTimeOrdering
+    visible: VisibleInstants
+    rows: RowsOf
+    partition_fields: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Plan(_message.Message):
+    __slots__ = ("format_version", "scan", "after", "upto", "splits")
+    FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SCAN_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    format_version: int
+    scan: Scan
+    after: Position
+    upto: Position
+    splits: _containers.RepeatedCompositeFieldContainer[Split]
+    def __init__(self, format_version: _Optional[int] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., splits: _Optional[_Iterable[_Union[Split, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,206 @@
+"""Avro records of any schema by fastavro: the slower road for nested columns, with the kernel's answers.
+
+fastavro only sees the physical layout: longs, bytes, fixed, arrays, records, unions with null. What the bytes mean
+(text, times, decimals, booleans, enums, maps) is decided by `avro_values`, as on the compiled road; fastavro's own
+conversions, names and leniencies have no part in it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+from penstock.reader.avro_values import BadRecord, BadValue, booleans, decimals, floats, integers, symbols, texts
+from penstock.table.schema.arrow import arrow_type
+from penstock.table.schema.avro import (
+    ArrayType,
+    AvroField,
+    AvroType,
+    Decimal,
+    EnumType,
+    Fixed,
+    MapType,
+    Primitive,
+    RecordSchema,
+    RecordType,
+)
+
+_DAMAGE: Final = (EOFError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
+"""What fastavro raises on bytes that are no record."""
+
+_SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
+
+
+class FallbackReader:
+    """Reads columns of any type. Immutable."""
+
+    def __init__(self, writer: RecordSchema, columns: Sequence[tuple[str, AvroType]]) -> None:
+        """columns: name (one of the writer's), and the table's type, `compatible` with the writer's."""
+        places = {field.name: place for place, field in enumerate(writer.fields)}
+        self._schema = fastavro.parse_schema(_Physical().record(writer.fields))
+        self._columns = [(f"f{places[name]}", writer.fields[places[name]], type_) for name, type_ in columns]
+
+    def read(self, data: np.ndarray, begin: np.ndarray, end: np.ndarray) -> list[pa.Array]:
+        """The columns, in their order. BadRecord or BadValue for what does not fit the schema."""
+        view = memoryview(data)
+        rows = [
+            self._record(view[first:last], row)
+            for row, (first, last) in enumerate(zip(begin.tolist(), end.tolist(), strict=True))
+        ]
+        arrays = []
+        for key, written, type_ in self._columns:
+            raw = pa.array([row[key] for row in rows], _physical_arrow(written.type))
+            try:
+                arrays.append(_shaped(raw, written.type, type_))
+            except BadValue as bad_value:
+                raise BadValue(f"column {written.name}: {bad_value}") from None
+        return arrays
+
+    def _record(self, body: memoryview, row: int) -> dict[str, object]:
+        stream = io.BytesIO(body)
+        try:
+            record: dict[str, object] = fastavro.schemaless_reader(stream, self._schema, None)
+        except _DAMAGE as error:
+            raise BadRecord(row, f"does not fit its schema ({type(error).__name__}: {error})") from None
+        if stream.tell() != len(body):
+            raise BadRecord(row, f"{len(body) - stream.tell()} bytes behind its last field")
+        return record
+
+
+@dataclass(slots=True)
+class _Physical:
+    """Writes a schema as fastavro is to see it: named types numbered, logical types left out."""
+
+    records: int = 0
+    fixed: set[int] | None = None
+
+    def record(self, fields: tuple[AvroField, ...]) -> dict[str, object]:
+        self.records += 1
+        name = f"r{self.records}"
+        parts = [
+            {"name": f"f{place}", "type": self._slot(field.type, field.null_branch)}
+            for place, field in enumerate(fields)
+        ]
+        return {"type": "record", "name": name, "fields": parts}
+
+    def _slot(self, type_: AvroType, null_branch: int) -> object:
+        if null_branch < 0:
+            return self._type(type_)
+        return ["null", self._type(type_)] if null_branch == 0 else [self._type(type_), "null"]
+
+    def _type(self, type_: AvroType) -> object:
+        match type_:
+            case Primitive("boolean" | "float" | "double" as kind):
+                return self._fixed(_SIZES[kind])
+            case Primitive("bytes" | "string") | Decimal(_, _, None):
+                return "bytes"
+            case Primitive() | EnumType():
+                return "long"
+            case Decimal(_, _, int(size)) | Fixed(size):
+                return self._fixed(size)
+            case ArrayType(items, null_branch):
+                return {"type": "array", "items": self._slot(items, null_branch)}
+            case MapType():
+                return {"type": "array", "items": self.record(_entry(type_))}
+            case RecordType(fields):
+                return self.record(fields)
+        raise TypeError(f"not an Avro type: {type_}")
+
+    def _fixed(self, size: int) -> object:
+        self.fixed = self.fixed or set()
+        name = f"b{size}"
+        if size in self.fixed:
+            return name
+        self.fixed.add(size)
+        return {"type": "fixed", "name": name, "size": size}
+
+
+def _entry(type_: MapType) -> tuple[AvroField, ...]:
+    """A map is an array of (string key, value) on the wire."""
+    nullable = type_.null_branch >= 0
+    return (AvroField("key", Primitive("bytes")), AvroField("value", type_.values, nullable, type_.null_branch))
+
+
+def _physical_arrow(type_: AvroType) -> pa.DataType:
+    match type_:
+        case Primitive("boolean" | "float" | "double" as kind):
+            return pa.binary(_SIZES[kind])
+        case Primitive("bytes" | "string") | Decimal(_, _, None):
+            return pa.binary()
+        case Primitive() | EnumType():
+            return pa.int64()
+        case Decimal(_, _, int(size)) | Fixed(size):
+            return pa.binary(size)
+        case ArrayType(items):
+            return pa.list_(_physical_arrow(items))
+        case MapType():
+            return pa.list_(_physical_arrow(RecordType(_entry(type_))))
+        case RecordType(fields):
+            return pa.struct([(f"f{place}", _physical_arrow(field.type)) for place, field in enumerate(fields)])
+
+
+def _shaped(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
+    """Physical values, freshly built (offset 0), as the Arrow form of `wanted`."""
+    rows, buffers, target = len(array), array.buffers(), arrow_type(wanted)
+    validity = buffers[0] if array.null_count else None
+    match written, wanted:
+        case ArrayType(items), ArrayType(wanted_items):
+            child = _shaped(array.values, items, wanted_items)
+            return pa.Array.from_buffers(target, rows, [validity, buffers[1]], children=[child])
+        case MapType(), MapType(wanted_values):
+            raw_keys, raw_values = array.values.flatten()
+            keys = _shaped(raw_keys, Primitive("string"), Primitive("string"))
+            values = _shaped(raw_values, written.values, wanted_values)
+            entries = pa.StructArray.from_arrays([keys, values], fields=[target.key_field, target.item_field])
+            return pa.Array.from_buffers(target, rows, [validity, buffers[1]], children=[entries])
+        case RecordType(fields), RecordType(wanted_fields):
+            parts = {field.name: (field.type, part) for field, part in zip(fields, array.flatten(), strict=True)}
+            children = [
+                _shaped(parts[field.name][1], parts[field.name][0], field.type)
+                if field.name in parts
+                else pa.nulls(rows, arrow_type(field.type))
+                for field in wanted_fields
+            ]
+            return pa.Array.from_buffers(target, rows, [validity], children=children)
+        case _:
+            return _leaf(array, written, target, validity)
+
+
+def _leaf(array: pa.Array, written: AvroType, target: pa.DataType, validity: pa.Buffer | None) -> pa.Array:
+    rows, buffers = len(array), array.buffers()
+    if rows == 0:
+        return pa.array([], target)
+    match written:
+        case Primitive("boolean"):
+            return booleans(np.frombuffer(buffers[1], np.uint8)[:rows], validity)
+        case Primitive("float" | "double"):
+            return floats(buffers[1], rows, validity, target)
+        case Primitive("bytes" | "string"):
+            return texts(buffers[1], buffers[2] or pa.py_buffer(b""), rows, validity, target)
+        case Primitive():
+            return integers(np.frombuffer(buffers[1], np.int64)[:rows], validity, written, target)
+        case EnumType(names):
+            return symbols(np.frombuffer(buffers[1], np.int64)[:rows], validity, names)
+        case Fixed():
+            return array.cast(target)
+        case Decimal():
+            return decimals(_halves(array), validity, target)
+    raise TypeError(f"{written} is no leaf")
+
+
+def _halves(array: pa.Array) -> np.ndarray:
+    """Big-endian two's complement bytes as int64[rows, 2]: low and high half."""
+    values = array.to_pylist()
+    if b"" in values:
+        raise BadValue("a decimal without bytes")
+    try:
+        numbers = [0 if value is None else int.from_bytes(value, "big", signed=True) for value in values]
+        packed = b"".join(number.to_bytes(16, "little", signed=True) for number in numbers)
+    except OverflowError:
+        raise BadValue("a decimal beyond 128 bits") from None
+    return np.frombuffer(packed, np.int64).reshape(-1, 2)

@@ -1,0 +1,97 @@
+"""Decoded Avro values -> Arrow arrays of the table's types: what kernel and fallback share, so that they agree.
+
+Values come as numpy arrays with zeros where null, and a validity bitmap (None: no null). Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from penstock.table.schema.avro import Primitive
+
+_DAY_US: Final = 86_400_000_000
+_INT_MIN: Final = -(1 << 31)
+_INT_MAX: Final = (1 << 31) - 1
+_MILLIS_LIMIT: Final = ((1 << 63) - 1) // 1000
+
+
+class BadRecord(Exception):
+    """Record `row` of those handed in does not fit its schema."""
+
+    def __init__(self, row: int, text: str) -> None:
+        super().__init__(text)
+        self.row = row
+
+
+class BadValue(Exception):
+    """A column holds a value that its type does not allow; the text says what is wrong."""
+
+
+def integers(values: np.ndarray, validity: pa.Buffer | None, written: Primitive, target: pa.DataType) -> pa.Array:
+    """Ints, longs, dates, times and timestamps, int32 or int64, as `target`; millis become micros, exactly.
+
+    BadValue for an int beyond 32 bits, a time outside its day, millis that do not fit as micros.
+    """
+    if written.kind == "int" and values.dtype == np.int64:
+        _check_range(values, _INT_MIN, _INT_MAX, "an int beyond 32 bits")
+    if written.logical.endswith("-millis"):
+        values = values.astype(np.int64, copy=False)
+        _check_range(values, -_MILLIS_LIMIT, _MILLIS_LIMIT, f"a {written.logical} that does not fit as micros")
+        values = values * 1000
+    if written.logical.startswith("time-"):
+        _check_range(values, 0, _DAY_US - 1, f"a {written.logical} outside its day")
+    values = values.astype(np.int32 if target.bit_width == 32 else np.int64, copy=False)
+    return pa.Array.from_buffers(target, len(values), [validity, pa.py_buffer(values)])
+
+
+def floats(values: pa.Buffer, rows: int, validity: pa.Buffer | None, target: pa.DataType) -> pa.Array:
+    """Floats and doubles by their little-endian bits."""
+    return pa.Array.from_buffers(target, rows, [validity, values])
+
+
+def booleans(values: np.ndarray, validity: pa.Buffer | None) -> pa.Array:
+    """uint8 values as booleans. BadValue unless all are 0 or 1."""
+    if values.size and values.max() > 1:
+        raise BadValue("a boolean byte other than 0 and 1")
+    bits = np.packbits(values, bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(values), [validity, pa.py_buffer(bits)])
+
+
+def texts(
+    offsets: pa.Buffer, content: pa.Buffer, rows: int, validity: pa.Buffer | None, target: pa.DataType
+) -> pa.Array:
+    """Strings or bytes by int32 offsets from 0. BadValue if a string is no UTF-8."""
+    array = pa.Array.from_buffers(target, rows, [validity, offsets, content])
+    if pa.types.is_string(target) and content.size and np.frombuffer(content, np.uint8).max() >= 128:
+        _validate(array)
+    return array
+
+
+def symbols(indexes: np.ndarray, validity: pa.Buffer | None, names: tuple[str, ...]) -> pa.Array:
+    """Enum symbols by their index. BadValue for an index that names none."""
+    _check_range(indexes, 0, len(names) - 1, "an enum index without a symbol")
+    places = pa.Array.from_buffers(
+        pa.int32() if indexes.dtype == np.int32 else pa.int64(), len(indexes), [validity, pa.py_buffer(indexes)]
+    )
+    return pa.array(names, pa.string()).take(places)
+
+
+def decimals(halves: np.ndarray, validity: pa.Buffer | None, target: pa.DataType) -> pa.Array:
+    """Decimals by their low and high halves, int64[rows, 2]. BadValue for one of more digits than the type has."""
+    array = pa.Array.from_buffers(target, len(halves), [validity, pa.py_buffer(np.ascontiguousarray(halves))])
+    _validate(array)
+    return array
+
+
+def _check_range(values: np.ndarray, lowest: int, highest: int, what: str) -> None:
+    if values.size and (values.min() < lowest or values.max() > highest):
+        raise BadValue(what)
+
+
+def _validate(array: pa.Array) -> None:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise BadValue(str(error)) from None

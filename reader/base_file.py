@@ -1,0 +1,206 @@
+"""A base file: Parquet row groups as batches of the table's columns and types, decoded as they are asked for.
+
+Belongs here: reading Parquet, and what a failure of that means. Not here: which columns, or what becomes of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
+from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
+from penstock.reader.base_schema import Lacking, Stored, column_sources
+from penstock.reader.merge.log_rows import rows_within
+from penstock.table.schema.avro import RecordSchema
+from penstock.table.storage import Storage
+
+_BUFFER_BYTES: Final = 1 << 20
+_FOOTER_BYTES: Final = 256 << 20
+_REMOTE: Final = ("AWS Error", "HTTP", "curl", "timed out", "Timeout", "GcsClient", "Azure")
+"""What failures of a remote store have in their text, where Parquet's own have not."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """At most `rows` rows a batch, and about `size_bytes` bytes."""
+
+    rows: int
+    size_bytes: int
+
+
+class BaseFile:
+    """An open base file. Not for several threads at once; `close` (or `with`) lets go of the storage."""
+
+    def __init__(
+        self, storage: Storage, ref: FileRef, table: RecordSchema, wanted: Sequence[str], *, key: str = ""
+    ) -> None:
+        """wanted: columns of the table, each once, at least one; `key` one of them that may never be null.
+
+        CorruptFile if the file is gone, shorter than the plan says, or no Parquet; UnsupportedFeature if a column's
+        type does not read as the table's. Only the footer is read.
+        """
+        self._where = f"table {storage.base_path}: base file {ref.path}"
+        self._storage, self._ref, self._key = storage, ref, key
+        try:
+            self._source = storage.open_input(ref.path)
+        except FileNotFoundError:
+            raise self._gone() from None
+        try:
+            self._file = self._guarded(self._open)
+            schema = self._file.schema
+            physical = [schema.column(place).physical_type for place in range(len(schema))]
+            sources = column_sources(self._file.schema_arrow, physical, table, wanted, self._where)
+        except BaseException:
+            self._source.close()
+            raise
+        if any(isinstance(source, Lacking) and source.name == key for source in sources):
+            self._source.close()
+            raise UnsupportedFeature(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
+        self._sources = sources
+        self._stored = [source.name for source in sources if isinstance(source, Stored)]
+        self.schema = pa.schema([(source.name, source.type) for source in sources])
+
+    def __enter__(self) -> BaseFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the file; no row can be read any more."""
+        self._file.close(force=True)
+        self._source.close()
+
+    def row_groups(self, part: WholeFile | RowGroupRun, size: BatchSize) -> Iterator[BaseRowGroup]:
+        """The row groups of this part, in file order. CorruptFile if the file has not so many."""
+        total = self._file.num_row_groups
+        first, end = (part.first, part.end) if isinstance(part, RowGroupRun) else (0, total)
+        if not 0 <= first <= end <= total:
+            raise CorruptFile(
+                f"{self._where}: row groups {first} to {end - 1} were planned, it has {total}: the file was replaced "
+                "under the reader; plan the query again"
+            )
+        for number in range(first, end):
+            yield BaseRowGroup(self, number, size)
+
+    def rows_of(self, number: int) -> int:
+        """How many rows the row group has."""
+        return int(self._file.metadata.row_group(number).num_rows)
+
+    def read(self, number: int, size: BatchSize) -> Iterator[pa.RecordBatch]:
+        """The row group's rows in file order, the wanted columns in their order and the table's types."""
+        rows = self._rows_per_read(number, size)
+        batches = self._guarded(
+            lambda: self._file.iter_batches(rows, row_groups=[number], columns=self._stored, use_threads=False)
+        )
+        while (raw := self._guarded(lambda: next(batches, None))) is not None:
+            batch = self._conformed(raw)
+            step = rows_within(batch, size.rows, size.size_bytes)
+            for begin in range(0, batch.num_rows, step):
+                yield batch if step >= batch.num_rows else batch.slice(begin, step)
+
+    def read_keys(self, number: int) -> pa.Array:
+        """The keys of all rows of the row group, in file order."""
+        table = self._guarded(lambda: self._file.read_row_group(number, columns=[self._key], use_threads=False))
+        return self._checked_keys(table.column(self._key).cast(pa.large_string()).combine_chunks())
+
+    def _open(self) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._source,
+            buffer_size=_BUFFER_BYTES,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit="us",
+            thrift_string_size_limit=_FOOTER_BYTES,
+            thrift_container_size_limit=_FOOTER_BYTES,
+        )
+
+    def _conformed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        columns: list[pa.Array] = []
+        for source in self._sources:
+            match source:
+                case Lacking(_, kind):
+                    columns.append(pa.nulls(raw.num_rows, kind))
+                case Stored(name, kind):
+                    column = raw.column(name)
+                    column = column if column.type == kind else self._cast(name, column, kind)
+                    columns.append(self._checked_keys(column) if name == self._key else column)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _cast(self, name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid as error:
+            reason = str(error).partition("\n")[0][:200]
+            raise UnsupportedFeature(
+                f"{self._where}: column {name!r}: {column.type} holds a value that {kind} cannot: {reason}"
+            ) from None
+
+    def _checked_keys(self, keys: pa.Array) -> pa.Array:
+        if keys.null_count:
+            raise CorruptFile(f"{self._where}: a row without {self._key}: the file is damaged, restore or rewrite it")
+        return keys
+
+    def _rows_per_read(self, number: int, size: BatchSize) -> int:
+        """Rows that one read decodes, judged by the footer; decoded rows may be wider, they are cut afterwards."""
+        group = self._file.metadata.row_group(number)
+        wanted = set(self._stored)
+        size_bytes = 0
+        for place in range(group.num_columns):
+            column = group.column(place)
+            if column.path_in_schema in wanted or column.path_in_schema.partition(".")[0] in wanted:
+                size_bytes += max(0, column.total_uncompressed_size)
+        return max(1, min(size.rows, size.size_bytes * max(1, int(group.num_rows)) // max(1, size_bytes)))
+
+    def _guarded(self, action: Callable[[], _T]) -> _T:
+        """The action's answer; a failure as CorruptFile, or StorageError where the storage is to blame."""
+        try:
+            return action()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowSerializationError, OSError) as error:
+            reason = str(error).partition("\n")[0][:300]
+            if isinstance(error, OSError) and (error.errno is not None or any(sign in reason for sign in _REMOTE)):
+                raise StorageError(f"{self._where}: reading failed: {reason}; asking again may help") from error
+            info = self._storage.file_info(self._ref.path)
+            if info is None:
+                raise self._gone() from None
+            short = f" (truncated: it has {info.size_bytes} bytes, the plan says {self._ref.size_bytes})"
+            raise CorruptFile(
+                f"{self._where} cannot be read{short if info.size_bytes < self._ref.size_bytes else ''}: {reason}; "
+                "it is damaged: restore it, or roll back or rewrite the instant that wrote it"
+            ) from None
+
+    def _gone(self) -> CorruptFile:
+        return CorruptFile(
+            f"{self._where} is named by the plan and gone: cleaned under the reader? Plan the query again, and keep "
+            "cleaned versions longer than a query lasts"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRowGroup:
+    """One row group of an open base file."""
+
+    file: BaseFile
+    number: int
+    size: BatchSize
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return self.file.rows_of(self.number)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Its rows in file order; columns and types as `BaseFile` was asked for."""
+        return self.file.read(self.number, self.size)
+
+    def keys(self) -> pa.Array:
+        """The record keys of all its rows, in file order."""
+        return self.file.read_keys(self.number)

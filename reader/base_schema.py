@@ -1,0 +1,168 @@
+"""Columns of a base file matched with the table's: by exact name, missing ones null, types equal or converting exactly.
+
+Pure decisions over a Parquet file's schema. Not here: reading (`base_file`). Units are compared as Avro names them:
+a file that says micros is never read as a table's millis, for 0.x writers wrote millis under that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from penstock.proto.errors import UnsupportedFeature
+from penstock.table.schema.arrow import arrow_type
+from penstock.table.schema.avro import (
+    ArrayType,
+    AvroField,
+    AvroType,
+    Decimal,
+    Fixed,
+    MapType,
+    Primitive,
+    RecordSchema,
+    RecordType,
+)
+from penstock.table.schema.compatibility import Refused, compatible, lacking
+
+_INT96: Final = "INT96"
+_MILLIS: Final = Primitive("long", "timestamp-millis")
+_MICROS: Final = Primitive("long", "timestamp-micros")
+_LOCAL_MILLIS: Final = Primitive("long", "local-timestamp-millis")
+_LOCAL_MICROS: Final = Primitive("long", "local-timestamp-micros")
+_PLAIN: Final = {
+    pa.bool_(): Primitive("boolean"),
+    pa.int32(): Primitive("int"),
+    pa.int64(): Primitive("long"),
+    pa.float32(): Primitive("float"),
+    pa.float64(): Primitive("double"),
+    pa.string(): Primitive("string"),
+    pa.large_string(): Primitive("string"),
+    pa.binary(): Primitive("bytes"),
+    pa.large_binary(): Primitive("bytes"),
+    pa.date32(): Primitive("int", "date"),
+    pa.time32("ms"): Primitive("int", "time-millis"),
+    pa.time64("us"): Primitive("long", "time-micros"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The file has the column; its values are cast to `type` (a cast that loses a value fails)."""
+
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """The file lacks the column: nulls of `type`."""
+
+    name: str
+    type: pa.DataType
+
+
+ColumnSource = Stored | Lacking
+
+
+def column_sources(
+    file_schema: pa.Schema, physical: Sequence[str], table: RecordSchema, wanted: Sequence[str], where: str
+) -> tuple[ColumnSource, ...]:
+    """Where each wanted column of the table comes from, in the order wanted.
+
+    `physical` are the physical types of the file's leaves in order (INT96 is none that Arrow's type tells of).
+    UnsupportedFeature, beginning with `where` and naming the column and both types, for any other pair of types, for
+    a name the file has twice, and for a missing column that may not be null.
+    """
+    leaves = iter(physical)
+    own = {field.name: list(_leaves(field.type, leaves)) for field in file_schema}
+    fields = table.by_name()
+    sources: list[ColumnSource] = []
+    for name in wanted:
+        field = fields[name]
+        target = arrow_type(field.type)
+        if name not in own:
+            if isinstance(refused := lacking(field, name), Refused):
+                raise UnsupportedFeature(f"{where}: {refused.reason} is not supported")
+            sources.append(Lacking(name, target))
+            continue
+        places = file_schema.get_all_field_indices(name)
+        if len(places) > 1:
+            raise UnsupportedFeature(f"{where}: column {name!r} is there {len(places)} times")
+        found = file_schema.field(places[0]).type
+        written = _written(found, iter(own[name]), field.type)
+        if written is None or isinstance(compatible(written, field.type, name), Refused):
+            shown = f"{found}{' (INT96)' if _INT96 in own[name] else ''}"
+            raise UnsupportedFeature(
+                f"{where}: type change of column {name!r}: the file has {shown}, the table {_spelled(field)}; "
+                "only equal types and int to long are read"
+            )
+        sources.append(Stored(name, target))
+    return tuple(sources)
+
+
+def _leaves(kind: pa.DataType, physical: Iterator[str]) -> Iterator[str]:
+    """The physical types of this column's leaves, taken off `physical`."""
+    if pa.types.is_map(kind):
+        yield from _leaves(kind.key_type, physical)
+        yield from _leaves(kind.item_type, physical)
+    elif pa.types.is_struct(kind):
+        for place in range(kind.num_fields):
+            yield from _leaves(kind.field(place).type, physical)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        yield from _leaves(kind.value_type, physical)
+    else:
+        yield next(physical, "")
+
+
+def _written(kind: pa.DataType, physical: Iterator[str], table: AvroType) -> AvroType | None:
+    """The Avro type of a file's column, read with the table's type beside it; None if it has none."""
+    if pa.types.is_map(kind):
+        values = table.values if isinstance(table, MapType) else table
+        key = _written(kind.key_type, physical, Primitive("string"))
+        item = _written(kind.item_type, physical, values)
+        return MapType(item) if item is not None and key == Primitive("string") else None
+    if pa.types.is_struct(kind):
+        beside = {field.name: field.type for field in table.fields} if isinstance(table, RecordType) else {}
+        fields = []
+        for place in range(kind.num_fields):
+            child = kind.field(place)
+            inner = _written(child.type, physical, beside.get(child.name, table))
+            if inner is None and child.name in beside:
+                return None
+            fields.append(AvroField(child.name, inner if inner is not None else Primitive("bytes"), True, 0))
+        return RecordType(tuple(fields))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        items = _written(kind.value_type, physical, table.items if isinstance(table, ArrayType) else table)
+        return None if items is None else ArrayType(items)
+    return _flat(kind, next(physical, ""), table)
+
+
+def _flat(kind: pa.DataType, physical: str, table: AvroType) -> AvroType | None:
+    if pa.types.is_timestamp(kind):
+        return _timestamp(kind, physical, table)
+    if pa.types.is_decimal128(kind):
+        return Decimal(kind.precision, kind.scale)
+    if pa.types.is_fixed_size_binary(kind):
+        return Fixed(kind.byte_width)
+    return _PLAIN.get(kind)
+
+
+def _timestamp(kind: pa.TimestampType, physical: str, table: AvroType) -> AvroType | None:
+    """Millis that say so are exact micros; INT96 tells the instant whatever the table's unit; nanos count as micros."""
+    instants = table if table in (_MILLIS, _MICROS) else _MICROS
+    if physical == _INT96:
+        return instants
+    if kind.tz is not None:
+        return instants if kind.unit == "ms" else _MICROS
+    local = table if table in (_LOCAL_MILLIS, _LOCAL_MICROS) else _LOCAL_MICROS
+    return local if kind.unit == "ms" else _LOCAL_MICROS
+
+
+def _spelled(field: AvroField) -> str:
+    match field.type:
+        case Primitive(kind, logical) if logical:
+            return f"{kind} ({logical})"
+        case other:
+            return str(arrow_type(other))

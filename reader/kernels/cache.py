@@ -1,0 +1,147 @@
+"""Where compiled kernels keep their machine code, so that importing and calling them works everywhere.
+
+numba's own choice fails in two ways: without any writable place the import raises, and out of a zip file the first
+call raises when the home folder cannot be written. Here the places are tried in turn, and a kernel without a place is
+compiled in memory. A cache that cannot be read or written is never an error.
+
+Every kernel lies in one file with all it calls: a kernel is compiled anew when its own file changes, and only then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` as a kernel: compiled at its first call, without the GIL, and kept in the place `cache_folder` picks.
+
+    Arrays handed in are never checked by the compiled code: the kernel itself must keep inside them.
+    """
+    kernel: Any = numba.njit(nogil=True)(function)
+    with contextlib.suppress(RuntimeError):  # numba's word for "no place": then the kernel lives in memory only
+        kernel._cache = _KernelCache(function)
+    return kernel  # type: ignore[no-any-return]
+
+
+def cache_folder(source_file: str) -> Path | None:
+    """The first folder that can be written for kernels of this file; None if there is none.
+
+    NUMBA_CACHE_DIR where it is set, else `__pycache__` next to the file, else the user's cache folder. A file inside
+    a zip has no folder next to it.
+    """
+    return next((folder for folder in _places(source_file) if _writable(folder)), None)
+
+
+def _places(source_file: str) -> Iterator[Path]:
+    source = Path(source_file)
+    own = f"penstock-{hashlib.sha256(str(source.absolute()).encode()).hexdigest()[:16]}"
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        yield Path(chosen) / own
+    if source.is_file():
+        yield source.parent / "__pycache__"
+    try:
+        home = Path.home()
+    except RuntimeError:  # neither HOME nor an entry in the user database
+        return
+    if sys.platform == "darwin":
+        yield home / "Library" / "Caches" / "penstock" / own
+    else:
+        yield Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "penstock" / own
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _source_of(function: Callable[..., Any]) -> str | None:
+    """The text of the function's module, read by its loader: a file's or a zip's."""
+    loader = function.__globals__.get("__loader__")
+    try:
+        source: str | None = loader.get_source(function.__module__)
+    except (AttributeError, ImportError, OSError):
+        return None
+    return source
+
+
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+)
+"""What reading a damaged cache file can raise."""
+
+
+class _ChosenPlace(_CacheLocator):  # type: ignore[misc]
+    """Tells numba the folder of `cache_folder`; entries hold for one text of the module."""
+
+    def __init__(self, folder: Path, stamp: str, line: int) -> None:
+        self._folder, self._stamp, self._line = folder, stamp, line
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], source_file: str) -> _ChosenPlace | None:
+        folder, source = cache_folder(source_file), _source_of(function)
+        if folder is None or source is None:
+            return None
+        return cls(folder, hashlib.sha256(source.encode()).hexdigest(), function.__code__.co_firstlineno)
+
+
+class _ChosenPlaceOnly(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_ChosenPlace,)
+
+
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """numba's cache, but a file that is damaged, or cannot be read or written, only costs the time to compile."""
+
+    _impl_class = _ChosenPlaceOnly
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        try:
+            return super().load_overload(signature, context)
+        except _UNREADABLE:
+            self._forget()
+            return None
+
+    def save_overload(self, signature: Any, compiled_code: Any) -> None:
+        try:
+            super().save_overload(signature, compiled_code)
+        except _UNREADABLE:
+            self._forget()
+
+    def _forget(self) -> None:
+        try:
+            self.flush()
+        except OSError:
+            self.disable()

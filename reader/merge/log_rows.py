@@ -1,0 +1,63 @@
+"""Decoded log rows kept until the base has gone by: the only part of a split that memory grows with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from penstock.proto.errors import InvariantViolation
+
+_CHUNK_ROWS: Final = 1 << 16
+_CHUNK_BYTES: Final = 8 << 20
+
+
+class LogRows:
+    """Rows 0, 1, … in arrival order, taken out by ascending row numbers. Immutable."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Small batches are put together (a block may hold few records), up to 8 MiB or 64k rows."""
+        self.schema = schema
+        self._chunks = list(_gathered(batches))
+        self._starts = np.cumsum([0, *(chunk.num_rows for chunk in self._chunks)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def take(self, rows: np.ndarray, batch_rows: int, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+        """These rows (ascending, repeats allowed) as batches of at most so many rows and about so many bytes."""
+        if len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < len(self):
+            raise InvariantViolation(f"log rows {rows[0]}..{rows[-1]} of {len(self)}")
+        edges = np.searchsorted(rows, self._starts)
+        for chunk, start, first, last in zip(self._chunks, self._starts, edges, edges[1:], strict=False):
+            step = rows_within(chunk, batch_rows, batch_bytes)
+            for begin in range(int(first), int(last), step):
+                yield chunk.take(pa.array(rows[begin : min(begin + step, int(last))] - start))
+
+
+def rows_within(batch: pa.RecordBatch, most_rows: int, most_bytes: int) -> int:
+    """How many rows of the size this batch's rows have on average make a batch; at least 1."""
+    if not batch.num_rows:
+        return max(1, most_rows)
+    return max(1, min(most_rows, most_bytes * int(batch.num_rows) // max(1, int(batch.nbytes))))
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    waiting: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if waiting and (rows + batch.num_rows > _CHUNK_ROWS or size_bytes + batch.nbytes > _CHUNK_BYTES):
+            yield _together(waiting)
+            waiting, rows, size_bytes = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size_bytes += batch.nbytes
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,0 +1,93 @@
+"""Ordering values compared as Hudi compares them: which of two records is newer by event time.
+
+Belongs here: the order of one column's values, nulls lowest. Texts order by code point (their UTF-8 bytes), floats as
+Java's `Double.compare`: -0.0 below 0.0, NaN equal to itself and above all. Not here: what follows from the order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from penstock.proto.errors import UnsupportedFeature
+
+_QUIET_NAN = np.int64(0x7FF8000000000000)
+
+
+class OrderingValues:
+    """One ordering value a record, of any type Arrow can sort. Immutable."""
+
+    def __init__(self, values: pa.Array) -> None:
+        """UnsupportedFeature for a type without an order (nested, binary)."""
+        check_ordering_type(values.type, "ordering column")
+        self._values = values
+        self._valid = None if values.null_count == 0 else values.is_valid().to_numpy(zero_copy_only=False)
+        self._integers = _as_integers(values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def ranks(self) -> np.ndarray:
+        """int64 a record: greater where the value is greater, equal where equal; nulls below all values."""
+        if self._integers is not None and self._valid is None:
+            return self._integers
+        source = self._values if self._integers is None else pa.array(self._integers)
+        if self._valid is None:
+            dense: np.ndarray = pc.rank(source, tiebreaker="dense").to_numpy().astype(np.int64)
+            return dense
+        ranks = np.zeros(len(source), np.int64)
+        ranks[self._valid] = pc.rank(source.filter(pa.array(self._valid)), tiebreaker="dense").to_numpy()
+        return ranks
+
+    def take(self, rows: np.ndarray) -> OrderingValues:
+        """The values of these records, in this order."""
+        return OrderingValues(self._values.take(pa.array(rows)))
+
+    def exceeded_by(self, others: pa.Array, rows: np.ndarray) -> np.ndarray:
+        """For each i whether others[i] is strictly above the value of record rows[i]. `others` has the same type."""
+        above: np.ndarray
+        if self._integers is not None:
+            above = _integers_of(others) > self._integers[rows]
+        else:
+            greater = pc.greater(others, self._values.take(pa.array(rows)))
+            above = greater.fill_null(False).to_numpy(zero_copy_only=False)
+        if self._valid is not None:
+            above = above | ~self._valid[rows]
+        if others.null_count:
+            above = above & others.is_valid().to_numpy(zero_copy_only=False)
+        return above
+
+
+def check_ordering_type(kind: pa.DataType, what: str) -> None:
+    """UnsupportedFeature, beginning with `what`, if values of this type have no order that Hudi knows."""
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if not (text or number or pa.types.is_boolean(kind) or pa.types.is_temporal(kind)):
+        raise UnsupportedFeature(f"{what} of type {kind}: only numbers, text, booleans, dates and times have an order")
+
+
+def _as_integers(values: pa.Array) -> np.ndarray | None:
+    """int64 in the order of the values (any number for a null); None for text and decimals."""
+    kind = values.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return _integers_of(values)
+    return _integers_of(values) if pa.types.is_temporal(kind) else None
+
+
+def _integers_of(values: pa.Array) -> np.ndarray:
+    kind = values.type
+    if pa.types.is_floating(kind):
+        bits = _filled(values.cast(pa.float64()), 0.0).view(np.int64)
+        magnitude = bits & np.int64(0x7FFFFFFFFFFFFFFF)
+        bits = np.where(magnitude > np.int64(0x7FF0000000000000), _QUIET_NAN, bits)
+        return np.asarray(bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF)))
+    if pa.types.is_boolean(kind):
+        return _filled(values.cast(pa.int8()), 0).astype(np.int64)
+    if pa.types.is_temporal(kind):
+        values = values.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return _filled(values, 0).astype(np.int64, copy=False)
+
+
+def _filled(values: pa.Array, blank: float) -> np.ndarray:
+    filled: np.ndarray = (values.fill_null(blank) if values.null_count else values).to_numpy()
+    return filled

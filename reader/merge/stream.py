@@ -1,0 +1,147 @@
+"""The base streamed past the log's winners: base rows that stand, winners in the place of those that do not.
+
+The order is fixed by the split alone, whatever the batch size: the base rows of a row group that stay, in file order;
+then the winners that met their key in that row group, in the log's arrival order; after the last row group the
+inserts, in arrival order. Belongs here: the final merge. Not here: reading files, columns that are no file's, filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from penstock.proto.reports import MergeOutcomes
+from penstock.reader.merge.fold import Folded, RecordKind
+from penstock.reader.merge.keys import KeyTable, Matches
+from penstock.reader.merge.log_rows import LogRows
+from penstock.reader.merge.ordering import OrderingValues
+
+
+class RowGroup(Protocol):
+    """One row group of a base file."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Its rows in file order, with key, ordering and output columns."""
+        ...
+
+    def keys(self) -> pa.Array:
+        """The record keys of all its rows, in file order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWinners:
+    """What stands for each key of a log. All arrays are by key number.
+
+    kinds: uint8 of `RecordKind`. row_of: int64 row in `rows` of a data winner, ascending with arrival; -1 for deletes.
+    ordering: None where the newer always wins. every_copy: a key that the base holds twice is merged at each copy
+    (usable record positions), else at its first only.
+    """
+
+    keys: KeyTable
+    kinds: np.ndarray
+    ordering: OrderingValues | None
+    row_of: np.ndarray
+    rows: LogRows
+    every_copy: bool
+    folded: Folded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeShape:
+    """Which columns play which part in a base batch, and the size of batches to come out."""
+
+    columns: tuple[str, ...]
+    key: str
+    ordering: str | None
+    batch_rows: int
+    batch_bytes: int
+
+
+class Merge:
+    """The final merge of one slice: run once, then asked for its outcomes."""
+
+    def __init__(self, winners: LogWinners, shape: MergeShape) -> None:
+        self._winners = winners
+        self._shape = shape
+        self._met = np.zeros(winners.keys.count, bool)
+        self._won = np.zeros(winners.keys.count, bool)
+        self._place = np.zeros(winners.keys.count, np.int64)
+
+    def run(self, row_groups: Iterable[RowGroup]) -> Iterator[pa.RecordBatch]:
+        """Merged rows, `shape.columns` of them, in the order the module states. A batch without a hit passes as is."""
+        for group in row_groups:
+            yield from self._row_group(group)
+        inserts = self._winners.row_of[~self._met]
+        self._won |= ~self._met
+        yield from self._put(inserts[inserts >= 0])
+
+    def outcomes(self) -> MergeOutcomes:
+        """What became of each log record, once `run` has ended: the four counts add up to the records."""
+        deletes = self._winners.kinds != RecordKind.DATA
+        return MergeOutcomes(
+            won=int(np.count_nonzero(self._won & ~deletes)),
+            lost_event_time=self._winners.folded.lost + int(np.count_nonzero(~self._won)),
+            duplicate=self._winners.folded.duplicates,
+            deleted=int(np.count_nonzero(self._won & deletes)),
+        )
+
+    def _row_group(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
+        table, shape = self._winners.keys, self._shape
+        known = table.match(group.keys()) if table.wants_row_groups else None
+        placed: list[np.ndarray] = []
+        row = 0
+        for batch in group.batches():
+            if known is None:
+                matches = table.match(batch.column(shape.key))
+            else:
+                matches = known.between(row, row + batch.num_rows)
+            row += batch.num_rows
+            standing = batch.select(shape.columns)
+            if len(matches.rows):
+                gone, put = self._meet(matches, batch)
+                placed.append(put)
+                standing = _without(standing, gone)
+            if standing.num_rows:
+                yield standing
+        if placed:
+            yield from self._put(np.concatenate(placed))
+
+    def _meet(self, matches: Matches, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """(base rows that go, log rows that come) where keys of the log meet rows of a base batch."""
+        winners = self._winners
+        rows, numbers = matches.rows, matches.numbers
+        if not winners.every_copy:
+            rows, numbers = self._first_copies(rows, numbers)
+        self._met[numbers] = True
+        if winners.ordering is not None and self._shape.ordering is not None:
+            base = batch.column(self._shape.ordering).take(pa.array(rows))
+            stays = winners.ordering.exceeded_by(base, numbers) & (winners.kinds[numbers] != RecordKind.DEFAULT_DELETE)
+            rows, numbers = rows[~stays], numbers[~stays]
+        self._won[numbers] = True
+        put = winners.row_of[numbers]
+        return rows, put[put >= 0]
+
+    def _first_copies(self, rows: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Only keys the base has not shown before, each once: Hudi takes a key off its map when it first meets it."""
+        new = ~self._met[numbers]
+        rows, numbers = rows[new], numbers[new]
+        places = np.arange(len(numbers))
+        self._place[numbers[::-1]] = places[::-1]  # of several assignments to one place the last one stays
+        first = self._place[numbers] == places
+        return rows[first], numbers[first]
+
+    def _put(self, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
+        shape = self._shape
+        yield from self._winners.rows.take(np.sort(rows), shape.batch_rows, shape.batch_bytes)
+
+
+def _without(batch: pa.RecordBatch, gone: np.ndarray) -> pa.RecordBatch:
+    if not len(gone):
+        return batch
+    stays = np.ones(batch.num_rows, bool)
+    stays[gone] = False
+    return batch.filter(pa.array(stays))

@@ -1,0 +1,225 @@
+"""Avro object container files of the timeline: the one record a plan or commit file holds.
+
+The header is checked before fastavro decodes anything, because the schema in the file is not to be trusted: no
+recursion, no compression, no arrays of values that take no bytes (a count alone could then fill the memory).
+Not here: data blocks of log files (`penstock.table.log`), what a record means (`commits`, `plans`).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import fastavro
+import fastavro.schema
+
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+
+MAGIC: Final = b"Obj\x01"
+_SYNC_BYTES: Final = 16
+_MAX_SCHEMA_BYTES: Final = 4 << 20
+_MAX_HEADER_ENTRIES: Final = 64
+_MAX_DEPTH: Final = 32
+_MAX_NODES: Final = 20_000
+_MAX_VALUES_PER_BYTE: Final = 16
+
+_DECODING_ERRORS: Final = (
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    StopIteration,
+    struct.error,
+    fastavro.schema.SchemaParseException,
+    fastavro.schema.UnknownType,
+)
+
+
+def is_container(data: bytes) -> bool:
+    """Whether the bytes start as an Avro object container file; by magic, never by table version."""
+    return data[:4] == MAGIC
+
+
+def single_record(data: bytes, where: str) -> dict[str, object]:
+    """The only record of the file. `where` names instant, file and table for the errors.
+
+    CorruptFile for anything that is not one whole file with one record; UnsupportedFeature for a codec but `null`
+    (Hudi writes none other).
+    """
+    try:
+        schema, codec = _header(data)
+        if codec not in ("", "null"):
+            raise UnsupportedFeature(f"Avro codec {codec!r} in {where}: expected none")
+        _check_schema(json.loads(schema))
+        records: list[object] = []
+        for record in fastavro.reader(io.BytesIO(data)):
+            records.append(record)
+            if len(records) > 1:
+                break
+    except _DECODING_ERRORS as error:
+        raise CorruptFile(
+            f"{where} is damaged or truncated: got {len(data)} bytes that do not decode as Avro "
+            f"({type(error).__name__}: {str(error)[:200]}), expected one whole record"
+        ) from error
+    if len(records) != 1 or not isinstance(records[0], dict):
+        got = f"{len(records)} records" if len(records) < 2 else "several records"
+        raise CorruptFile(f"{where} is damaged or truncated: got {got}, expected one")
+    return records[0]
+
+
+def _header(data: bytes) -> tuple[bytes, str]:
+    """The schema and the codec of the file's header. ValueError where the bytes do not fit."""
+    if not is_container(data):
+        raise ValueError(f"starts with {data[:4]!r}, expected {MAGIC!r}")
+    entries: dict[bytes, bytes] = {}
+    at = len(MAGIC)
+    while True:
+        count, at = _varint(data, at)
+        if count == 0:
+            break
+        if count < 0:
+            _, at = _varint(data, at)
+            count = -count
+        if count + len(entries) > _MAX_HEADER_ENTRIES:
+            raise ValueError(f"header of {count} entries, at most {_MAX_HEADER_ENTRIES} are read")
+        for _ in range(count):
+            key, at = _byte_string(data, at)
+            entries[key], at = _byte_string(data, at)
+    if at + _SYNC_BYTES > len(data):
+        raise ValueError("header ends before its sync marker")
+    return entries[b"avro.schema"], entries.get(b"avro.codec", b"").decode("ascii")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 64, 7):
+        if at >= len(data):
+            raise ValueError("header ends inside a number")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+    raise ValueError("number longer than 10 bytes")
+
+
+def _byte_string(data: bytes, at: int) -> tuple[bytes, int]:
+    size, at = _varint(data, at)
+    if not 0 <= size <= min(len(data) - at, _MAX_SCHEMA_BYTES):
+        raise ValueError(f"header string of {size} bytes with {len(data) - at} left")
+    return data[at : at + size], at + size
+
+
+def _check_schema(schema: object) -> None:
+    """ValueError unless the schema is bounded in size and depth, does not recurse, and repeats nothing for free."""
+    _SchemaWalk().cost(schema, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """The fewest bytes a value of a type takes, and the most values it decodes to (items of arrays not counted)."""
+
+    least_bytes: int
+    values: int
+
+    def __add__(self, other: _Cost) -> _Cost:
+        return _Cost(self.least_bytes + other.least_bytes, self.values + other.values)
+
+
+_ONE_BYTE: Final = _Cost(1, 1)
+_BY_NAME: Final = {
+    "null": _Cost(0, 1),
+    "boolean": _ONE_BYTE,
+    "int": _ONE_BYTE,
+    "long": _ONE_BYTE,
+    "float": _Cost(4, 1),
+    "double": _Cost(8, 1),
+    "bytes": _ONE_BYTE,
+    "string": _ONE_BYTE,
+}
+
+
+class _SchemaWalk:
+    """Costs of the types of one schema. A named type is None while it is open, which finds recursion."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, _Cost | None] = {}
+        self._nodes = 0
+
+    def cost(self, schema: object, depth: int) -> _Cost:
+        self._nodes += 1
+        if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
+            raise ValueError(f"schema deeper than {_MAX_DEPTH} or of more than {_MAX_NODES} types")
+        if isinstance(schema, list):
+            return self._union(schema, depth)
+        if isinstance(schema, str):
+            return self._by_name(schema)
+        if not isinstance(schema, dict):
+            raise ValueError(f"schema node {str(schema)[:60]!r}, expected a name, an object or a list")
+        match schema.get("type"):
+            case "record" | "error":
+                return self._record(schema, depth)
+            case "enum":
+                return self._define(schema, _ONE_BYTE)
+            case "fixed":
+                return self._define(schema, _Cost(int(schema["size"]), 1))
+            case "array":
+                return self._repeated(schema["items"], depth, 0)
+            case "map":
+                return self._repeated(schema["values"], depth, 1)
+            case other:
+                return self.cost(other, depth + 1)
+
+    def _union(self, branches: list[object], depth: int) -> _Cost:
+        costs = [self.cost(branch, depth + 1) for branch in branches]
+        return _Cost(
+            1 + min((item.least_bytes for item in costs), default=0), max((item.values for item in costs), default=0)
+        )
+
+    def _repeated(self, item: object, depth: int, key_bytes: int) -> _Cost:
+        """An array or map: one byte ends it; what it repeats must take bytes in proportion to what it decodes to."""
+        cost = self.cost(item, depth + 1)
+        if cost.values > _MAX_VALUES_PER_BYTE * (cost.least_bytes + key_bytes):
+            raise ValueError(f"schema repeats {cost.values} values that may take {cost.least_bytes} bytes")
+        return _ONE_BYTE
+
+    def _record(self, schema: dict[str, object], depth: int) -> _Cost:
+        self._define(schema, None)
+        fields = schema["fields"]
+        if not isinstance(fields, list):
+            raise ValueError("schema has a record without a list of fields")
+        cost = sum((self.cost(item["type"], depth + 1) for item in fields), start=_Cost(0, 1))
+        if cost.values > _MAX_NODES:
+            raise ValueError(f"schema has a record of {cost.values} values, at most {_MAX_NODES} are read")
+        self._named[_short_name(schema["name"])] = cost
+        return cost
+
+    def _define(self, schema: dict[str, object], cost: _Cost | None) -> _Cost:
+        """Takes in a named type, by its short name: one name in two namespaces is refused, Hudi has none."""
+        name = _short_name(schema["name"])
+        if name in self._named or name in _BY_NAME:
+            raise ValueError(f"schema defines the type {name[:60]!r} twice")
+        self._named[name] = cost
+        return cost or _ONE_BYTE
+
+    def _by_name(self, name: str) -> _Cost:
+        if name in _BY_NAME:
+            return _BY_NAME[name]
+        short = _short_name(name)
+        if short not in self._named:
+            raise ValueError(f"schema names the unknown type {name[:60]!r}")
+        cost = self._named[short]
+        if cost is None:
+            raise ValueError(f"schema repeats the type {name[:60]!r} inside itself")
+        return cost
+
+
+def _short_name(name: object) -> str:
+    return str(name).rpartition(".")[2]

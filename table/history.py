@@ -1,0 +1,128 @@
+"""Instants that left the active timeline: the LSM history of layout 2, and whether layout 1 has an archive.
+
+Source: Hudi `LSMTimeline`, `ArchivedTimelineV1`. Belongs here: what was archived. Not here: the active timeline.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.proto.errors import CorruptFile, StorageError
+from penstock.proto.positions import InstantTime
+from penstock.table.instants import Action
+from penstock.table.properties import TableProperties
+from penstock.table.storage import Storage, shown_uri
+
+_VERSION_FILE: Final = "_version_"
+_VERSION_BYTES: Final = 64
+_MANIFEST_BYTES: Final = 64 << 20
+_MAX_ROWS: Final = 20_000_000
+_MANIFEST = re.compile(r"manifest_([0-9]{1,18})")
+_HISTORY_FILE = re.compile(r"[0-9]{1,24}_[0-9]{1,24}_[0-9]{1,9}\.parquet")
+_ARCHIVE_FILE = re.compile(r"\.commits_\.archive\.[0-9]+(?:_.*)?")
+_DIGITS = re.compile(r"[0-9]{1,24}")
+_COLUMNS: Final = ("instantTime", "completionTime", "action")
+_WRITES: Final = tuple(str(action) for action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT))
+
+
+def has_archived(storage: Storage, properties: TableProperties) -> bool:
+    """Whether any instant was archived, on either layout."""
+    if properties.layout == 1:
+        return any(_ARCHIVE_FILE.fullmatch(info.name) for info in storage.list_dir(properties.history_folder))
+    version = history_version(storage, properties)
+    return version is not None and bool(_manifest_files(storage, properties, version))
+
+
+def archived_completions(storage: Storage, properties: TableProperties) -> Mapping[InstantTime, InstantTime]:
+    """Requested -> completion time of every archived commit, deltacommit and replacecommit of a layout 2 table.
+
+    Only files of the newest manifest count: what was compacted away stays in the folder for a while. Empty on layout
+    1, which does not keep completion times. CorruptFile for a manifest or history file that is damaged or missing.
+    """
+    version = None if properties.layout == 1 else history_version(storage, properties)
+    if version is None:
+        return {}
+    found: dict[InstantTime, InstantTime] = {}
+    for name in _manifest_files(storage, properties, version):
+        for requested, completion in _completions(storage, properties, name):
+            if found.setdefault(requested, completion) != completion:
+                raise CorruptFile(
+                    f"{_where(properties, name)}: instant {requested} completed at {completion}, another history file "
+                    f"says {found[requested]}; expected one completion time"
+                )
+    return found
+
+
+def history_version(storage: Storage, properties: TableProperties) -> int | None:
+    """The number of the newest manifest of a layout 2 history, None if there is no history.
+
+    If `_version_` is lost or unreadable the highest manifest counts, as in Hudi.
+    """
+    folder = properties.history_folder
+    try:
+        text = storage.read_bytes(f"{folder}/{_VERSION_FILE}", _VERSION_BYTES).decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        text = ""
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
+    numbers = (_MANIFEST.fullmatch(info.name) for info in storage.list_dir(folder) if not info.is_dir)
+    return max((int(match[1]) for match in numbers if match), default=None)
+
+
+def _manifest_files(storage: Storage, properties: TableProperties, version: int) -> list[str]:
+    name = f"manifest_{version}"
+    where = _where(properties, name)
+    try:
+        data = storage.read_bytes(f"{properties.history_folder}/{name}", _MANIFEST_BYTES)
+        manifest = json.loads(data.decode("utf-8"))
+        names = [entry["fileName"] for entry in manifest["files"]]
+    except FileNotFoundError as error:
+        raise CorruptFile(f"{where} is missing, although {_VERSION_FILE} names it") from error
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise CorruptFile(f"{where} is damaged ({str(error)[:200]}): expected JSON with a list of files") from error
+    for item in names:
+        if not (isinstance(item, str) and _HISTORY_FILE.fullmatch(item)):
+            raise CorruptFile(f"{where} names {str(item)[:100]!r}: expected <min>_<max>_<layer>.parquet")
+    return names
+
+
+def _completions(storage: Storage, properties: TableProperties, name: str) -> Iterator[tuple[InstantTime, InstantTime]]:
+    table = _history_rows(storage, properties, name)
+    for row in table.to_pylist():
+        requested, completion, action = (row[column] for column in _COLUMNS)
+        if action not in _WRITES:
+            continue
+        if not (_DIGITS.fullmatch(requested or "") and _DIGITS.fullmatch(completion or "")):
+            raise CorruptFile(
+                f"{_where(properties, name)}: got requested time {str(requested)[:40]!r} and completion time "
+                f"{str(completion)[:40]!r}, expected digits"
+            )
+        yield InstantTime(requested), InstantTime(completion)
+
+
+def _history_rows(storage: Storage, properties: TableProperties, name: str) -> pa.Table:
+    """The columns of `_COLUMNS`, as strings."""
+    where = _where(properties, name)
+    try:
+        with storage.open_input(f"{properties.history_folder}/{name}") as source:
+            file = pq.ParquetFile(source)
+            if file.metadata.num_rows > _MAX_ROWS:
+                raise CorruptFile(f"{where} holds {file.metadata.num_rows} instants, at most {_MAX_ROWS} are read")
+            table = file.read(columns=list(_COLUMNS))
+            return table.select(_COLUMNS).cast(pa.schema([(column, pa.string()) for column in _COLUMNS]))
+    except FileNotFoundError as error:
+        raise CorruptFile(f"{where} is missing, although the manifest names it") from error
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise CorruptFile(f"{where} cannot be read as a history file: {str(error)[:200]}") from error
+    except OSError as error:
+        raise StorageError(f"{where} cannot be read: {str(error)[:200]}; asking again may help") from error
+
+
+def _where(properties: TableProperties, name: str) -> str:
+    return f"history file {properties.history_folder}/{name} of table {shown_uri(properties.base_path)}"

@@ -1,0 +1,178 @@
+"""A Hudi table as a reader meets it: the one shell around storage, timeline, metadata and folders.
+
+Belongs here: I/O in terms of the table, and caching of what cannot change. Not here: decisions about instants, slices
+or queries. Safe to use from several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.proto.errors import StorageError
+from penstock.proto.positions import InstantTime
+from penstock.table.commit_cache import CommitCache, FileIdentity
+from penstock.table.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit
+from penstock.table.history import archived_completions, has_archived, history_version
+from penstock.table.instants import Action, Instant, State, instant_file_name
+from penstock.table.merge_rules import refuse_unsupported
+from penstock.table.partitions import find_partitions, list_data_files
+from penstock.table.plans import (
+    CleanMetadata,
+    CompactionGroup,
+    RequestedReplace,
+    parse_clean,
+    parse_compaction_plan,
+    parse_requested_replace,
+)
+from penstock.table.properties import META_FOLDER, TableProperties, load_properties
+from penstock.table.schema.tables import refuse_schema_history
+from penstock.table.storage import FileInfo, Storage, open_storage, shown_uri
+from penstock.table.timeline import Timeline, list_timeline, timeline_of
+
+_SCHEMA_FOLDER: Final = f"{META_FOLDER}/.schema"
+
+
+class HudiTable:
+    """One table: its properties as they were when it was opened, everything else as it is now."""
+
+    def __init__(self, storage: Storage, properties: TableProperties, commits: CommitCache | None = None) -> None:
+        self.storage = storage
+        self.properties = properties
+        self._commits = commits if commits is not None else CommitCache()
+        self._listing: Mapping[str, FileInfo] = {}
+        self._history: tuple[int, Mapping[InstantTime, InstantTime]] = (-1, {})
+        self._lock = threading.Lock()
+
+    @property
+    def base_path(self) -> str:
+        """Where the table is: what `open_table` takes."""
+        return self.storage.base_path
+
+    def refreshed(self) -> HudiTable:
+        """The table with its properties read again (an upgrade changes them); itself if they are the same."""
+        properties = load_properties(self.storage)
+        return self if properties == self.properties else HudiTable(self.storage, properties, self._commits)
+
+    def refuse_unsupported(self) -> None:
+        """UnsupportedFeature, naming it, if no query can read the table: a setting, or a schema-on-read history."""
+        refuse_unsupported(self.properties)
+        refuse_schema_history((), [info.name for info in self.storage.list_dir(_SCHEMA_FOLDER)], self.properties)
+
+    def timeline(self) -> Timeline:
+        """The active timeline now. FormatError for a file that cannot be placed."""
+        listing = list_timeline(self.storage, self.properties)
+        timeline = timeline_of(listing, self.properties)
+        self._listing = {info.name: info for info in listing}
+        return timeline
+
+    def commit(self, instant: Instant) -> CommitMetadata:
+        """The metadata of a completed write instant.
+
+        Cached by the file's name, size and time as of the last `timeline()`. An empty file is read once more (some
+        stores show a file before its bytes), then it is CorruptFile, as is a damaged one. StorageError if the file is
+        gone: the instant was archived or rolled back meanwhile.
+        """
+        path = self._path(instant.file_name)
+        info = self._listing.get(instant.file_name) or self.storage.file_info(path)
+        if info is None:
+            raise self._gone(instant.file_name)
+        identity = FileIdentity(path, info.size_bytes, info.modified_ns)
+        found = self._commits.get(identity)
+        if found is not None:
+            return found
+        data = self._read(instant.file_name) or self._read(instant.file_name)
+        commit = parse_commit(data, instant, self._name)
+        self._commits.put(identity, commit)
+        return commit
+
+    def compaction_plan(self, instant: Instant) -> tuple[CompactionGroup, ...]:
+        """The groups a pending compaction or log compaction will rewrite. Errors as `commit`."""
+        requested = self._requested(instant)
+        return parse_compaction_plan(self._read(requested.file_name), requested, self._name)
+
+    def requested_replace(self, instant: Instant) -> RequestedReplace:
+        """What a replacecommit or clustering in any state was asked to do. Errors as `commit`."""
+        requested = self._requested(instant)
+        return parse_requested_replace(self._read(requested.file_name), requested, self._name)
+
+    def clean(self, instant: Instant) -> CleanMetadata:
+        """What a completed clean deleted. Errors as `commit`."""
+        data = self._read(instant.file_name) or self._read(instant.file_name)
+        return parse_clean(data, instant, self._name)
+
+    def archived_completions(self) -> Mapping[InstantTime, InstantTime]:
+        """Requested -> completion time of archived write instants (layout 2; empty on layout 1).
+
+        Read when first asked for, and again when the history has a newer version.
+        """
+        if self.properties.layout == 1:
+            return {}
+        version = history_version(self.storage, self.properties)
+        if version is None:
+            return {}
+        with self._lock:
+            if self._history[0] != version:
+                self._history = (version, archived_completions(self.storage, self.properties))
+            return self._history[1]
+
+    def has_archived(self) -> bool:
+        """Whether any instant left the active timeline."""
+        return has_archived(self.storage, self.properties)
+
+    def list_partitions(self) -> tuple[str, ...]:
+        """Every partition path, sorted; ('',) for a table without partitions."""
+        found = find_partitions(self.storage)
+        return found if found or self.properties.partition_fields else ("",)
+
+    def list_partition(self, partition: str) -> tuple[FileInfo, ...]:
+        """The data files in a partition's folder, by name; () if there is no such folder."""
+        return list_data_files(self.storage, partition)
+
+    @property
+    def _name(self) -> str:
+        return shown_uri(self.storage.base_path)
+
+    def _path(self, file_name: str) -> str:
+        return f"{self.properties.timeline_folder}/{file_name}"
+
+    def _requested(self, instant: Instant) -> Instant:
+        """The instant by its requested file: plans are there, whatever state it is in.
+
+        A completed clustering, compaction or log compaction bears the name of what it completed as; the action is
+        then not known, and only its own pending instant leads to the plan.
+        """
+        if instant.state is State.REQUESTED:
+            return instant
+        layout = self.properties.layout
+        name = instant_file_name(instant.requested_time, instant.action, State.REQUESTED, None, layout)
+        if instant.is_completed and instant.action is Action.REPLACE_COMMIT and layout == 2:
+            clustering = instant_file_name(instant.requested_time, Action.CLUSTERING, State.REQUESTED, None, layout)
+            if self.storage.file_info(self._path(clustering)) is not None:
+                name = clustering
+        return Instant(
+            requested_time=instant.requested_time,
+            completion_time=None,
+            action=instant.action,
+            state=State.REQUESTED,
+            file_name=name,
+        )
+
+    def _read(self, file_name: str) -> bytes:
+        try:
+            return self.storage.read_bytes(self._path(file_name), MAX_COMMIT_BYTES)
+        except FileNotFoundError as error:
+            raise self._gone(file_name) from error
+
+    def _gone(self, file_name: str) -> StorageError:
+        return StorageError(
+            f"timeline file {self._path(file_name)} of table {self._name} is gone: its instant was archived or rolled "
+            "back while the table was read; asking again may help"
+        )
+
+
+def open_table(base_path: str) -> HudiTable:
+    """The table at a local path or URI. TableNotFound, CorruptFile and UnsupportedFeature as `load_properties`."""
+    storage = open_storage(base_path)
+    return HudiTable(storage, load_properties(storage))

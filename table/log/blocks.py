@@ -1,0 +1,245 @@
+"""The framing of a log file: magic, size, type, headers, content, footers, reverse pointer (`HoodieLogFormat`).
+
+Belongs here: where each block lies and what its header says. Not here: the content (`deletes`, reader), which blocks
+count (reader). Nothing outside the given bytes is read; each length is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import pyarrow as pa
+from penstock.proto.errors import UnsupportedFeature
+
+MAGIC: Final = b"#HUDI#"
+_NEXT_MAGIC: Final = re.compile(re.escape(MAGIC))
+_INSTANT: Final = re.compile(r"[0-9]{1,24}")
+
+_PREFIX: Final = len(MAGIC) + 8
+"""Magic and size. The size counts what follows it; the reverse pointer at the end is size + 6."""
+_SMALLEST: Final = 4 + 4 + 4 + 8 + 4 + 8
+"""Format version, type, header count, content length, footer count, reverse pointer."""
+
+_INSTANT_TIME, _TARGET_INSTANT, _SCHEMA, _COMMAND, _COMPACTED, _POSITIONS, _IS_PARTIAL, _POSITIONS_BASE = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    8,
+)
+
+
+class BlockKind(IntEnum):
+    """What a block holds: the ordinals of `HoodieLogBlock.HoodieLogBlockType`."""
+
+    COMMAND = 0
+    DELETE = 1
+    CORRUPT = 2
+    AVRO_DATA = 3
+    HFILE_DATA = 4
+    PARQUET_DATA = 5
+    CDC_DATA = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockHeader:
+    """A block's header (`HeaderMetadataType`); '' where the block has no such entry.
+
+    `instant_time` is 1 to 24 digits. `command` is '0' for a rollback of `target_instant_time`. `record_positions` is
+    base64 (see `positions`), valid only for the base file of `base_instant_of_positions`.
+    """
+
+    instant_time: str
+    target_instant_time: str = ""
+    schema_json: str = ""
+    command: str = ""
+    compacted_block_times: tuple[str, ...] = ()
+    record_positions: str | None = None
+    base_instant_of_positions: str = ""
+    is_partial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBlock:
+    """A whole block: file bytes offset to end, of which content_start to content_end are its content.
+
+    At least 12 bytes of the file follow the content (footer count, reverse pointer).
+    """
+
+    kind: BlockKind
+    header: BlockHeader
+    offset: int
+    content_start: int
+    content_end: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """File bytes start to end that are no block, and why."""
+
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """Where a block is, for errors: table, file, offset in the file, the instant that wrote it."""
+
+    table: str
+    file: str
+    offset: int
+    instant: str
+
+    def __str__(self) -> str:
+        return f"table {self.table}: {self.file}: block at byte {self.offset} of instant {self.instant}"
+
+
+def read_blocks(data: memoryview | pa.Buffer, file: str) -> Iterator[LogBlock | Damage]:
+    """Every block of a log file's bytes, in file order, and every gap between them.
+
+    The items cover the file without overlap. A block counts as whole by Hudi's rule (`HoodieLogFileReader`): it
+    begins with the magic, its size stays in the file, its reverse pointer says the same size, and the magic or the
+    end of the file (or too few bytes for a magic) follows. Else the gap reaches to the next magic. A whole block
+    whose inside contradicts itself is Damage too, up to its end. UnsupportedFeature, naming `file`, for a format
+    version other than 1 and an unknown block type. The content is not looked at.
+    """
+    view = memoryview(data).cast("B")
+    place = 0
+    while place < len(view):
+        end = _end_of_block(view, place)
+        if isinstance(end, str):
+            gap = Damage(place, _next_magic(view, place), end)
+            yield gap
+            place = gap.end
+        else:
+            yield _read_block(view, place, end, file)
+            place = end
+
+
+def _end_of_block(view: memoryview, place: int) -> int | str:
+    """Where the block at `place` ends, or why there is none."""
+    if bytes(view[place : place + len(MAGIC)]) != MAGIC:
+        return "no magic"
+    if len(view) - place < _PREFIX:
+        return "the file ends in the block's size"
+    size = _integer(view, place + len(MAGIC), 8)
+    end = place + _PREFIX + size
+    if size < _SMALLEST or end > len(view):
+        return f"block size {size} where {len(view) - place - _PREFIX} bytes follow"
+    pointer = _integer(view, end - 8, 8)
+    if pointer != size + len(MAGIC):
+        return f"reverse pointer {pointer}, expected {size + len(MAGIC)}"
+    if len(view) - end >= len(MAGIC) and bytes(view[end : end + len(MAGIC)]) != MAGIC:
+        return "neither a block nor the end of the file follows"
+    return end
+
+
+def _next_magic(view: memoryview, place: int) -> int:
+    """The first magic behind the one at `place`, or the end of the file."""
+    after = place + len(MAGIC) if bytes(view[place : place + len(MAGIC)]) == MAGIC else place + 1
+    found = _NEXT_MAGIC.search(view, min(after, len(view)))
+    return found.start() if found else len(view)
+
+
+def _read_block(view: memoryview, offset: int, end: int, file: str) -> LogBlock | Damage:
+    version, ordinal = _integer(view, offset + _PREFIX, 4), _integer(view, offset + _PREFIX + 4, 4)
+    if version != 1:
+        raise UnsupportedFeature(
+            f"{file}: block at byte {offset}: log format version {version}, only version 1 (Hudi 0.4 and later) is read"
+        )
+    if ordinal not in BlockKind.__members__.values():
+        raise UnsupportedFeature(f"{file}: block at byte {offset}: unknown block type {ordinal}")
+    trailer = end - 8
+    header = _entries(view, offset + _PREFIX + 8, trailer)
+    if isinstance(header, str):
+        return Damage(offset, end, f"header: {header}")
+    texts, start = header
+    if trailer - start < 8:
+        return Damage(offset, end, "no room for the content's length")
+    length = _integer(view, start, 8)
+    content_end = start + 8 + length
+    if length < 0 or content_end > trailer - 4:
+        return Damage(offset, end, f"content of {length} bytes where {trailer - start - 12} are left")
+    footer = _entries(view, content_end, trailer)
+    if isinstance(footer, str):
+        return Damage(offset, end, f"footer: {footer}")
+    if footer[1] != trailer:
+        return Damage(offset, end, f"{trailer - footer[1]} bytes between footer and reverse pointer")
+    meaning = _header(texts)
+    if isinstance(meaning, str) or ordinal == BlockKind.CORRUPT:
+        return Damage(offset, end, meaning if isinstance(meaning, str) else "a block written as corrupt")
+    return LogBlock(
+        kind=BlockKind(ordinal),
+        header=meaning,
+        offset=offset,
+        content_start=start + 8,
+        content_end=content_end,
+        end=end,
+    )
+
+
+def _entries(view: memoryview, place: int, limit: int) -> tuple[dict[int, memoryview], int] | str:
+    """Entries {ordinal: bytes} and the place behind them; or what is wrong. The last of an ordinal counts."""
+    if limit - place < 4:
+        return "no room for the number of entries"
+    count = _integer(view, place, 4)
+    place += 4
+    if not 0 <= count <= (limit - place) // 8:
+        return f"{count} entries in {limit - place} bytes"
+    entries: dict[int, memoryview] = {}
+    for number in range(count):
+        if limit - place < 8:
+            return f"entry {number} of {count} leaves the block"
+        ordinal, length = _integer(view, place, 4), _integer(view, place + 4, 4)
+        place += 8
+        if not 0 <= length <= limit - place:
+            return f"entry {number} of {length} bytes where {limit - place} are left"
+        entries[ordinal] = view[place : place + length]
+        place += length
+    return entries, place
+
+
+def _header(entries: dict[int, memoryview]) -> BlockHeader | str:
+    """The known entries as a header; unknown ordinals are passed over."""
+    try:
+        texts = {known: str(entries[known], "utf-8") for known in _KNOWN if known in entries}
+    except UnicodeDecodeError as error:
+        return f"header is no UTF-8: {error.reason}"
+    instant = texts.get(_INSTANT_TIME, "")
+    if not _INSTANT.fullmatch(instant):
+        return f"INSTANT_TIME is {instant[:40]!r}, expected 1 to 24 digits"
+    return BlockHeader(
+        instant_time=instant,
+        target_instant_time=texts.get(_TARGET_INSTANT, ""),
+        schema_json=texts.get(_SCHEMA, ""),
+        command=texts.get(_COMMAND, ""),
+        compacted_block_times=tuple(time for time in texts.get(_COMPACTED, "").split(",") if time),
+        record_positions=texts.get(_POSITIONS),
+        base_instant_of_positions=texts.get(_POSITIONS_BASE, ""),
+        is_partial=texts.get(_IS_PARTIAL, "").lower() == "true",
+    )
+
+
+_KNOWN: Final = (
+    _INSTANT_TIME,
+    _TARGET_INSTANT,
+    _SCHEMA,
+    _COMMAND,
+    _COMPACTED,
+    _POSITIONS,
+    _IS_PARTIAL,
+    _POSITIONS_BASE,
+)
+
+
+def _integer(view: memoryview, place: int, width: int) -> int:
+    return int.from_bytes(view[place : place + width], "big", signed=True)

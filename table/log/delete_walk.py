@@ -1,0 +1,148 @@
+"""The loop over the records of a delete block's Avro list, in plain Python, and the contract of a compiled one.
+
+Belongs here: the wire layout of `HoodieDeleteRecordList`. Not here: what the values mean (`deletes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+# Branches of `HoodieDeleteRecord.orderingVal`; each wrapper is a record of one value.
+NULL: Final = 0
+BOOLEAN: Final = 1
+INT: Final = 2
+LONG: Final = 3
+FLOAT: Final = 4
+DOUBLE: Final = 5
+BYTES: Final = 6
+STRING: Final = 7
+DATE: Final = 8
+DECIMAL: Final = 9
+TIME_MICROS: Final = 10
+TIMESTAMP_MICROS: Final = 11
+ARRAY: Final = 12
+
+# What is wrong with a record.
+FINE: Final = 0
+DAMAGED: Final = 1
+NULL_KEY: Final = 2
+SEVERAL_VALUES: Final = 3
+
+OVERRUN: Final = 11
+"""Bytes behind the records that a walk may read: a union byte and a varint."""
+
+DeleteWalk = Callable[
+    [np.ndarray, int, int, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[int, int]
+]
+"""walk(data, start, stop, kinds, numbers, key_offsets, keys, text_offsets, texts) -> (records, problem).
+
+Decodes the Avro list that is data[start:stop], uint8 and OVERRUN bytes longer. Filled, and handed in as zeros, with room
+for (stop - start) / 4 records: kinds int8, the wrapper's branch; numbers int64, its value if whole (float and double: as
+their bits); keys uint8 behind key_offsets int32; texts uint8 behind text_offsets int32, its value if bytes, string or
+decimal. With a problem, `records` is the number of the record that has it.
+"""
+
+
+def walk_deletes(
+    data: np.ndarray,
+    start: int,
+    stop: int,
+    kinds: np.ndarray,
+    numbers: np.ndarray,
+    key_offsets: np.ndarray,
+    keys: np.ndarray,
+    text_offsets: np.ndarray,
+    texts: np.ndarray,
+) -> tuple[int, int]:
+    """A `DeleteWalk` that needs no compiler."""
+    cursor = _Cursor(memoryview(data)[:stop], start)
+    row = 0
+    try:
+        while (count := cursor.varint()) != 0:
+            if count < 0:
+                cursor.varint()
+                count = -count
+            for _ in range(count):
+                if not cursor.branch():
+                    return row, NULL_KEY
+                key_offsets[row + 1] = _append(keys, int(key_offsets[row]), cursor.text())
+                if cursor.branch():
+                    cursor.text()
+                kind = cursor.varint()
+                if kind == ARRAY:
+                    return row, SEVERAL_VALUES
+                kinds[row], numbers[row], text = cursor.value(kind)
+                text_offsets[row + 1] = _append(texts, int(text_offsets[row]), text)
+                row += 1
+    except _DamageError:
+        return row, DAMAGED
+    return row, FINE if cursor.place == stop else DAMAGED
+
+
+class _DamageError(Exception):
+    """The bytes are no delete list."""
+
+
+class _Cursor:
+    """Reads Avro values from a place on; never behind the end of the view."""
+
+    def __init__(self, view: memoryview, place: int) -> None:
+        self._view = view
+        self.place = place
+
+    def bytes(self, length: int) -> memoryview:
+        if not 0 <= length <= len(self._view) - self.place:
+            raise _DamageError
+        self.place += length
+        return self._view[self.place - length : self.place]
+
+    def varint(self) -> int:
+        bits = 0
+        for shift in range(0, 70, 7):
+            byte = self.bytes(1)[0]
+            bits |= (byte & 127) << shift
+            if byte < 128:
+                bits &= (1 << 64) - 1
+                return (bits >> 1) ^ -(bits & 1)
+        raise _DamageError
+
+    def branch(self) -> int:
+        """Of a union of null and something: 0 is null."""
+        byte = self.bytes(1)[0]
+        if byte not in (0, 2):
+            raise _DamageError
+        return byte
+
+    def text(self) -> memoryview:
+        return self.bytes(self.varint())
+
+    def value(self, kind: int) -> tuple[int, int, memoryview]:
+        """(kind, number, text) of a wrapper."""
+        nothing = self._view[:0]
+        match kind:
+            case 0:
+                return kind, 0, nothing
+            case 1:
+                number = self.bytes(1)[0]
+                if number > 1:
+                    raise _DamageError
+                return kind, number, nothing
+            case 4 | 5:
+                width = 4 if kind == FLOAT else 8
+                return kind, int.from_bytes(self.bytes(width), "little", signed=True), nothing
+            case 6 | 7 | 9:
+                return kind, 0, self.text()
+            case 2 | 3 | 8 | 10 | 11:
+                number = self.varint()
+                if kind in (INT, DATE) and not -(1 << 31) <= number < 1 << 31:
+                    raise _DamageError
+                return kind, number, nothing
+        raise _DamageError
+
+
+def _append(target: np.ndarray, at: int, content: memoryview) -> int:
+    target[at : at + len(content)] = content
+    return at + len(content)

@@ -1,0 +1,193 @@
+"""The content of a DELETE block: which keys, and with what ordering value (`HoodieDeleteBlock`, `DeleteRecord`).
+
+Belongs here: the layout, and the ordering values as the ordering column's type. Not here: what a delete wins against
+(reader).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from penstock.proto.errors import CorruptBlock, UnsupportedFeature
+from penstock.table.log.blocks import BlockPlace
+from penstock.table.log.delete_walk import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    FINE,
+    FLOAT,
+    INT,
+    LONG,
+    NULL_KEY,
+    OVERRUN,
+    SEVERAL_VALUES,
+    STRING,
+    TIME_MICROS,
+    TIMESTAMP_MICROS,
+    DeleteWalk,
+    walk_deletes,
+)
+from penstock.table.schema.decimals import decimals_from_bytes
+
+_SMALLEST_RECORD: Final = 4
+_EMPTY_KRYO: Final = re.compile(rb"\x01\x00\[Lorg\.apache\.hudi\.common\.model\.(DeleteRecord|HoodieKey)\xbb\x01\x01")
+_WRAPPER_SCALE: Final = 15
+_ADVICE: Final = "the file is damaged or not all there: restore it from a copy, or roll the instant back in Hudi"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecords:
+    """The records of a block, in its order: arrays of one length.
+
+    keys: strings, never null. kinds: int8, the wrapper branch of the ordering value
+    (`delete_walk.NULL` ... `TIMESTAMP_MICROS`). numbers:
+    int64, the ordering value of the integer kinds, the bits of FLOAT and DOUBLE. texts: binary, that of BYTES, STRING
+    and DECIMAL (scale 15, big-endian).
+    """
+
+    place: BlockPlace
+    keys: pa.StringArray
+    kinds: np.ndarray
+    numbers: np.ndarray
+    texts: pa.BinaryArray
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def ordering_as(self, column_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
+        """(values, default): the ordering values as the ordering column's Arrow type, null where default is True.
+
+        Default (bool[rows]) are deletes that win whatever they meet: no value, IntWrapper 0 (what Hudi writes for a
+        plain delete operation, whatever the column), or a value of another class than the column's. UnsupportedFeature
+        for a column type that no wrapper stands for, and for a decimal that is not exact at the column's scale.
+        """
+        kind = _kind_of(column_type)
+        if kind is None:
+            raise UnsupportedFeature(f"{self.place}: deletes ordered by a column of type {column_type}")
+        default = self.kinds != kind
+        if kind == INT:
+            default |= self.numbers == 0
+        validity = pa.py_buffer(np.packbits(~default, bitorder="little"))
+        return self._values(kind, column_type, validity, default), default
+
+    def _values(self, kind: int, column_type: pa.DataType, validity: pa.Buffer, default: np.ndarray) -> pa.Array:
+        rows = len(self)
+        if kind in (BYTES, STRING):
+            array = pa.Array.from_buffers(column_type, rows, [validity, *self.texts.buffers()[1:]])
+            return _checked(array, self.place)
+        if kind == DECIMAL:
+            return self._decimals(column_type, default)
+        numbers = np.where(default, 0, self.numbers)
+        if kind == BOOLEAN:
+            return pa.Array.from_buffers(
+                column_type, rows, [validity, pa.py_buffer(np.packbits(numbers != 0, bitorder="little"))]
+            )
+        if column_type.bit_width == 32:
+            numbers = numbers.astype(np.uint32 if kind == FLOAT else np.int32)
+        return pa.Array.from_buffers(column_type, rows, [validity, pa.py_buffer(np.ascontiguousarray(numbers))])
+
+    def _decimals(self, column_type: pa.DataType, default: np.ndarray) -> pa.Array:
+        content = pc.if_else(pa.array(default), pa.scalar(None, pa.binary()), self.texts)
+        try:
+            wide = decimals_from_bytes(content, pa.decimal128(38, _WRAPPER_SCALE))
+        except ValueError as error:
+            raise CorruptBlock(f"{self.place}: decimal ordering value: {error}; {_ADVICE}") from None
+        try:
+            return wide.cast(column_type)
+        except pa.ArrowInvalid:
+            raise UnsupportedFeature(
+                f"{self.place}: a delete's decimal ordering value is not exact as {column_type}"
+            ) from None
+
+
+def decode_deletes(
+    content: memoryview | pa.Buffer | bytes, place: BlockPlace, walk: DeleteWalk = walk_deletes
+) -> DeleteRecords:
+    """The deletes of a block's content: int32 version, int32 length, that many bytes of Avro `HoodieDeleteRecordList`.
+
+    `walk` is the loop over the records: `reader.kernels.deletes.walk_deletes` is the compiled one. CorruptBlock for bytes that are not that, a null
+    key or text that is no UTF-8; UnsupportedFeature for several ordering fields (ArrayWrapper) and for the Kryo
+    versions 1 and 2 of table versions 5 and older, unless such a block is empty.
+    """
+    view = memoryview(content).cast("B")
+    if len(view) < 8:
+        raise CorruptBlock(f"{place}: delete block of {len(view)} bytes, expected version and length; {_ADVICE}")
+    version, length = (int.from_bytes(view[at : at + 4], "big", signed=True) for at in (0, 4))
+    if length != len(view) - 8:
+        raise CorruptBlock(f"{place}: deletes of {length} bytes where {len(view) - 8} follow; {_ADVICE}")
+    if version in (1, 2):
+        if length and not _EMPTY_KRYO.fullmatch(view[8:]):
+            raise UnsupportedFeature(
+                f"{place}: delete block version {version} (Kryo, written by table versions 4 and 5) is not supported; "
+                "let Hudi compact the file group"
+            )
+        view = memoryview(b"\0" * 9)
+    elif version != 3:
+        raise UnsupportedFeature(f"{place}: delete block version {version}, only version 3 is read")
+    return _decode_list(view[8:], place, walk)
+
+
+def _decode_list(view: memoryview, place: BlockPlace, walk: DeleteWalk) -> DeleteRecords:
+    size, most = len(view), len(view) // _SMALLEST_RECORD
+    data = np.zeros(size + OVERRUN, np.uint8)
+    data[:size] = view
+    data.flags.writeable = False
+    kinds, numbers = np.zeros(most, np.int8), np.zeros(most, np.int64)
+    key_offsets, text_offsets = np.zeros(most + 1, np.int32), np.zeros(most + 1, np.int32)
+    keys, texts = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
+    rows, problem = walk(data, 0, size, kinds, numbers, key_offsets, keys, text_offsets, texts)
+    if problem == NULL_KEY:
+        raise CorruptBlock(f"{place}: delete record {rows} has no key; {_ADVICE}")
+    if problem == SEVERAL_VALUES:
+        raise UnsupportedFeature(f"{place}: delete record {rows} with several ordering fields is not supported")
+    if problem != FINE:
+        raise CorruptBlock(f"{place}: delete record {rows} does not fit its schema; {_ADVICE}")
+    return DeleteRecords(
+        place=place,
+        keys=_checked(_text_array(pa.string(), key_offsets, keys, rows), place),
+        kinds=kinds[:rows],
+        numbers=numbers[:rows],
+        texts=_text_array(pa.binary(), text_offsets, texts, rows),
+    )
+
+
+def _text_array(target: pa.DataType, offsets: np.ndarray, content: np.ndarray, rows: int) -> pa.Array:
+    used = content[: offsets[rows]].tobytes()
+    return pa.Array.from_buffers(target, rows, [None, pa.py_buffer(offsets[: rows + 1]), pa.py_buffer(used)])
+
+
+def _checked(array: pa.Array, place: BlockPlace) -> pa.Array:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise CorruptBlock(f"{place}: deletes: {error}; {_ADVICE}") from None
+    return array
+
+
+def _kind_of(column_type: pa.DataType) -> int | None:
+    """The wrapper of a column's own class."""
+    if pa.types.is_timestamp(column_type):
+        return TIMESTAMP_MICROS if column_type.unit == "us" else None
+    if pa.types.is_decimal128(column_type):
+        return DECIMAL
+    return _KINDS.get(column_type)
+
+
+_KINDS: Final = {
+    pa.bool_(): BOOLEAN,
+    pa.int32(): INT,
+    pa.int64(): LONG,
+    pa.float32(): FLOAT,
+    pa.float64(): DOUBLE,
+    pa.binary(): BYTES,
+    pa.string(): STRING,
+    pa.date32(): DATE,
+    pa.time64("us"): TIME_MICROS,
+}

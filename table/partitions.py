@@ -1,0 +1,76 @@
+"""Which partitions a table has by its folders, and the data files in one. Lists storage; decides nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.table.names import parse_file_name
+from penstock.table.storage import FileInfo, Storage, shown_uri
+
+PARTITION_MARKER: Final = ".hoodie_partition_metadata"
+MAX_DEPTH: Final = 32
+MAX_FOLDERS: Final = 1_000_000
+_LISTERS: Final = 8
+_NOT_DATA: Final = ("__MACOSX",)
+_EXTERNAL_FILE: Final = "_hudiext"
+
+
+def find_partitions(storage: Storage) -> tuple[str, ...]:
+    """Every partition path, sorted; ('',) for a table whose base folder is the partition, () if none is marked.
+
+    A folder that holds `.hoodie_partition_metadata` (with or without extension) is a partition, and its folders are
+    not looked at (Hudi `FileSystemBackedTableMetadata`). Hidden folders are passed over. CorruptFile beyond MAX_DEPTH
+    levels or MAX_FOLDERS folders (a loop of links, most likely).
+    """
+    found: list[str] = []
+    level, visited = [""], 0
+    with ThreadPoolExecutor(max_workers=_LISTERS) as pool:
+        for _ in range(MAX_DEPTH + 1):
+            visited += len(level)
+            if visited > MAX_FOLDERS:
+                raise _too_many(storage, f"more than {MAX_FOLDERS} folders")
+            listings = [storage.list_dir(level[0])] if len(level) == 1 else list(pool.map(storage.list_dir, level))
+            partitions, level = _sorted_out(level, listings)
+            found += partitions
+            if not level:
+                return tuple(sorted(found))
+    raise _too_many(storage, f"folders nested deeper than {MAX_DEPTH} levels")
+
+
+def _sorted_out(level: Sequence[str], listings: Sequence[list[FileInfo]]) -> tuple[list[str], list[str]]:
+    """Of the folders of one level: which are partitions, and the folders in the others."""
+    partitions: list[str] = []
+    deeper: list[str] = []
+    for folder, listing in zip(level, listings, strict=True):
+        if any(info.name.startswith(PARTITION_MARKER) and not info.is_dir for info in listing):
+            partitions.append(folder)
+        else:
+            deeper += [
+                info.path
+                for info in listing
+                if info.is_dir and not info.name.startswith(".") and info.name not in _NOT_DATA
+            ]
+    return partitions, deeper
+
+
+def list_data_files(storage: Storage, partition: str) -> tuple[FileInfo, ...]:
+    """The base and log files in a partition's folder (`.cdc` logs too), by name; () if there is no such folder.
+
+    Files that are no data files are left out. UnsupportedFeature for files that another writer registered
+    (`…_hudiext`, Hudi `ExternalFilePathUtil`).
+    """
+    files = [info for info in storage.list_dir(partition) if not info.is_dir]
+    for info in files:
+        if info.name.endswith(_EXTERNAL_FILE):
+            raise UnsupportedFeature(
+                f"externally written data file {info.path} in table {shown_uri(storage.base_path)}: this build reads "
+                "files that Hudi named"
+            )
+    return tuple(info for info in files if parse_file_name(info.name) is not None)
+
+
+def _too_many(storage: Storage, what: str) -> CorruptFile:
+    return CorruptFile(f"partitions of table {shown_uri(storage.base_path)} cannot be listed: got {what}")

@@ -1,0 +1,66 @@
+"""The Arrow form of an Avro schema: the one mapping that base files, log records and output agree on.
+
+Belongs here: types. Not here: values (reader).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from penstock.table.schema.avro import (
+    ArrayType,
+    AvroType,
+    Decimal,
+    EnumType,
+    Fixed,
+    MapType,
+    Primitive,
+    RecordSchema,
+    RecordType,
+)
+
+_ARROW: Final = {
+    ("boolean", ""): pa.bool_(),
+    ("int", ""): pa.int32(),
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time64("us"),
+    ("long", ""): pa.int64(),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): pa.timestamp("us", "UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("us"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("float", ""): pa.float32(),
+    ("double", ""): pa.float64(),
+    ("bytes", ""): pa.binary(),
+    ("string", ""): pa.string(),
+    ("string", "uuid"): pa.string(),
+}
+
+
+def arrow_schema(record: RecordSchema) -> pa.Schema:
+    """The Arrow schema of a record: its columns in order, each nullable, without metadata."""
+    return pa.schema([pa.field(field.name, arrow_type(field.type)) for field in record.fields])
+
+
+def arrow_type(avro_type: AvroType) -> pa.DataType:
+    """The Arrow type whose values are exactly this Avro type's.
+
+    Times of millis become micros; decimals decimal128; uuids and enums text; fixed binary; lists `list<element>`.
+    """
+    match avro_type:
+        case Primitive(kind, logical):
+            return _ARROW[kind, logical]
+        case Decimal(precision, scale, _):
+            return pa.decimal128(precision, scale)
+        case Fixed():
+            return pa.binary()
+        case EnumType():
+            return pa.string()
+        case ArrayType(items):
+            return pa.list_(pa.field("element", arrow_type(items)))
+        case MapType(values):
+            return pa.map_(pa.string(), arrow_type(values))
+        case RecordType(fields):
+            return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in fields])

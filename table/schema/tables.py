@@ -1,0 +1,67 @@
+"""Which schema a table has: from its newest commit that recorded one, else the one it was created with. Pure.
+
+Source: Hudi `TableSchemaResolver`. Not here: what the schema's types mean (`avro`), its Arrow form (`arrow`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.table.properties import TableProperties
+from penstock.table.schema.avro import MAX_JSON_BYTES, META_COLUMNS
+from penstock.table.storage import shown_uri
+
+SCHEMA_HISTORY_KEY: Final = "latest_schema"
+"""Key in a commit's extra metadata that marks a schema-on-read table."""
+
+
+def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProperties) -> str:
+    """The table's Avro schema with the meta columns in front, as nullable strings.
+
+    `schemas_newest_first` are the recorded schemas of the commit instants that count (for a time-travel query: up to
+    its instant), newest first; empty ones are passed over, as deletes and services leave them. Then
+    `hoodie.table.create.schema`. CorruptFile for a recorded schema that is no Avro record; UnsupportedFeature if
+    none is recorded anywhere (Hudi would then read the footer of a data file).
+    """
+    recorded = next((text for text in schemas_newest_first if text.strip()), "") or properties.create_schema
+    where = f"table {shown_uri(properties.base_path)}"
+    if not recorded.strip():
+        raise UnsupportedFeature(
+            f"no recorded schema: {where} has none in the commits that count nor in hoodie.table.create.schema; this "
+            "build does not take it from data files"
+        )
+    record = _record(recorded, where)
+    if not properties.populate_meta_fields:
+        return json.dumps(record)
+    own = [item for item in record["fields"] if item.get("name") not in META_COLUMNS]
+    meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_COLUMNS]
+    return json.dumps({**record, "fields": [*meta, *own]})
+
+
+def refuse_schema_history(extra_keys: Iterable[str], history_files: Iterable[str], properties: TableProperties) -> None:
+    """UnsupportedFeature if the table keeps a schema-on-read history: columns must then be found by id, not by name.
+
+    `extra_keys` are keys of commits' extra metadata, `history_files` the file names in `.hoodie/.schema`.
+    """
+    if SCHEMA_HISTORY_KEY in extra_keys or any(name.endswith(".schemacommit") for name in history_files):
+        raise UnsupportedFeature(
+            f"schema-on-read history: table {shown_uri(properties.base_path)} was altered with "
+            "hoodie.schema.on.read.enable; this build does not resolve columns by id"
+        )
+
+
+def _record(text: str, where: str) -> dict[str, list[dict[str, object]]]:
+    """The decoded record schema, its outer shape checked."""
+    if len(text) > MAX_JSON_BYTES:
+        raise CorruptFile(f"schema of {where} has {len(text)} characters, at most {MAX_JSON_BYTES} are read")
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFile(f"schema of {where} is no JSON ({str(error)[:200]}): got {text[:80]!r}") from error
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    if not (isinstance(fields, list) and fields and all(isinstance(item, dict) for item in fields)):
+        raise CorruptFile(f"schema of {where} is no Avro record with fields: got {text[:80]!r}")
+    return schema  # type: ignore[no-any-return]

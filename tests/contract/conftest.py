@@ -1,0 +1,186 @@
+"""A scripted table behind both enumerators: the embedded one, and the same one served on loopback."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.server.run import RunningServer, serve_enumerator
+from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import PositionExpired
+from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.queries import Incremental, Latest, PlanRequest
+from penstock.proto.reports import TableDescription
+from penstock.proto.splits import (
+    AllRows,
+    CommitTimeOrdering,
+    EventTimeBounds,
+    EventTimeOrdering,
+    FileRef,
+    Plan,
+    RowsOf,
+    Scan,
+    Split,
+    VisibleInstants,
+)
+
+SCHEMA = '{"type":"record","name":"trips","fields":[{"name":"id","type":"string"},{"name":"städte","type":"string"}]}'
+
+
+@dataclass
+class ScriptedTable:
+    """A table of `commits`, each with one split of its own; `fails` are raised, one a call, before anything else."""
+
+    commits: list[str] = field(default_factory=lambda: [f"2026010{day}000000000" for day in range(1, 10)])
+    sizes: list[int] = field(default_factory=lambda: [1000, 10, 30, 20, 500, 70, 1, 0, 9])
+    fails: list[Exception] = field(default_factory=list)
+    calls: int = 0
+
+    def check(self, path: str) -> None:
+        self._called()
+
+    def describe(self, path: str, name: str) -> TableDescription:
+        self._called()
+        return TableDescription(
+            table=name,
+            base_path=path,
+            hudi_name="trips",
+            table_type="MERGE_ON_READ",
+            table_version=9,
+            timeline_layout=2,
+            timeline_timezone="UTC",
+            merge_mode="EVENT_TIME_ORDERING",
+            record_key_fields=("id",),
+            partition_fields=("städte",),
+            ordering_fields=("ts",),
+            schema_json=SCHEMA,
+            newest=self._newest(),
+        )
+
+    def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
+        self._called()
+        behind = [Position(InstantTime(key)) for key in self.commits if after is None or Position(key) > after]
+        if after is not None and max_commits:
+            behind = behind[:max_commits]
+        return behind[-1] if behind else after or EARLIEST
+
+    def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
+        self._called()
+        span = CommitRange(EARLIEST, self._newest())
+        rows: AllRows | RowsOf = AllRows()
+        if isinstance(request.query, Incremental):
+            upto = self._newest() if isinstance(request.query.upto, Latest) else request.query.upto
+            span = CommitRange(request.query.after, upto)
+            rows = RowsOf(frozenset(InstantTime(key) for key in self.commits if span.holds(key)))
+        return Plan(
+            scan=Scan(
+                table=name,
+                base_path=path,
+                table_version=9,
+                schema_json=SCHEMA,
+                columns=request.columns or ("id", "städte"),
+                where=request.where,
+                merge=EventTimeOrdering(("ts",)) if request.event_time else CommitTimeOrdering(),
+                visible=VisibleInstants(frozenset(InstantTime(key) for key in self.commits)),
+                rows=rows,
+                partition_fields=("städte",),
+            ),
+            commit_range=span,
+            splits=tuple(self._split(n) for n, key in enumerate(self.commits) if span.holds(key)),
+        )
+
+    def _split(self, n: int) -> Split:
+        key = InstantTime(self.commits[n])
+        return Split(
+            split_id=f"{key}:fg-{n}",
+            partition=f"städte=ü {n}",
+            partition_values=(None if n % 2 else f"ü {n}",),
+            file_group=f"fg-{n}",
+            order_key=key,
+            base=FileRef(f"städte=ü {n}/fg-{n}_0-1-1_{key}.parquet", self.sizes[n]) if n % 3 else None,
+            base_instant=key if n % 3 else "",
+            logs=() if n % 3 else (FileRef(f"städte=ü {n}/.fg-{n}_{key}.log.1_0-1-1", self.sizes[n]),),
+            event_time=EventTimeBounds(n, n + 1),
+        )
+
+    def _newest(self) -> Position:
+        return Position(InstantTime(self.commits[-1]))
+
+    def _called(self) -> None:
+        self.calls += 1
+        if self.fails:
+            raise self.fails.pop(0)
+
+
+@dataclass
+class Clock:
+    """A clock that stands until it is moved."""
+
+    now_ms: int = 0
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@dataclass
+class Door:
+    """One way to an enumerator whose only table, `trips`, is scripted."""
+
+    enumerator: Enumerator
+    table: ScriptedTable
+    clock: Clock
+    embedded: EmbeddedEnumerator
+    server: RunningServer | None
+
+
+FAST = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=5, first_pause_ms=1, longest_pause_ms=5)
+
+
+def embedded_over(table: ScriptedTable, clock: Clock) -> EmbeddedEnumerator:
+    """Two CPUs, known ids, a clock of the test's."""
+    ids = itertools.count()
+    return EmbeddedEnumerator(
+        {"trips": "/lake/trips"},
+        reads=table,
+        clock_ms=clock,
+        new_id=lambda: f"plan-{next(ids)}",
+        cpus=2,
+        plan_ttl_ms=1000,
+        max_plans=50,
+    )
+
+
+@pytest.fixture(params=["embedded", "served"])
+def door(request: pytest.FixtureRequest) -> Iterator[Door]:
+    """Each test of the contract runs through both."""
+    table, clock = ScriptedTable(), Clock()
+    embedded = embedded_over(table, clock)
+    if request.param == "embedded":
+        yield Door(embedded, table, clock, embedded, None)
+        return
+    with serve_enumerator(embedded, "127.0.0.1:0") as server:
+        client = EnumeratorClient(server.address, FAST)
+        yield Door(client, table, clock, embedded, server)
+        client.close()
+
+
+@pytest.fixture
+def served() -> Iterator[Door]:
+    """The served one alone."""
+    table, clock = ScriptedTable(), Clock()
+    embedded = embedded_over(table, clock)
+    with serve_enumerator(embedded, "127.0.0.1:0") as server:
+        client = EnumeratorClient(server.address, FAST)
+        yield Door(client, table, clock, embedded, server)
+        client.close()
+
+
+@pytest.fixture
+def expired() -> PositionExpired:
+    """An error with a text that must arrive as it is."""
+    return PositionExpired("cannot plan trips: position 1 is gone\n  got 1, expected ≥ 5: start anew (100 % sure)")

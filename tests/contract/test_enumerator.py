@@ -1,0 +1,306 @@
+"""What `Enumerator` promises, held against the embedded one and the served one alike."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import (
+    ConfigurationError,
+    PenstockError,
+    PositionExpired,
+    StorageError,
+    TableNotFound,
+    UnknownPlan,
+    UnknownSplit,
+    all_error_classes,
+)
+from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.queries import Incremental, PlanRequest, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.reports import EndOfSlot, MergeOutcomes, NextSplit, OpenedPlan, SplitReport
+from penstock.proto.splits import EventTimeOrdering, RowsOf, Split
+
+if TYPE_CHECKING:
+    from conftest import Door
+
+ALL = PlanRequest(table="trips", query=Snapshot())
+
+
+def at(day: int) -> Position:
+    """The position behind the scripted commit of that day."""
+    return Position(InstantTime(f"2026010{day}000000000"))
+
+
+def drain(enumerator: Enumerator, plan_id: str, slot: int) -> list[Split]:
+    """All splits of a slot, as a reader pulls them."""
+    found = []
+    for index in itertools.count():
+        match enumerator.next_split(plan_id, slot, index):
+            case EndOfSlot():
+                return found
+            case NextSplit(split):
+                found.append(split)
+    raise AssertionError
+
+
+def all_ids(enumerator: Enumerator, opened: OpenedPlan) -> Counter[str]:
+    """Ids of the splits of every slot."""
+    return Counter(s.split_id for slot in range(opened.slots) for s in drain(enumerator, opened.plan_id, slot))
+
+
+# --- tables ---
+
+
+def test_a_table_is_described_as_it_is(door: Door) -> None:
+    assert door.enumerator.describe_table("trips") == door.table.describe("/lake/trips", "trips")
+
+
+def test_an_unknown_table_is_an_error_by_every_way_in(door: Door) -> None:
+    for ask in (
+        lambda: door.enumerator.describe_table("trucks"),
+        lambda: door.enumerator.newest_position("trucks"),
+        lambda: door.enumerator.open_plan(PlanRequest(table="trucks", query=Snapshot())),
+    ):
+        with pytest.raises(TableNotFound, match="no table 'trucks' is registered here.*registered: trips"):
+            ask()
+
+
+def test_a_table_without_a_name_is_refused(door: Door) -> None:
+    with pytest.raises(ConfigurationError, match="got nothing, expected a"):
+        door.enumerator.describe_table("")
+
+
+def test_the_newest_position_is_capped_in_commits(door: Door) -> None:
+    assert door.enumerator.newest_position("trips") == at(9)
+    assert door.enumerator.newest_position("trips", EARLIEST) == at(9)
+    assert door.enumerator.newest_position("trips", at(2), 1) == at(3)
+    assert door.enumerator.newest_position("trips", at(7), 5) == at(9)
+
+
+def test_nothing_new_is_the_position_itself(door: Door) -> None:
+    inside = Position(InstantTime("20260109000000000"), 3)
+    door.table.commits = door.table.commits[:8]
+    assert door.enumerator.newest_position("trips", inside, 1) == inside
+
+
+def test_a_negative_cap_is_refused(door: Door) -> None:
+    with pytest.raises(ConfigurationError, match="-1"):
+        door.enumerator.newest_position("trips", EARLIEST, -1)
+
+
+# --- plans ---
+
+
+def test_an_opened_plan_says_what_it_holds(door: Door) -> None:
+    opened = door.enumerator.open_plan(ALL)
+    assert (opened.slots, opened.splits, opened.size_bytes) == (2, 9, sum(door.table.sizes))
+    assert opened.scan == door.embedded.plan(ALL).scan
+    assert door.enumerator.describe_plan(opened.plan_id) == opened.scan
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Snapshot(),
+        ReadOptimized(),
+        SnapshotAsOf(InstantTime("20260105")),
+        Incremental(),
+        Incremental(at(3), at(6)),
+        Incremental(Position(InstantTime("20260103000000000"), 2)),
+    ],
+)
+def test_every_part_of_a_request_reaches_the_planner(door: Door, query: object) -> None:
+    request = PlanRequest(
+        table="trips",
+        query=query,  # type: ignore[arg-type]
+        columns=("städte", "id"),
+        where="id > 'ü'",
+        slots=3,
+        event_time="ts",
+        target_split_bytes=12345,
+    )
+    seen: list[PlanRequest] = []
+    plan = door.table.plan
+    door.table.plan = lambda path, name, given: (seen.append(given), plan(path, name, given))[1]  # type: ignore[method-assign]
+    opened = door.enumerator.open_plan(request)
+    assert seen == [request]
+    assert (opened.scan.columns, opened.scan.where) == (("städte", "id"), "id > 'ü'")
+    assert opened.scan.merge == EventTimeOrdering(("ts",))
+
+
+def test_a_range_has_the_splits_and_instants_of_its_commits(door: Door) -> None:
+    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Incremental(at(3), at(6))))
+    assert opened.scan.rows == RowsOf(frozenset(at(day).order_key for day in (4, 5, 6)))
+    assert sorted(all_ids(door.enumerator, opened)) == [f"2026010{day}000000000:fg-{day - 1}" for day in (4, 5, 6)]
+
+
+def test_an_empty_range_is_a_plan_without_slots(door: Door) -> None:
+    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Incremental(at(9))))
+    assert (opened.slots, opened.splits, opened.size_bytes) == (0, 0, 0)
+    with pytest.raises(UnknownSplit, match="no slot 0"):
+        door.enumerator.next_split(opened.plan_id, 0, 0)
+
+
+@pytest.mark.parametrize(("asked", "slots"), [(0, 2), (1, 1), (4, 4), (100, 9)])
+def test_slots_are_chosen_or_given_but_never_more_than_splits(door: Door, asked: int, slots: int) -> None:
+    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=asked))
+    assert opened.slots == slots
+
+
+@pytest.mark.parametrize("change", [{"slots": -1}, {"target_split_bytes": -5}, {"table": ""}])
+def test_a_request_that_cannot_be_is_refused(door: Door, change: dict[str, object]) -> None:
+    request = PlanRequest(**{"table": "trips", "query": Snapshot(), **change})  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError):
+        door.enumerator.open_plan(request)
+
+
+def test_two_plans_of_one_request_are_two_plans_with_the_same_splits(door: Door) -> None:
+    one, other = door.enumerator.open_plan(ALL), door.enumerator.open_plan(ALL)
+    assert one.plan_id != other.plan_id
+    assert drain(door.enumerator, one.plan_id, 0) == drain(door.enumerator, other.plan_id, 0)
+
+
+def test_a_plan_stays_what_it_was_when_the_table_moves_on(door: Door) -> None:
+    opened = door.enumerator.open_plan(ALL)
+    door.table.commits.append("20260110000000000")
+    door.table.fails = [StorageError("the table is gone")] * 20
+    assert all_ids(door.enumerator, opened).total() == 9
+
+
+# --- splits ---
+
+
+def test_every_split_comes_once_and_whole(door: Door) -> None:
+    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
+    found = [s for slot in range(4) for s in drain(door.enumerator, opened.plan_id, slot)]
+    assert sorted(found, key=lambda s: s.split_id) == list(door.embedded.plan(ALL).splits)
+
+
+def test_a_second_scan_a_retry_and_a_twin_see_the_same_lists(door: Door) -> None:
+    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=3))
+    door.enumerator.next_split(opened.plan_id, 1, 0)  # an attempt that died
+    lists = [drain(door.enumerator, opened.plan_id, slot) for slot in (2, 0, 1)]
+    assert [drain(door.enumerator, opened.plan_id, slot) for slot in (2, 0, 1)] == lists
+
+
+def test_take_1_then_everything(door: Door) -> None:
+    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
+    door.enumerator.next_split(opened.plan_id, 0, 0)
+    lists = [drain(door.enumerator, opened.plan_id, slot) for slot in range(4)]
+    assert all(lists)
+    assert sum(map(len, lists)) == 9
+
+
+def test_no_more_stays_no_more(door: Door) -> None:
+    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=2))
+    length = len(drain(door.enumerator, opened.plan_id, 0))
+    drain(door.enumerator, opened.plan_id, 1)
+    for _ in range(3):
+        assert door.enumerator.next_split(opened.plan_id, 0, length) == EndOfSlot()
+    with pytest.raises(UnknownSplit):
+        door.enumerator.next_split(opened.plan_id, 0, length + 1)
+
+
+@pytest.mark.parametrize(("slot", "index"), [(2, 0), (0, 1), (0, 2**31 - 1)])
+def test_a_place_that_is_none_is_unknown(door: Door, slot: int, index: int) -> None:
+    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=2))
+    with pytest.raises(UnknownSplit):
+        door.enumerator.next_split(opened.plan_id, slot, index)
+
+
+def test_readers_in_threads_get_each_split_once(door: Door) -> None:
+    door.table.commits = [f"2026{n:013}" for n in range(200)]
+    door.table.sizes = [n % 7 for n in range(200)]
+    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
+    found: list[list[Split]] = [[] for _ in range(4)]
+
+    def read(slot: int) -> None:
+        found[slot] = drain(door.enumerator, opened.plan_id, slot)
+
+    threads = [threading.Thread(target=read, args=(slot,)) for slot in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Counter(s.split_id for part in found for s in part) == Counter(
+        s.split_id for s in door.embedded.plan(ALL).splits
+    )
+
+
+# --- plans end ---
+
+
+def test_an_unknown_plan_is_an_error_and_never_empty(door: Door) -> None:
+    for ask in (
+        lambda: door.enumerator.describe_plan("nowhere"),
+        lambda: door.enumerator.next_split("nowhere", 0, 0),
+        lambda: door.enumerator.finish_split("nowhere", 0, 0, SplitReport(rows=0, size_bytes=0)),
+    ):
+        with pytest.raises(UnknownPlan, match="no plan 'nowhere' here: .*run the query again"):
+            ask()
+
+
+def test_a_plan_lives_as_long_as_it_is_used(door: Door) -> None:
+    opened = door.enumerator.open_plan(ALL)
+    for _ in range(3):
+        door.clock.now_ms += 999
+        door.enumerator.next_split(opened.plan_id, 0, 0)
+    door.clock.now_ms += 1000
+    with pytest.raises(UnknownPlan):
+        door.enumerator.next_split(opened.plan_id, 0, 0)
+
+
+def test_a_plan_too_many_is_refused_as_retryable(door: Door) -> None:
+    for _ in range(50):
+        door.enumerator.open_plan(ALL)
+    with pytest.raises(StorageError, match="no room for another plan of 9 splits: 50 plans"):
+        door.enumerator.open_plan(ALL)
+
+
+# --- reports ---
+
+
+def test_a_report_arrives_whole_and_the_last_one_counts(door: Door) -> None:
+    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=1))
+    door.enumerator.next_split(opened.plan_id, 0, 0)
+    report = SplitReport(
+        rows=5,
+        size_bytes=2**40,
+        phase_ms=(("emit", 0.25), ("open", 1.5)),
+        outcomes=MergeOutcomes(won=1, lost_event_time=2, duplicate=3, deleted=4),
+        max_event_time_us=-1,
+    )
+    for given in (SplitReport(rows=1, size_bytes=1), report):
+        door.enumerator.finish_split(opened.plan_id, 0, 0, given)
+    assert door.embedded.reports(opened.plan_id) == {(0, 0): report}
+    assert door.embedded.totals(opened.plan_id) == report
+
+
+def test_a_report_on_a_split_nobody_has_is_unknown(door: Door) -> None:
+    opened = door.enumerator.open_plan(ALL)
+    with pytest.raises(UnknownSplit):
+        door.enumerator.finish_split(opened.plan_id, 0, 0, SplitReport(rows=1, size_bytes=1))
+
+
+# --- errors ---
+
+
+def test_an_error_keeps_its_class_and_its_text(door: Door, expired: PositionExpired) -> None:
+    door.table.fails = [expired]
+    with pytest.raises(PositionExpired) as caught:
+        door.enumerator.open_plan(ALL)
+    assert str(caught.value) == str(expired)
+
+
+@pytest.mark.parametrize("code", all_error_classes())
+def test_every_class_of_the_tree_comes_through(door: Door, code: str) -> None:
+    cls = all_error_classes()[code]
+    door.table.fails = [cls("so it was")] * 10
+    with pytest.raises(PenstockError, match="^so it was$") as caught:
+        door.enumerator.newest_position("trips")
+    assert type(caught.value) is cls

@@ -1,0 +1,144 @@
+"""Real Hudi in a process of its own: writes and reads tables as it is told, one JSON line a request.
+
+Run by the Python of the peer environment (PySpark 3.5), never imported by the suite:
+    python hudi_writer.py --jar BUNDLE.jar          the bundle as a file, or
+    python hudi_writer.py --package GROUP:NAME:VERSION --ivy FOLDER   resolved by Spark itself
+
+Requests on stdin, one answer on stdout each, `{"ok": …}` or `{"error": text}`:
+    {"do": "write", "path", "columns", "rows", "options"}   columns: [[name, SQL expression over c0, c1, …]]
+    {"do": "write", "path", "select", "options"}             the rows of a SQL query
+    {"do": "sql", "text"}                                    a procedure call such as run_compaction
+    {"do": "read", "path", "options", "into"}                Hudi's rows as Parquet files in the folder `into`
+    {"do": "instants", "path"}                               [[requested, completion or null, action]] of completed ones
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import sys
+import time
+import traceback
+
+COMPLETED_V2 = re.compile(r"(\d+)_(\d+)\.(\w+)")
+COMPLETED_V1 = re.compile(r"(\d+)\.(commit|deltacommit|replacecommit|clean|rollback|savepoint|restore)")
+
+
+def start_spark(jar, package, ivy):
+    """One local session with Hudi on it; UTC everywhere, no UI, small."""
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+        .config("spark.kryo.registrator", "org.apache.spark.HoodieSparkKryoRegistrar")
+        .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
+        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.hudi.catalog.HoodieCatalog")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.default.parallelism", "1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC -XX:TieredStopAtLevel=1")
+        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        .config("spark.sql.warehouse.dir", str(pathlib.Path.cwd() / "warehouse"))
+    )
+    if jar:
+        builder = builder.config("spark.jars", jar)
+    else:
+        builder = builder.config("spark.jars.packages", package).config("spark.jars.ivy", ivy)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def frame(spark, columns, rows):
+    """Rows given as JSON, shaped by SQL: `columns` are [name, expression] over the values c0, c1, …."""
+    fields = ", ".join(f"{expression} AS {name}" for name, expression in columns)
+    values = ", ".join("(" + ", ".join(literal(value) for value in row) + ")" for row in rows)
+    names = ", ".join(f"c{number}" for number in range(len(rows[0])))
+    return spark.sql(f"SELECT {fields} FROM VALUES {values} AS v({names})")
+
+
+def literal(value):
+    """A SQL literal."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value}L"
+    if isinstance(value, float):
+        return f"{value!r}D"
+    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def write(spark, request):
+    """One Hudi write; the instants it completed."""
+    path = pathlib.Path(request["path"])
+    before = instants(path)
+    mode = "append" if (path / ".hoodie").is_dir() else "overwrite"
+    data = spark.sql(request["select"]) if "select" in request else frame(spark, request["columns"], request["rows"])
+    data.coalesce(1).write.format("hudi").options(**request["options"]).mode(mode).save(str(path))
+    return [instant for instant in instants(path) if instant not in before]
+
+
+def read(spark, request):
+    """Hudi's answer, written as Parquet; how many rows it has."""
+    answer = spark.read.format("hudi").options(**request["options"]).load(request["path"]).coalesce(1)
+    answer.write.mode("overwrite").parquet(request["into"])
+    return spark.read.parquet(request["into"]).count()
+
+
+def instants(path):
+    """Completed instants by file name alone, in order of completion (layout 2) or of request (layout 1)."""
+    timeline = path / ".hoodie" / "timeline"
+    pattern, folder = (COMPLETED_V2, timeline) if timeline.is_dir() else (COMPLETED_V1, path / ".hoodie")
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    matches = [match for match in (pattern.fullmatch(name) for name in names) if match]
+    if pattern is COMPLETED_V2:
+        return sorted(([m[1], m[2], m[3]] for m in matches), key=lambda instant: instant[1])
+    return sorted([m[1], None, m[2]] for m in matches)
+
+
+def answer(spark, request):
+    """Carries one request out."""
+    if request["do"] == "write":
+        return write(spark, request)
+    if request["do"] == "sql":
+        return [row.asDict() for row in spark.sql(request["text"]).collect()]
+    if request["do"] == "read":
+        return read(spark, request)
+    if request["do"] == "instants":
+        return instants(pathlib.Path(request["path"]))
+    raise ValueError(f"unknown request {request['do']!r}")
+
+
+def main():
+    """Answers until stdin ends. Whatever Spark prints goes to stderr: stdout carries answers only."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jar")
+    parser.add_argument("--package")
+    parser.add_argument("--ivy")
+    given = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    spark = start_spark(given.jar, given.package, given.ivy)
+    print(json.dumps({"ok": spark.version}), file=answers, flush=True)
+    for line in sys.stdin:
+        try:
+            result = {"ok": answer(spark, json.loads(line))}
+        except Exception:  # noqa: BLE001 - reported to the test that asked
+            result = {"error": traceback.format_exc()[-6000:]}
+        print(json.dumps(result, default=str), file=answers, flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""The wheel as a user gets it: built from a clean copy by way of the sdist, installed where nothing else is."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator
+
+import pytest
+
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+PACKAGE_DIRS: dict[str, str] = PYPROJECT["tool"]["setuptools"]["package-dir"]
+SPARK_MODULES = ("penstock.engine.spark", "pyspark_penstock")
+
+IMPORT_ALL = """
+import importlib, json, sys
+failed = {}
+for name in json.load(sys.stdin):
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        failed[name] = repr(error)
+import penstock
+where = {name: module.__file__ for name, module in sys.modules.items() if name.split(".")[0] in
+         ("penstock", "proto", "table", "enumerator", "reader", "engine") and getattr(module, "__file__", None)}
+print(json.dumps({"failed": failed, "where": where, "pyspark": "pyspark" in sys.modules}))
+"""
+
+
+def run(*command: str | pathlib.Path, cwd: pathlib.Path, given: str | None = None, **environment: str) -> str:
+    """The command's stdout; its whole output in the failure."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PENSTOCK"))}
+    result = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**clean, **environment},
+        input=given if given is not None else "",
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert result.returncode == 0, f"{command}\n{result.stdout[-4000:]}\n{result.stderr[-4000:]}"
+    return result.stdout
+
+
+def modules_of_the_tree() -> set[str]:
+    """Every module under the package's folders, by its dotted name."""
+    return {
+        package if path.stem == "__init__" else f"{package}.{path.stem}"
+        for package, folder in PACKAGE_DIRS.items()
+        for path in (REPOSITORY / folder).glob("*.py")
+    }
+
+
+@pytest.fixture(scope="session")
+def clean_copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The files that would be committed, and nothing a build left behind."""
+    copy = tmp_path_factory.mktemp("copy") / "source"
+    folders = [*{folder.split("/")[0] for folder in PACKAGE_DIRS.values()}, "tests", "bench", "docs"]
+    for top in ("pyproject.toml", "README.md"):
+        copy.mkdir(exist_ok=True)
+        (copy / top).write_bytes((REPOSITORY / top).read_bytes())
+    for folder in folders:
+        for path in (REPOSITORY / folder).rglob("*"):
+            wanted = path.is_file() and "__pycache__" not in path.parts and "golden" not in path.parts
+            if wanted:
+                target = copy / path.relative_to(REPOSITORY)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(path.read_bytes())
+    return copy
+
+
+@pytest.fixture(scope="session")
+def distributions(clean_copy: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """(sdist, wheel); the wheel is built from what the sdist unpacks to."""
+    run(sys.executable, "-P", "-m", "build", "--no-isolation", "--outdir", "dist", ".", cwd=clean_copy)
+    (sdist,) = (clean_copy / "dist").glob("*.tar.gz")
+    (wheel,) = (clean_copy / "dist").glob("*.whl")
+    return sdist, wheel
+
+
+@pytest.fixture(scope="session")
+def clean_python(
+    distributions: tuple[pathlib.Path, pathlib.Path], tmp_path_factory: pytest.TempPathFactory
+) -> pathlib.Path:
+    """The Python of a new environment that holds the wheel and what it says it needs: no extras, no test tools."""
+    home = tmp_path_factory.mktemp("clean") / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", home, cwd=home.parent)
+    python = home / "bin" / "python"
+    constraints = REPOSITORY / "requirements" / "constraints.txt"
+    options = ("--quiet", "--disable-pip-version-check", "--no-compile", "-c", constraints)
+    run(sys.executable, "-m", "pip", "--python", python, "install", *options, distributions[1], cwd=home.parent)
+    return python
+
+
+@pytest.fixture
+def spark_path(tmp_path: pathlib.Path) -> str:
+    """A PYTHONPATH on which the `spark` extra's packages, and nothing else of this environment, are found."""
+    for name in ("pyspark", "py4j"):
+        spec = importlib.util.find_spec(name)
+        assert spec and spec.submodule_search_locations, f"{name} is part of the extra `test`"
+        (tmp_path / name).symlink_to(spec.submodule_search_locations[0])
+    return str(tmp_path)
+
+
+@pytest.fixture(params=["repository", "elsewhere"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
+    """The working directory: the repository's root is on the import path then, as for any `python -c`."""
+    yield REPOSITORY if request.param == "repository" else tmp_path_factory.mktemp("elsewhere")
+
+
+def import_all(python: pathlib.Path, modules: set[str], cwd: pathlib.Path, path: str = "") -> dict[str, object]:
+    """Imports the modules in that Python; what failed, where the package's modules came from, whether pyspark came."""
+    environment = {"PYTHONPATH": path} if path else {}
+    answer = run(python, "-c", IMPORT_ALL, cwd=cwd, given=json.dumps(sorted(modules)), **environment)
+    result: dict[str, object] = json.loads(answer.splitlines()[-1])
+    return result
+
+
+def test_wheel_holds_exactly_the_modules_of_the_tree(distributions: tuple[pathlib.Path, pathlib.Path]) -> None:
+    with zipfile.ZipFile(distributions[1]) as wheel:
+        names = [name for name in wheel.namelist() if name.endswith(".py")]
+    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in names}
+    assert modules == modules_of_the_tree()
+
+
+def test_top_level_of_the_wheel(distributions: tuple[pathlib.Path, pathlib.Path]) -> None:
+    with zipfile.ZipFile(distributions[1]) as wheel:
+        tops = {name.split("/")[0] for name in wheel.namelist()}
+    version = PYPROJECT["project"].get("version") or distributions[1].name.split("-")[1]
+    assert tops == {"penstock", "pyspark_penstock", f"penstock-{version}.dist-info"}
+
+
+def test_data_files_are_shipped_and_tests_are_not(distributions: tuple[pathlib.Path, pathlib.Path]) -> None:
+    with zipfile.ZipFile(distributions[1]) as wheel:
+        names = set(wheel.namelist())
+    data = {
+        f"{package.replace('.', '/')}/{path.relative_to(REPOSITORY / PACKAGE_DIRS[package]).as_posix()}"
+        for package, patterns in PYPROJECT["tool"]["setuptools"]["package-data"].items()
+        for pattern in patterns
+        for path in (REPOSITORY / PACKAGE_DIRS[package]).glob(pattern)
+    }
+    assert {"penstock/py.typed", "penstock/proto/v1/penstock.proto", "penstock/proto/v1/penstock_pb2.pyi"} <= data
+    assert any(name.endswith(".zip") for name in data), "the demo's table"
+    assert data <= names
+    strangers = {name for name in names if not name.endswith(".py")} - data
+    assert all(".dist-info/" in name for name in strangers), strangers
+    with tarfile.open(distributions[0]) as sdist:
+        unpacked = {"/".join(name.split("/")[1:]) for name in sdist.getnames()}
+    assert not {name for name in names if name.split("/")[-1].startswith(("test_", "conftest"))}
+    assert {"pyproject.toml", "README.md", "proto/v1/penstock.proto", "root-package/py.typed"} <= unpacked
+
+
+def test_every_module_imports_without_extras(clean_python: pathlib.Path, folder: pathlib.Path) -> None:
+    modules = {name for name in modules_of_the_tree() if not name.startswith(SPARK_MODULES)}
+    result = import_all(clean_python, modules, folder)
+    assert result["failed"] == {}
+    assert result["pyspark"] is False
+    where = result["where"]
+    assert isinstance(where, dict)
+    assert all(name.startswith("penstock") for name in where), where
+    assert all("site-packages" in file for file in where.values()), where
+
+
+def test_spark_modules_import_with_the_extra(clean_python: pathlib.Path, folder: pathlib.Path, spark_path: str) -> None:
+    modules = {name for name in modules_of_the_tree() if name.startswith(SPARK_MODULES)}
+    assert import_all(clean_python, modules, folder, spark_path)["failed"] == {}
+
+
+def test_command_runs_from_the_clean_environment(clean_python: pathlib.Path, folder: pathlib.Path) -> None:
+    console = run(clean_python.parent / "penstock", "--version", cwd=folder)
+    module = run(clean_python, "-m", "penstock", "--version", cwd=folder)
+    assert console == module
+    assert "0.1.0" in console

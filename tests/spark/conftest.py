@@ -1,0 +1,175 @@
+"""One Spark session for the suite, a server in this process, rows compared as multisets."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import importlib.util
+import logging
+import os
+import pathlib
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from penstock.enumerator.server.run import RunningServer, serve
+from pyspark.sql import DataFrame, SparkSession
+
+COMPARED_TABLES = {
+    "v9": "A_fuzz_event_long_s1_v9_h120",
+    "v6": "B_v6_inc_mor",
+}
+"""Merge-on-read tables of several file groups, with log files and deletes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything below this folder needs Java."""
+    for item in items:
+        if item.path.is_relative_to(pathlib.Path(__file__).parent):
+            item.add_marker(pytest.mark.spark)
+            # py4j and pyspark close their sockets when they are collected, not when they are done.
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
+def autoload_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder to be put on the Python path in which Spark finds `pyspark_penstock`.
+
+    Spark lists the path's folders; an editable install is not in any of them, an installed wheel is.
+    """
+    spec = importlib.util.find_spec("pyspark_penstock")
+    assert spec is not None and spec.origin is not None
+    folder = tmp_path_factory.mktemp("autoload")
+    (folder / "pyspark_penstock").symlink_to(pathlib.Path(spec.origin).parent, target_is_directory=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """local[2,4]: two cores, and a task may fail three times before its job does."""
+    names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
+    before = {name: os.environ.get(name) for name in names}
+    python_path = [str(autoload_folder(tmp_path_factory)), *filter(None, [before["PYTHONPATH"]])]
+    os.environ.update(dict.fromkeys(names, sys.executable), PYTHONPATH=os.pathsep.join(python_path))
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .appName("penstock-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.timeType.enabled", "true")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+@dataclass
+class EnumeratorLog(logging.Handler):
+    """The lines of logger `penstock.enumerator`, taken apart."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(logging.INFO)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps the line."""
+        self.lines.append(record.getMessage())
+
+    def events(self, what: str) -> list[dict[str, str]]:
+        """The fields of every such event, in order."""
+        return [
+            dict(re.findall(r"(\w+)=(\S+)", line.removeprefix(what))) for line in self.lines if line.startswith(what)
+        ]
+
+
+@pytest.fixture
+def enumerator_log() -> Iterator[EnumeratorLog]:
+    """What the servers of this process log during the test."""
+    handler, logger = EnumeratorLog(), logging.getLogger("penstock.enumerator")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+@pytest.fixture(scope="session")
+def server(golden: Any) -> Iterator[RunningServer]:
+    """A server of this process with the compared tables, by their case's name."""
+    with serve({case: str(golden.table(case)) for case in COMPARED_TABLES.values()}, "127.0.0.1:0") as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Source:
+    """A golden table behind one of the two roads: `read()` is a fresh load."""
+
+    case: str
+    target: str
+    options: dict[str, str]
+    spark: SparkSession
+
+    def read(self, **options: str) -> DataFrame:
+        """A new load() of the table."""
+        return self.spark.read.format("penstock").options(**self.options, **options).load(self.target)
+
+
+@pytest.fixture(params=["embedded", "server"])
+def road(request: pytest.FixtureRequest) -> str:
+    """Where the enumerator runs."""
+    return str(request.param)
+
+
+@pytest.fixture(params=list(COMPARED_TABLES))
+def source(request: pytest.FixtureRequest, road: str, spark: SparkSession, golden: Any) -> Source:
+    """Each compared table by each road."""
+    case = COMPARED_TABLES[request.param]
+    if road == "embedded":
+        return Source(case, str(golden.table(case)), {}, spark)
+    running: RunningServer = request.getfixturevalue("server")
+    return Source(case, case, {"server": running.address, "slots": "3"}, spark)
+
+
+Rows = Counter[tuple[tuple[str, object], ...]]
+
+
+@pytest.fixture(scope="session")
+def rows_of() -> Callable[[DataFrame | pa.Table], Rows]:
+    """Rows as a multiset, by column name."""
+
+    def rows(given: DataFrame | pa.Table) -> Rows:
+        table = given if isinstance(given, pa.Table) else given.toArrow()
+        return Counter(tuple(sorted((name, _plain(value)) for name, value in row.items())) for row in table.to_pylist())
+
+    return rows
+
+
+def _plain(value: Any) -> object:
+    match value:
+        case dt.datetime():
+            aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+            return aware.astimezone(dt.UTC).isoformat()
+        case decimal.Decimal():
+            return value.normalize()
+        case dict():
+            return tuple((name, _plain(item)) for name, item in value.items())
+        case list() | tuple():
+            return tuple(_plain(item) for item in value)
+        case _:
+            return value

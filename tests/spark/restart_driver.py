@@ -1,0 +1,69 @@
+"""A Spark driver to be killed: one commit a micro-batch through a server, each written to a file named by its id.
+
+Arguments: server's address, table, checkpoint, output folder. It says on stdout where it is and goes on only when a
+line comes in on stdin: `planned N` (the plan is open, no row is read), `written N` (the file is there, Spark's commit
+is not), at the end `done`, or `failed` and why.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import pyarrow.parquet as pq
+from penstock.engine.spark import register
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+
+def say(text: str) -> None:
+    """One line to the test."""
+    print(text, flush=True)
+
+
+def ask(text: str) -> None:
+    """One line to the test, and its leave to go on."""
+    say(text)
+    if not sys.stdin.readline():
+        raise SystemExit("the test is gone")
+
+
+def main(server: str, table: str, checkpoint: str, output: str) -> None:
+    """Runs the stream to its end."""
+    folder = pathlib.Path(output)
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        ask(f"planned {batch_id}")
+        partial = folder / f"{batch_id}.partial"
+        pq.write_table(frame.toArrow(), partial)
+        partial.replace(folder / f"{batch_id}.parquet")
+        ask(f"written {batch_id}")
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    register(spark)
+    frame = spark.readStream.format("penstock").options(server=server, maxCommitsPerTrigger="1", slots="2").load(table)
+    query = (
+        frame.writeStream.foreachBatch(write)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination()
+    except PySparkException as error:
+        say("failed " + " ".join(str(error).split()))
+        return
+    say("done")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,154 @@
+"""Options, declared schemas and SQL views of a batch read; errors a user can act on."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
+
+RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
+META = [
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+]
+
+
+def test_columns_in_the_order_asked_for(source: Any, golden: Any, rows_of: RowsOf) -> None:
+    frame = source.read(columns="ts, _HOODIE_record_key")
+    assert frame.columns == ["ts", "_hoodie_record_key"]
+    assert rows_of(frame) == rows_of(golden.expected(source.case, "snapshot").select(frame.columns))
+
+
+def test_every_column_is_nullable_and_meta_columns_come_first(source: Any) -> None:
+    schema = source.read().schema
+    assert schema.fieldNames()[:5] == META
+    assert all(field.nullable for field in schema)
+
+
+def test_where_keeps_rows_of_the_merged_table(source: Any, golden: Any, rows_of: RowsOf) -> None:
+    expected = golden.expected(source.case, "snapshot")
+    low = sorted(expected["ts"].to_pylist())[expected.num_rows // 2]
+    kept = expected.filter(pa.compute.greater_equal(expected["ts"], low))
+    assert 0 < kept.num_rows < expected.num_rows
+    assert rows_of(source.read(where=f"ts >= {low}")) == rows_of(kept)
+
+
+def test_limit_stops_each_split(source: Any, golden: Any, rows_of: RowsOf) -> None:
+    everything = rows_of(golden.expected(source.case, "snapshot"))
+    limited = rows_of(source.read(limit="1"))
+    assert 1 <= limited.total() < everything.total()
+    assert limited <= everything
+    assert rows_of(source.read(limit="0")).total() == 0
+    assert rows_of(source.read(limit="100000")) == everything
+
+
+@pytest.mark.parametrize("batch_rows", ["1", "7"])
+def test_small_batches_give_the_same_rows(source: Any, golden: Any, rows_of: RowsOf, batch_rows: str) -> None:
+    assert rows_of(source.read(batchRows=batch_rows)) == rows_of(golden.expected(source.case, "snapshot"))
+
+
+def test_read_optimized(source: Any, golden: Any, rows_of: RowsOf) -> None:
+    assert rows_of(source.read(query="read_optimized")) == rows_of(golden.expected(source.case, "read_optimized"))
+
+
+def test_as_of(source: Any, golden: Any, rows_of: RowsOf) -> None:
+    query = next(q for q in golden.case(source.case)["queries"] if q["as_of"] and not q["error"])
+    assert rows_of(source.read(asOf=query["as_of"])) == rows_of(golden.expected(source.case, query["id"]))
+
+
+def test_an_incremental_range(spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
+    table = str(golden.table("B_v9_inc_mor"))
+    for query in golden.case("B_v9_inc_mor")["queries"]:
+        if query["id"] in ("inc_01", "inc_03", "inc_04", "inc_2_to_last1"):
+            frame = (
+                spark.read.format("penstock")
+                .options(query="incremental", after=query["begin"], upto=query["end"])
+                .load(table)
+            )
+            assert rows_of(frame) == rows_of(golden.expected("B_v9_inc_mor", query["id"])), query["id"]
+
+
+def test_a_declared_schema_reads_just_its_columns(
+    source: Any, spark: SparkSession, golden: Any, rows_of: RowsOf
+) -> None:
+    declared = st.StructType(
+        [st.StructField("TS", st.LongType()), st.StructField("_hoodie_record_key", st.StringType(), False)]
+    )
+    frame = spark.read.format("penstock").schema(declared).options(**source.options).load(source.target)
+    assert frame.columns == ["TS", "_hoodie_record_key"]
+    expected = golden.expected(source.case, "snapshot").select(["ts", "_hoodie_record_key"])
+    assert rows_of(frame) == rows_of(expected.rename_columns(frame.columns))
+
+
+def test_a_declared_type_that_is_not_the_tables(source: Any, spark: SparkSession) -> None:
+    frame = spark.read.format("penstock").schema("ts string").options(**source.options).load(source.target)
+    with pytest.raises(PySparkException, match="column ts: the table's type is bigint, but the DataFrame's is string"):
+        frame.count()
+
+
+def test_a_temporary_view(source: Any, spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
+    options = {"path": source.target, "columns": "_hoodie_record_key,ts", **source.options}
+    listed = ", ".join(f"{name} '{value}'" for name, value in options.items())
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING penstock OPTIONS ({listed})")
+    expected = golden.expected(source.case, "snapshot").select(["_hoodie_record_key", "ts"])
+    assert rows_of(spark.table("v")) == rows_of(expected)
+    one = expected["_hoodie_record_key"][0].as_py()
+    assert spark.sql(f"SELECT * FROM v WHERE _hoodie_record_key = '{one}'").count() == 1
+    assert spark.sql("SELECT count(*) FROM v").head() == (expected.num_rows,)
+    spark.catalog.dropTempView("v")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"colums": "ts"}, "unknown option 'colums'.*did you mean columns"),
+        ({"columns": "nosuch"}, "no column 'nosuch'"),
+        ({"query": "incremental"}, "query=incremental needs the option after"),
+        ({"query": "cdc"}, r"query=cdc \(change data capture\) arrives with a later version"),
+        ({"limit": "-1"}, "option limit: got -1, expected a whole number"),
+        ({"upto": "latest"}, "upto bounds a range of instants, but query=snapshot"),
+    ],
+)
+def test_a_wrong_option_is_told(spark: SparkSession, golden: Any, options: dict[str, str], text: str) -> None:
+    table = str(golden.table("A_fuzz_event_long_s1_v9_h120"))
+    with pytest.raises(PySparkException, match=f"(?s){text}"):
+        spark.read.format("penstock").options(**options).load(table)
+
+
+def test_a_bad_filter_is_told(source: Any) -> None:
+    with pytest.raises(PySparkException, match="nosuch"):
+        source.read(where="nosuch = 3").count()
+
+
+def test_no_table_there(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(PySparkException, match=r"(?s)TableNotFound.*nothing_here"):
+        spark.read.format("penstock").load(str(tmp_path / "nothing_here"))
+
+
+def test_a_table_the_server_does_not_have(spark: SparkSession, server: Any) -> None:
+    with pytest.raises(PySparkException, match="no table 'other' is registered"):
+        spark.read.format("penstock").option("server", server.address).load("other")
+
+
+def test_an_empty_range_has_no_rows(source: Any, golden: Any) -> None:
+    frame = source.read(query="incremental", after="99990101000000000")
+    assert frame.count() == 0
+    assert frame.columns[:5] == META
+
+
+def test_registered_by_hand_too(spark: SparkSession, golden: Any) -> None:
+    from penstock.engine.spark import register
+
+    register(spark)
+    register(spark)
+    assert spark.read.format("PENSTOCK").load(str(golden.table("B_v6_inc_mor"))).count() == 7

@@ -1,0 +1,96 @@
+"""A batch read gives the golden rows, however Spark scans it: each row of the table in spark.md's chapter on work
+stealing, with and without a server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+KEY = "_hoodie_record_key"
+
+RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
+
+
+@pytest.fixture
+def snapshot(source: Any, golden: Any, rows_of: RowsOf) -> Counter[Any]:
+    """The rows Hudi returned for the table."""
+    return rows_of(golden.expected(source.case, "snapshot"))
+
+
+def test_snapshot_equals_hudi(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
+    assert rows_of(source.read()) == snapshot
+
+
+def test_count_twice_on_the_same_dataframe(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
+    frame = source.read()
+    assert [frame.count(), frame.count()] == [snapshot.total()] * 2
+    assert rows_of(frame) == snapshot
+
+
+def test_union_with_itself(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
+    frame = source.read()
+    assert rows_of(frame.union(frame)) == snapshot + snapshot
+
+
+def test_order_by_scans_twice(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
+    found = source.read().orderBy(F.col(KEY).desc()).toArrow()
+    assert found[KEY].to_pylist() == sorted(found[KEY].to_pylist(), reverse=True)
+    assert rows_of(found) == snapshot
+
+
+def test_repartition_by_range_scans_twice(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
+    assert rows_of(source.read().repartitionByRange(2, KEY)) == snapshot
+
+
+def test_a_failed_task_is_run_again(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
+    """The first attempt of every task dies behind its first batch; the second must see all rows of the slot again."""
+
+    def fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        for batch in batches:
+            yield batch
+            if context.attemptNumber() == 0:
+                raise RuntimeError("the first attempt fails on purpose")
+
+    frame = source.read()
+    assert rows_of(frame.mapInArrow(fails_once, frame.schema)) == snapshot
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_coalesce_reads_several_slots_in_one_task(
+    source: Any, snapshot: Counter[Any], rows_of: RowsOf, tasks: int
+) -> None:
+    frame = source.read().coalesce(tasks)
+    assert frame.rdd.getNumPartitions() == tasks
+    assert rows_of(frame) == snapshot
+
+
+def test_take_one_then_count(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
+    frame = source.read()
+    assert len(frame.take(1)) == 1
+    assert frame.count() == snapshot.total()
+    assert rows_of(frame) == snapshot
+
+
+def test_self_join_of_two_branches(source: Any, snapshot: Counter[Any]) -> None:
+    frame = source.read()
+    keys = [dict(row)[KEY] for row in snapshot.elements()]
+    assert len(set(keys)) == len(keys), "the table's keys tell its rows apart"
+    left = frame.where(F.col(KEY) != keys[0]).select(KEY)
+    right = frame.where(F.col(KEY) != keys[1]).select(KEY)
+    assert left.join(right, KEY).count() == len(keys) - 2
+
+
+def test_an_action_for_each_branch_of_a_filter(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
+    """No filter is pushed into the source, so no filter of one scan leaks into another (spark.md §6)."""
+    frame = source.read()
+    key = dict(next(iter(snapshot)))[KEY]
+    assert rows_of(frame.where(F.col(KEY) == key).union(frame)).total() == snapshot.total() + 1

@@ -1,0 +1,195 @@
+"""A stream gives each commit once, capped to one commit a micro-batch the very rows of that commit."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from penstock.enumerator.server.run import serve
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
+SERVICES = {"inc_05", "inc_08"}
+"""The compaction and the clustering of the two tables: no data commits."""
+CASES = ["B_v9_inc_mor", "B_v6_inc_mor"]
+
+
+def data_commits(golden: Any, case: str) -> dict[str, str]:
+    """Order key of each data commit, in order, to the id of the query that asks for it alone."""
+    return {
+        query["end"]: query["id"]
+        for query in golden.case(case)["queries"]
+        if query["id"].removeprefix("inc_").isdecimal() and query["id"] not in SERVICES
+    }
+
+
+class MicroBatches:
+    """Collects the rows of each micro-batch by its id."""
+
+    def __init__(self) -> None:
+        self.tables: dict[int, pa.Table] = {}
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        self.tables[batch_id] = frame.toArrow()
+
+
+def stream(
+    spark: SparkSession, target: str, sink: Callable[[DataFrame, int], None], checkpoint: pathlib.Path, **options: str
+) -> DataStreamWriter:
+    frame = spark.readStream.format("penstock").options(**options).load(target)
+    return frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
+
+
+def drained(writer: DataStreamWriter) -> list[Any]:
+    """Runs what is available; the progress of every micro-batch that had a new offset."""
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(120), "the stream did not end"
+    return [p for p in query.recentProgress if p["sources"][0]["startOffset"] != p["sources"][0]["endOffset"]]
+
+
+def end_key(progress: Any) -> str:
+    offset = progress["sources"][0]["endOffset"]
+    return str((json.loads(offset) if isinstance(offset, str) else offset)["order_key"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_commit_a_micro_batch(
+    spark: SparkSession, golden: Any, road: str, case: str, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    commits = data_commits(golden, case)
+    found = MicroBatches()
+    with serve({"t": str(golden.table(case))}, "127.0.0.1:0") as running:
+        options = {"server": running.address, "slots": "2"} if road == "server" else {}
+        target = "t" if road == "server" else str(golden.table(case))
+        ends = drained(stream(spark, target, found, tmp_path, maxCommitsPerTrigger="1", **options))
+    assert [end_key(progress) for progress in ends] == list(commits)
+    assert list(found.tables) == list(range(len(commits)))
+    for (key, query_id), rows in zip(commits.items(), found.tables.values(), strict=True):
+        assert rows_of(rows) == rows_of(golden.expected(case, query_id)), (key, query_id)
+
+
+def test_no_cap_gives_the_whole_range_at_once(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    found = MicroBatches()
+    drained(stream(spark, str(golden.table("B_v9_inc_mor")), found, tmp_path))
+    (rows,) = found.tables.values()
+    assert rows_of(rows) == rows_of(golden.expected("B_v9_inc_mor", "inc_all"))
+
+
+def test_two_commits_a_micro_batch_after_a_position(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    commits = list(data_commits(golden, "B_v9_inc_mor"))
+    found = MicroBatches()
+    ends = drained(
+        stream(
+            spark,
+            str(golden.table("B_v9_inc_mor")),
+            found,
+            tmp_path,
+            after=commits[3],
+            maxCommitsPerTrigger="2",
+            columns="_hoodie_record_key,ts",
+        )
+    )
+    assert [end_key(progress) for progress in ends] == [commits[5], commits[7], commits[8]]
+    last = golden.expected("B_v9_inc_mor", "inc_11").select(["_hoodie_record_key", "ts"])
+    assert rows_of(found.tables[2]) == rows_of(last)
+
+
+def test_a_restart_goes_on_behind_the_last_micro_batch(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    """The sink fails in micro-batch 3; the run after it repeats that one, then goes on; the third has nothing."""
+    commits = data_commits(golden, "B_v6_inc_mor")
+    found = MicroBatches()
+
+    def fails_at_three(frame: DataFrame, batch_id: int) -> None:
+        found(frame, batch_id)
+        if batch_id == 3:
+            raise RuntimeError("the sink fails on purpose")
+
+    target, checkpoint = str(golden.table("B_v6_inc_mor")), tmp_path / "checkpoint"
+    with pytest.raises(StreamingQueryException, match="the sink fails on purpose"):
+        drained(stream(spark, target, fails_at_three, checkpoint, maxCommitsPerTrigger="1"))
+    assert list(found.tables) == [0, 1, 2, 3]
+    again = MicroBatches()
+    drained(stream(spark, target, again, checkpoint, maxCommitsPerTrigger="1"))
+    assert list(again.tables) == list(range(3, len(commits)))
+    assert rows_of(again.tables[3]) == rows_of(found.tables[3])
+    both = {**found.tables, **again.tables}
+    for batch_id, query_id in enumerate(commits.values()):
+        assert rows_of(both[batch_id]) == rows_of(golden.expected("B_v6_inc_mor", query_id)), query_id
+    nothing = MicroBatches()
+    drained(stream(spark, target, nothing, checkpoint, maxCommitsPerTrigger="1"))
+    assert nothing.tables == {}
+
+
+def test_a_commit_that_completes_while_the_stream_waits(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    """A continuous query: the last commit's completion is held back until everything before it was delivered."""
+    table = golden.copy("B_v9_inc_mor", tmp_path)
+    (last,) = (table / ".hoodie" / "timeline").glob("*_20261120213516257.deltacommit")
+    aside = tmp_path / last.name
+    last.rename(aside)
+    commits = list(data_commits(golden, "B_v9_inc_mor").values())
+    found = MicroBatches()
+
+    def sink(frame: DataFrame, batch_id: int) -> None:
+        found(frame, batch_id)
+        if batch_id == len(commits) - 2:
+            aside.rename(last)
+        if batch_id == len(commits) - 1:
+            raise RuntimeError("everything is here")
+
+    query = stream(spark, str(table), sink, tmp_path / "checkpoint", maxCommitsPerTrigger="1").start()
+    with pytest.raises(StreamingQueryException, match="everything is here"):
+        assert not query.awaitTermination(120), "the stream did not see the new commit"
+    assert list(found.tables) == list(range(len(commits)))
+    assert rows_of(found.tables[len(commits) - 1]) == rows_of(golden.expected("B_v9_inc_mor", "inc_11"))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"upto": "latest"}, "upto"),
+        ({"limit": "3"}, "limit"),
+        ({"asOf": "20261120213516257"}, "asOf"),
+        ({"query": "snapshot"}, "query=snapshot cannot be streamed"),
+        ({"query": "read_optimized"}, "query=read_optimized cannot be streamed"),
+        ({"after": "yesterday"}, "option after: got 'yesterday'"),
+    ],
+)
+def test_what_a_stream_refuses(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path, options: dict[str, str], text: str
+) -> None:
+    with pytest.raises(PySparkException, match=f"(?s){text}"):
+        drained(stream(spark, str(golden.table("B_v9_inc_mor")), MicroBatches(), tmp_path, **options))
+
+
+def test_a_checkpoint_of_a_newer_release_is_refused(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+    target, checkpoint = str(golden.table("B_v9_inc_mor")), tmp_path / "checkpoint"
+    drained(stream(spark, target, MicroBatches(), checkpoint))
+    log = checkpoint / "offsets" / "0"
+    log.write_text(log.read_text().replace('"version": 1, "order_key"', '"version": 2, "order_key"'))
+    (checkpoint / "offsets" / ".0.crc").unlink(missing_ok=True)
+    assert '"version": 2, "order_key"' in log.read_text()
+    with pytest.raises(PySparkException, match=r"(?s)StateVersionError.*version 2"):
+        drained(stream(spark, target, MicroBatches(), checkpoint))
+
+
+def test_the_golden_tables_are_whole(golden: Any) -> None:
+    """The services left out above are services by the catalogue, and bring no rows."""
+    for case in CASES:
+        assert len(data_commits(golden, case)) == 9
+        for service in SERVICES:
+            assert golden.expected(case, service).num_rows == 0

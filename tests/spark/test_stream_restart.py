@@ -1,0 +1,180 @@
+"""kill -9 in mid-stream, of the driver and of the server: no commit is skipped, none comes twice, each is whole.
+
+The driver (restart_driver.py) waits at every step for this test, so each kill hits the moment it is meant for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame
+
+RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
+CASE = "B_v9_inc_mor"
+DATA_COMMITS = [f"inc_{n:02}" for n in (1, 2, 3, 4, 6, 7, 9, 10, 11)]
+"""Commit 5 is a compaction, 8 a clustering."""
+DEADLINE_S = 120
+
+
+class Process:
+    """A process in a session of its own, its stdout line by line."""
+
+    def __init__(self, command: list[str], log: pathlib.Path) -> None:
+        self._log = log
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                start_new_session=True,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            )
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._pump, daemon=True).start()
+
+    def line(self) -> str:
+        """The next line; fails the test if none comes in time or the process ended."""
+        try:
+            line = self._lines.get(timeout=DEADLINE_S)
+        except queue.Empty:
+            line = ""
+        assert line, f"no line in time: {self._log.read_text()[-3000:]}"
+        return line
+
+    def go_on(self) -> None:
+        """Lets the process pass the step it waits at."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """kill -9 of the process and all it started (a driver: its JVM and Python workers)."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(DEADLINE_S)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+    def _pump(self) -> None:
+        assert self._process.stdout is not None
+        with contextlib.suppress(ValueError):  # closed by kill
+            for line in self._process.stdout:
+                self._lines.put(line.rstrip("\n"))
+        self._lines.put("")
+
+
+class Bench:
+    """A table, a server for it, drivers over one checkpoint, and the files they write."""
+
+    def __init__(self, table: pathlib.Path, workspace: pathlib.Path) -> None:
+        self._table, self._workspace = table, workspace
+        self._started: list[Process] = []
+        self.output = workspace / "out"
+        self.output.mkdir()
+        self.address = "127.0.0.1:0"
+
+    def server(self) -> Process:
+        """`penstock serve`; a second one takes the first one's address."""
+        command = [sys.executable, "-m", "penstock", "serve", "--table", f"t={self._table}", "--listen", self.address]
+        server = self._start(command, "server.log")
+        self.address = server.line()
+        return server
+
+    def driver(self) -> Process:
+        """A driver that goes on from the checkpoint."""
+        script = pathlib.Path(__file__).with_name("restart_driver.py")
+        paths = [str(self._workspace / "checkpoint"), str(self.output)]
+        return self._start([sys.executable, str(script), self.address, "t", *paths], "driver.log")
+
+    def stop(self) -> None:
+        """Leaves nothing running."""
+        for process in self._started:
+            process.kill()
+
+    def _start(self, command: list[str], log: str) -> Process:
+        self._started.append(Process(command, self._workspace / log))
+        return self._started[-1]
+
+
+@pytest.fixture
+def bench(golden: Any, tmp_path: pathlib.Path) -> Iterator[Bench]:
+    """Nothing of it outlives the test."""
+    made = Bench(golden.table(CASE), tmp_path)
+    yield made
+    made.stop()
+
+
+def run_until(driver: Process, step: str) -> list[str]:
+    """Lets the driver go on until it says `step`, where it waits; all it said."""
+    said = [driver.line()]
+    while said[-1] != step:
+        assert not said[-1].startswith("failed"), said[-1]
+        driver.go_on()
+        said.append(driver.line())
+    return said
+
+
+def check(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
+    """Data micro-batches are data commits, and each equals that commit's own rows."""
+    assert sorted(path.name for path in bench.output.iterdir()) == sorted(
+        f"{batch_id}.parquet" for batch_id in range(len(DATA_COMMITS))
+    )
+    for batch_id, query_id in enumerate(DATA_COMMITS):
+        rows = pq.read_table(bench.output / f"{batch_id}.parquet")
+        assert rows_of(rows) == rows_of(golden.expected(CASE, query_id)), query_id
+
+
+def steps(first: int, last: int) -> list[str]:
+    """What a driver says from one micro-batch to another."""
+    return [f"{step} {n}" for n in range(first, last + 1) for step in ("planned", "written")]
+
+
+def test_the_driver_is_killed(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
+    """Once with rows written but not committed, once with a plan opened but not read."""
+    bench.server()
+    first = bench.driver()
+    assert run_until(first, "written 3") == steps(0, 3)
+    first.kill()
+    (bench.output / "3.parquet").unlink()
+    second = bench.driver()
+    assert run_until(second, "planned 5") == [*steps(3, 4), "planned 5"]
+    second.kill()
+    third = bench.driver()
+    assert run_until(third, "done") == [*steps(5, len(DATA_COMMITS) - 1), "done"]
+    check(bench, golden, rows_of)
+
+
+def test_the_server_is_killed(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
+    """With a plan open the stream fails, naming the plan, and goes on when it is started again; between two
+    micro-batches it goes on by itself."""
+    server, first = bench.server(), bench.driver()
+    run_until(first, "planned 2")
+    server.kill()
+    server = bench.server()
+    first.go_on()
+    failure = first.line()
+    assert failure.startswith("failed") and "UnknownPlan: no plan" in failure
+    second = bench.driver()
+    assert run_until(second, "written 5") == steps(2, 5)
+    server.kill()
+    bench.server()
+    second.go_on()
+    assert run_until(second, "done") == [*steps(6, len(DATA_COMMITS) - 1), "done"]
+    check(bench, golden, rows_of)

@@ -1,0 +1,375 @@
+"""The rules of style and structure that a machine can check: who imports whom, what pure code may touch, sizes, names.
+
+A new rule belongs here when `ast` or plain text can decide it. `docs/architecture.md` says why each rule is there.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+PACKAGE_DIRS: dict[str, str] = PYPROJECT["tool"]["setuptools"]["package-dir"]
+ROOMS = ("proto", "table", "enumerator", "reader", "engine")
+GENERATED = re.compile(r"_pb2(_grpc)?\.py$")
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 70
+
+MAY_IMPORT = {
+    "proto": {"proto"},
+    "table": {"proto", "table"},
+    "enumerator": {"proto", "table", "enumerator"},
+    "reader": {"proto", "table", "reader"},
+    "engine": {"proto", "table", "enumerator", "reader", "engine", "version"},
+    "": {"engine", "version"},
+    "pyspark_penstock": {"engine"},
+}
+"""Room -> rooms it may import. '' is the package's own root."""
+
+WIRE = ("proto/v1/*.py", "proto/codec*.py", "proto/rpc_errors.py", "proto/client*.py", "enumerator/server/*.py")
+"""Where gRPC and protobuf may be imported."""
+
+WIRE_MODULES = re.compile(r"penstock\.proto\.(v1|codec\w*|rpc_errors|client\w*)(\.|$)")
+"""Modules of the contract that are not values: the table and the reader must not know them."""
+
+PLANNING_MODULES = re.compile(r"penstock\.table\.(hudi_table|timeline|commits|properties|slices)(\.|$)")
+"""What only planning needs: a reader never lists a folder and never reads `.hoodie`."""
+
+PURE = (
+    "proto/errors.py",
+    "proto/positions.py",
+    "proto/queries.py",
+    "proto/splits.py",
+    "proto/reports.py",
+    "enumerator/order*.py",
+    "enumerator/planner*.py",
+    "enumerator/assigner*.py",
+    "table/instants.py",
+    "table/names.py",
+    "table/slices*.py",
+    "table/merge_rules.py",
+    "table/predicate*.py",
+    "table/columns.py",
+    "table/log/blocks.py",
+    "table/log/deletes.py",
+    "table/log/positions.py",
+    "reader/merge/*.py",
+    "reader/kernels/*.py",
+)
+"""Decisions: a function of their arguments alone. Every pattern must name a file.
+
+A module whose docstring says that it is pure is held to that too.
+"""
+
+NOT_PURE = ("reader/kernels/cache.py",)
+"""Shells that stand among pure files: the folder in which compiled kernels are kept."""
+
+IMPURE_MODULES = {"time", "random", "threading", "asyncio", "socket", "subprocess", "tempfile", "secrets", "uuid"}
+IMPURE_CALLS = {"open", "input", "print"}
+CLOCK_READS = {"now", "utcnow", "today"}
+
+BARE_NAMES = {*ROOMS, "root_package"}
+VAGUE_NAMES = re.compile(r"(^|_)(utils?|common|helpers?|misc|managers?)(_|$)")
+
+IMPORT_TO_DISTRIBUTION = {
+    "grpc": "grpcio",
+    "grpc_health": "grpcio-health-checking",
+    "google": "protobuf",
+    "confluent_kafka": "confluent-kafka",
+    "llvmlite": "numba",  # numba's own back end, always the release it was built for
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One parsed Python file of the package."""
+
+    path: pathlib.Path
+    module: str
+    tree: ast.Module
+    text: str
+
+    @property
+    def name(self) -> str:
+        return self.path.relative_to(REPOSITORY).as_posix()
+
+    @property
+    def room(self) -> str:
+        parts = self.module.split(".")
+        if parts[0] != "penstock":
+            return parts[0]
+        return parts[1] if len(parts) > 1 and parts[1] in ROOMS else ""
+
+    def matches(self, patterns: tuple[str, ...]) -> bool:
+        return any(self.path.relative_to(REPOSITORY).match(pattern) for pattern in patterns)
+
+    def imports(self) -> Iterator[tuple[int, str]]:
+        """(line, absolute dotted name) of everything imported, wherever in the file; relative ones start with a dot."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                module = "." * node.level + (node.module or "")
+                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+@cache
+def package_sources() -> tuple[Source, ...]:
+    """Every hand-written module of the package, by package-dir; generated stubs are left out."""
+    found = []
+    for package, folder in PACKAGE_DIRS.items():
+        for path in sorted((REPOSITORY / folder).glob("*.py")):
+            if GENERATED.search(path.name):
+                continue
+            module = package if path.stem == "__init__" else f"{package}.{path.stem}"
+            text = path.read_text()
+            found.append(Source(path, module, ast.parse(text, str(path)), text))
+    return tuple(found)
+
+
+def scripts() -> list[pathlib.Path]:
+    """Python files that are neither of the package nor tests."""
+    return [path for folder in ("tools", "bench") for path in sorted((REPOSITORY / folder).rglob("*.py"))]
+
+
+@cache
+def committed_files() -> tuple[str, ...]:
+    """Files that are, or would be, committed; the whole tree where there is no git."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    if listing.returncode == 0:
+        names = [name for name in listing.stdout.split("\0") if name]
+    else:
+        names = [path.relative_to(REPOSITORY).as_posix() for path in REPOSITORY.rglob("*") if path.is_file()]
+        names = [name for name in names if not name.startswith((".venv", ".cache", ".git/"))]
+    return tuple(name for name in names if (REPOSITORY / name).is_file())
+
+
+def breaches(found: list[str]) -> None:
+    """Fails the test with one line a breach."""
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)
+
+
+def test_the_rules_see_the_package() -> None:
+    rooms = {source.room for source in package_sources()}
+    assert rooms == set(MAY_IMPORT)
+
+
+def test_imports_run_one_way() -> None:
+    found = []
+    for source in package_sources():
+        for line, name in source.imports():
+            parts = name.split(".")
+            if parts[0] == "penstock" and parts[1] not in MAY_IMPORT[source.room]:
+                found.append(f"{source.name}:{line}: {source.room or 'the root'} must not import {name}")
+            if source.room in ("table", "reader") and WIRE_MODULES.match(name):
+                found.append(f"{source.name}:{line}: {source.room} knows the contract's values only, not {name}")
+            if source.room == "reader" and PLANNING_MODULES.match(name):
+                found.append(f"{source.name}:{line}: a split is all that a reader needs, not {name}")
+    breaches(found)
+
+
+def test_wire_and_engine_libraries_stay_in_their_places() -> None:
+    found = []
+    for source in package_sources():
+        spark = source.room == "pyspark_penstock" or source.path.is_relative_to(REPOSITORY / "engine" / "spark")
+        for line, name in source.imports():
+            if re.match(r"(grpc|grpc_health|google\.protobuf)(\.|$)", name) and not source.matches(WIRE):
+                found.append(f"{source.name}:{line}: {name} belongs to codec, client and server files")
+            if re.match(r"(pyspark|py4j)(\.|$)", name) and not spark:
+                found.append(f"{source.name}:{line}: {name} belongs under engine/spark")
+    breaches(found)
+
+
+def test_imports_are_absolute_and_named_penstock() -> None:
+    files = [(source.name, source.imports()) for source in package_sources()]
+    for path in [*scripts(), *sorted((REPOSITORY / "tests").rglob("*.py"))]:
+        if "generators" not in path.parts:
+            source = Source(path, "", ast.parse(path.read_text(), str(path)), "")
+            files.append((source.name, source.imports()))
+    found = []
+    for file, imports in files:
+        for line, name in imports:
+            if name.startswith("."):
+                found.append(f"{file}:{line}: relative import; write `from penstock.x.y import z`")
+            elif name.split(".")[0] in BARE_NAMES:
+                found.append(f"{file}:{line}: `{name}` makes a second copy of penstock.{name}")
+    breaches(found)
+
+
+def test_no_bare_room_was_imported_by_this_run() -> None:
+    for room in ROOMS:
+        module = sys.modules.get(room)
+        where = getattr(module, "__file__", None) or ""
+        assert module is None or not where.startswith(str(REPOSITORY)), f"`import {room}` happened: {where}"
+
+
+def test_third_party_imports_are_declared() -> None:
+    project = PYPROJECT["project"]
+
+    def names(requirements: list[str]) -> set[str]:
+        return {re.split(r"[\s<>=!~\[;]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
+
+    declared = names(project["dependencies"])
+    extras = project["optional-dependencies"]
+    allowed_in = {
+        "pyspark": (REPOSITORY / "engine" / "spark", names(extras["spark"])),
+        "confluent-kafka": (REPOSITORY / "engine", names(extras["kafka"])),
+    }
+    found = []
+    for source in package_sources():
+        for line, name in source.imports():
+            top = name.split(".")[0]
+            if top in sys.stdlib_module_names or top in ("penstock", "pyspark_penstock", ""):
+                continue
+            distribution = IMPORT_TO_DISTRIBUTION.get(top, top)
+            folder, extra = allowed_in.get(distribution, (None, set()))
+            optional = folder is not None and source.path.is_relative_to(folder) and distribution in extra
+            if distribution not in declared and not optional:
+                found.append(f"{source.name}:{line}: {top} is not among the dependencies in pyproject.toml")
+    breaches(found)
+
+
+def test_pure_files_touch_no_clock_chance_thread_or_file() -> None:
+    found = []
+    for pattern in PURE:
+        if not list(REPOSITORY.glob(pattern)):
+            found.append(f"{pattern}: no such file; bring the list of pure files up to date")
+    for source in package_sources():
+        says_so = re.search(r"\bPure\b", ast.get_docstring(source.tree) or "")
+        if source.matches(NOT_PURE) or not (says_so or source.matches(PURE)):
+            continue
+        for line, name in source.imports():
+            if name.split(".")[0] in IMPURE_MODULES:
+                found.append(f"{source.name}:{line}: pure code imports {name}")
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.Call):
+                continue
+            if isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
+                found.append(f"{source.name}:{node.lineno}: pure code calls {node.func.id}()")
+            if isinstance(node.func, ast.Attribute) and node.func.attr in CLOCK_READS:
+                found.append(f"{source.name}:{node.lineno}: pure code reads a clock: .{node.func.attr}()")
+    breaches(found)
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method of a file, nested ones too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_files_and_functions_stay_short() -> None:
+    found = []
+    files = [(source.name, source.text, source.tree) for source in package_sources()]
+    files += [(path.name, path.read_text(), ast.parse(path.read_text())) for path in scripts()]
+    for name, text, tree in files:
+        lines = text.count("\n")
+        if lines > MAX_FILE_LINES:
+            found.append(f"{name}: {lines} lines, at most {MAX_FILE_LINES}: it has more than one job")
+        for function in functions(tree):
+            length = (function.end_lineno or function.lineno) - function.lineno + 1
+            if length > MAX_FUNCTION_LINES:
+                found.append(
+                    f"{name}:{function.lineno}: {function.name} has {length} lines, at most {MAX_FUNCTION_LINES}"
+                )
+    breaches(found)
+
+
+def public(name: str) -> bool:
+    """Whether callers may use the name."""
+    return not name.startswith("_")
+
+
+def undocumented(source: Source) -> Iterator[str]:
+    """Public names of a module without a docstring.
+
+    A method is excused where a base class, or a protocol of the same module, holds the promise.
+    """
+    classes = [node for node in source.tree.body if isinstance(node, ast.ClassDef) and node.bases]
+    methods = [member for node in classes for member in node.body if isinstance(member, ast.FunctionDef)]
+    promised = {member.name for member in methods if ast.get_docstring(member)}
+    if not ast.get_docstring(source.tree):
+        yield f"{source.name}:1: the module has no docstring"
+    for node in source.tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or not public(node.name):
+            continue
+        if not ast.get_docstring(node):
+            yield f"{source.name}:{node.lineno}: {node.name} has no docstring"
+        if isinstance(node, ast.ClassDef) and not node.bases:
+            for member in node.body:
+                if not isinstance(member, ast.FunctionDef) or not public(member.name) or member.name in promised:
+                    continue
+                if not ast.get_docstring(member):
+                    yield f"{source.name}:{member.lineno}: {node.name}.{member.name} has no docstring"
+
+
+def test_modules_and_public_names_have_docstrings() -> None:
+    found = [line for source in package_sources() for line in undocumented(source)]
+    found += [f"{path.name}: no docstring" for path in scripts() if not ast.get_docstring(ast.parse(path.read_text()))]
+    breaches(found)
+
+
+def test_names_say_what_is_inside() -> None:
+    modules = [(source.name, source.path.stem) for source in package_sources()]
+    folders = [(folder, pathlib.PurePosixPath(folder).name) for folder in PACKAGE_DIRS.values()]
+    breaches([f"{path}: a name that says nothing" for path, name in [*modules, *folders] if VAGUE_NAMES.search(name)])
+
+
+def test_every_folder_of_the_package_is_listed() -> None:
+    listed = {(REPOSITORY / folder).resolve() for folder in PACKAGE_DIRS.values()}
+    roots = [REPOSITORY / room for room in (*ROOMS, "root-package")]
+    with_code = {path.parent.resolve() for root in roots for path in root.rglob("*.py")}
+    assert with_code == listed
+    assert set(PYPROJECT["tool"]["setuptools"]["packages"]) == set(PACKAGE_DIRS)
+
+
+def test_no_folder_hides_the_installed_package() -> None:
+    named = {part for file in committed_files() for part in pathlib.PurePosixPath(file).parts[:-1]}
+    assert "penstock" not in named
+
+
+def test_committed_text_names_no_machine_and_no_registry() -> None:
+    machine = re.compile(r"(?<![\w.$}-])/(root|tmp|home|work)/")
+    hosts = re.compile(
+        r"pypi\.org|pythonhosted|repo1?\.maven|maven\.org|npmjs|crates\.io|golang\.org/|deb\.debian|apache\.org/maven2",
+        re.I,
+    )
+    own = f"{REPOSITORY}/" if len(REPOSITORY.parts) > 2 else None
+    found = []
+    for name in committed_files():
+        data = (REPOSITORY / name).read_bytes()
+        if b"\0" in data[:8192] or name == "tests/test_architecture.py":  # binary; the patterns themselves
+            continue
+        for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
+            if machine.search(line) or (own and own in line):
+                found.append(f"{name}:{number}: a path of one machine: {line.strip()[:100]}")
+            if hosts.search(line):
+                found.append(f"{name}:{number}: a registry's address: {line.strip()[:100]}")
+    breaches(found)
+
+
+def test_suites_test_what_they_say() -> None:
+    """`make check` and `make test` set PENSTOCK_TEST_INSTALLED: what they import is the wheel then, not this tree."""
+    import penstock
+
+    assert penstock.__file__ is not None
+    if os.environ.get("PENSTOCK_TEST_INSTALLED"):
+        assert "site-packages" in pathlib.Path(penstock.__file__).parts

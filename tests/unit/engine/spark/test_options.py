@@ -1,0 +1,80 @@
+"""Options as Spark hands them over."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from penstock.engine.spark.options import door_before_use, loaded, wanted_columns
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.options import Door, GivenOptions
+from pyspark.sql import types as st
+
+
+def declared(*names: str) -> st.StructType:
+    return st.StructType([st.StructField(name, st.StringType()) for name in names])
+
+
+def test_lower_case_keys_as_spark_keeps_them() -> None:
+    load = loaded({"path": "/t", "splitbytes": "1000", "Columns": "id, Name"}, Door.BATCH, {})
+    assert load.table == "/t"
+    assert (load.options.split_bytes, load.options.columns) == (1000, ("id", "Name"))
+
+
+def test_the_state_of_a_reader_travels() -> None:
+    load = loaded({"path": "/t", "where": "id > 3"}, Door.BATCH, {})
+    assert pickle.loads(pickle.dumps(load)) == load
+
+
+@pytest.mark.parametrize("given", [{}, {"path": ""}, {"limit": "3"}])
+def test_no_table(given: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="no table: give load"):
+        loaded(given, Door.BATCH, {})
+
+
+def test_several_tables() -> None:
+    with pytest.raises(ConfigurationError, match="one table a load"):
+        loaded({"paths": '["/a","/b"]'}, Door.BATCH, {})
+
+
+def test_an_unknown_option_offers_the_nearest() -> None:
+    with pytest.raises(ConfigurationError, match="unknown option 'colums'.*columns"):
+        loaded({"path": "/t", "colums": "id"}, Door.BATCH, {})
+
+
+@pytest.mark.parametrize("name", ["upto", "asOf", "limit"])
+def test_what_a_stream_refuses(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"(?i)option {name} does not apply here \(stream\)"):
+        loaded({"path": "/t", name: "20260131235959123"}, Door.STREAM, {})
+
+
+def test_what_a_batch_refuses() -> None:
+    with pytest.raises(ConfigurationError, match="(?i)maxCommitsPerTrigger does not apply here"):
+        loaded({"path": "/t", "maxCommitsPerTrigger": "1"}, Door.BATCH, {})
+
+
+def test_the_environment_fills_in() -> None:
+    environment = {"PENSTOCK_SERVER": "127.0.0.1:7070"}
+    assert loaded({"path": "t"}, Door.STREAM, environment).options.server == "127.0.0.1:7070"
+    assert loaded({"path": "t", "server": "127.0.0.1:1"}, Door.STREAM, environment).options.server == "127.0.0.1:1"
+
+
+def test_the_door_before_spark_says_which() -> None:
+    assert door_before_use({"path": "/t", "upto": "latest"}) is Door.BATCH
+    assert door_before_use({"path": "/t", "maxcommitspertrigger": "1"}) is Door.STREAM
+
+
+def test_columns_are_always_named() -> None:
+    assert wanted_columns(declared("b", "A"), GivenOptions()) == ("b", "A")
+    assert wanted_columns(declared("ID"), GivenOptions(columns=("id",))) == ("ID",)
+
+
+@pytest.mark.parametrize("names", [("a",), ("b", "a"), ("a", "b", "c")])
+def test_columns_and_a_declared_schema_must_agree(names: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError, match="name different columns"):
+        wanted_columns(declared(*names), GivenOptions(columns=("a", "b")))
+
+
+def test_a_schema_without_columns() -> None:
+    with pytest.raises(ConfigurationError, match="no columns"):
+        wanted_columns(st.StructType([]), GivenOptions())

@@ -1,0 +1,307 @@
+"""The registry of options: spellings, types, precedence, doors; Hudi's and Flink's names translated or refused."""
+
+from __future__ import annotations
+
+import pathlib
+import runpy
+from dataclasses import MISSING, fields
+
+import pytest
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.option_translation import RULES, Renamed
+from penstock.proto.options import OPTIONS, Door, GivenOptions, Option, option_named, parse_options
+
+ROOT = pathlib.Path(__file__).parents[3]
+READS = (Door.BATCH, Door.ARROW, Door.CLI)
+
+
+def parsed(door: Door = Door.CLI, environment: dict[str, str] | None = None, /, **given: object) -> GivenOptions:
+    return parse_options(given, door=door, environment=environment)
+
+
+def test_parsed_fields_are_the_registry() -> None:
+    settings = {field.name: field.default for field in fields(GivenOptions)}
+    del settings["given"], settings["warnings"]
+    assert settings == {option.python_name: option.default for option in OPTIONS}
+    assert MISSING not in settings.values()
+
+
+def test_documentation_is_generated_from_the_registry() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "generate_options_doc.py"))
+    assert (ROOT / "docs" / "options.md").read_text(encoding="utf-8") == tool["document"]()
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_spelling_is_one_option(option: Option) -> None:
+    for name in (
+        option.name,
+        option.name.lower(),
+        option.python_name,
+        option.flag,
+        option.flag[2:],
+        option.name.upper(),
+    ):
+        assert option_named(name) is option
+
+
+def test_names_of_one_option() -> None:
+    option = option_named("maxCommitsPerTrigger")
+    assert option is not None
+    assert (option.python_name, option.flag) == ("max_commits_per_trigger", "--max-commits-per-trigger")
+    assert option.environment_name == "PENSTOCK_MAX_COMMITS_PER_TRIGGER"
+
+
+def test_options_whose_default_could_lose_a_row_have_none() -> None:
+    without = {option.name for option in OPTIONS if option.default is None}
+    assert without >= {"after", "upto", "asOf", "limit", "timelineTimezone"}
+
+
+def test_explicit_before_environment_before_default() -> None:
+    environment = {"PENSTOCK_BATCH_ROWS": "7", "PENSTOCK_LIMIT": "5"}
+    found = parsed(Door.CLI, environment, limit="3")
+    assert (found.limit, found.batch_rows, found.split_bytes) == (3, 7, 256 << 20)
+    assert found.given == {"limit", "batchRows"}
+
+
+def test_none_is_not_given() -> None:
+    assert parsed(limit=None, where=None) == GivenOptions()
+
+
+def test_environment_of_another_door_is_left_alone() -> None:
+    assert parsed(Door.ARROW, {"PENSTOCK_MAX_COMMITS_PER_TRIGGER": "1"}) == GivenOptions()
+
+
+def test_a_bad_value_of_the_environment_names_the_variable() -> None:
+    with pytest.raises(ConfigurationError, match="PENSTOCK_LIMIT: got 'x'"):
+        parsed(Door.CLI, {"PENSTOCK_LIMIT": "x"})
+
+
+def test_a_misspelt_variable_is_told() -> None:
+    (warning,) = parsed(Door.CLI, {"PENSTOCK_BATCHROWS": "7", "PENSTOCK_HOME": "/x"}).warnings
+    assert "PENSTOCK_BATCHROWS" in warning
+    assert "PENSTOCK_BATCH_ROWS" in warning
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("colums", "columns"),
+        ("max-commit-per-triger", "maxCommitsPerTrigger"),
+        ("as_off", "asOf"),
+        ("hoodie.datasource.query.typ", "hoodie.datasource.query.type"),
+        ("read.start-comit", "read.start-commit"),
+    ],
+)
+def test_an_unknown_name_offers_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"did you mean {near}"):
+        parse_options({name: "1"}, door=Door.STREAM)
+
+
+def test_a_name_near_to_nothing_lists_what_there_is() -> None:
+    with pytest.raises(ConfigurationError, match=r"unknown option 'zzzzqqq': expected one of query, after"):
+        parsed(zzzzqqq="1")
+
+
+@pytest.mark.parametrize("door", Door)
+def test_an_option_of_another_door_is_refused(door: Door) -> None:
+    for option in OPTIONS:
+        if door not in option.doors:
+            with pytest.raises(ConfigurationError, match=f"{option.name} does not apply here"):
+                parse_options({option.name: "1"}, door=door)
+
+
+def test_streams_refuse_limit_and_bounds_of_batches() -> None:
+    refused = {option.name for option in OPTIONS if Door.STREAM not in option.doors}
+    assert refused == {"limit", "upto", "asOf"}
+
+
+def test_one_option_in_two_spellings_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="options asOf and as_of both set asOf"):
+        parsed(asOf="1", as_of="1")
+
+
+class TestValues:
+    """Types of values."""
+
+    @pytest.mark.parametrize("value", [5, "5", " 5 ", "+5"])
+    def test_numbers(self, value: object) -> None:
+        assert parsed(limit=value).limit == 5
+
+    @pytest.mark.parametrize("value", [-1, "-1", "1.5", "", "1e3", True, 1.0, "9" * 30, "٣٣٣x"])
+    def test_bad_numbers(self, value: object) -> None:
+        with pytest.raises(ConfigurationError, match="option limit"):
+            parsed(limit=value)
+
+    @pytest.mark.parametrize("value", ["0", "1048577"])
+    def test_numbers_out_of_range(self, value: str) -> None:
+        with pytest.raises(ConfigurationError, match=r"batchRows.*1 to 1048576"):
+            parsed(batchRows=value)
+
+    @pytest.mark.parametrize(
+        ("value", "names"),
+        [
+            ("", ()),
+            ("a", ("a",)),
+            (" a , b c ", ("a", "b c")),
+            ('["a,b", " c "]', ("a,b", " c ")),
+            (["x", "y"], ("x", "y")),
+            (("x",), ("x",)),
+        ],
+    )
+    def test_columns(self, value: object, names: tuple[str, ...]) -> None:
+        assert parsed(columns=value).columns == names
+
+    @pytest.mark.parametrize("value", ["a,,b", ",", "[1]", '["a"', '{"a": 1}x,', [""], [1], 7, "[" * 5000])
+    def test_bad_columns(self, value: object) -> None:
+        with pytest.raises(ConfigurationError, match="option columns"):
+            parsed(columns=value)
+
+    @pytest.mark.parametrize("value", ["localhost:1", "127.0.0.1:65535", "[::1]:7070"])
+    def test_addresses(self, value: str) -> None:
+        assert parsed(server=value).server == value
+
+    @pytest.mark.parametrize(
+        "value", ["", "host", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:99999", "http://127.0.0.1:1"]
+    )
+    def test_bad_addresses(self, value: str) -> None:
+        with pytest.raises(ConfigurationError, match="option server"):
+            parsed(server=value)
+
+    def test_query_kinds(self) -> None:
+        assert parsed(query="incremental").query == "incremental"
+        with pytest.raises(ConfigurationError, match="did you mean snapshot"):
+            parsed(query="snapshots")
+
+    def test_cdc_arrives_later(self) -> None:
+        with pytest.raises(UnsupportedFeature, match="later version"):
+            parsed(query="cdc")
+
+    def test_text_must_be_text(self) -> None:
+        with pytest.raises(ConfigurationError, match="option where: got 1"):
+            parsed(where=1)
+        with pytest.raises(ConfigurationError, match="option where: 70000 characters"):
+            parsed(where="x" * 70_000)
+
+
+class TestTranslation:
+    """Names of Hudi, Flink and hudi-rs."""
+
+    @pytest.mark.parametrize(
+        ("name", "value", "field", "expected"),
+        [
+            ("hoodie.datasource.query.type", "incremental", "query", "incremental"),
+            ("hoodie.datasource.query.type", "read_optimized", "query", "read_optimized"),
+            ("as.of.instant", "20260131235959123", "as_of", "20260131235959123"),
+            ("as.of.instant", "20260131235959", "as_of", "20260131235959"),
+            ("as.of.instant", "2026-01-31", "as_of", "20260131000000000"),
+            ("as.of.instant", "2026-01-31 23:59:59", "as_of", "20260131235959999"),
+            ("as.of.instant", "2026-01-31T23:59:59.123", "as_of", "20260131235959123"),
+            ("as.of.instant", "1700000000", "as_of", "1700000000"),
+            ("hoodie.datasource.read.begin.instanttime", "000", "after", "earliest"),
+            ("hoodie.datasource.read.begin.instanttime", "20260131235959123", "after", "20260131235959123"),
+            ("HOODIE.Datasource.Read.End.InstantTime", "20260131235959", "upto", "20260131235959"),
+            ("hoodie.read.use.read_optimized.mode", True, "query", "read_optimized"),
+            ("hoodie.read.as.of.timestamp", "20260131235959123", "as_of", "20260131235959123"),
+            ("hoodie.read.stream.batch_size", 9, "batch_rows", 9),
+        ],
+    )
+    def test_exact_translations(self, name: str, value: object, field: str, expected: object) -> None:
+        found = parse_options({name: value}, door=Door.CLI)
+        assert getattr(found, field) == expected
+        assert found.warnings == ()
+
+    def test_streams_start(self) -> None:
+        name = "hoodie.datasource.streaming.startOffset"
+        assert parse_options({name.lower(): "latest"}, door=Door.STREAM).after == "latest"
+        with pytest.raises(ConfigurationError, match="our option after"):
+            parse_options({name: "20260131235959123"}, door=Door.STREAM)
+
+    def test_tasks(self) -> None:
+        assert parse_options({"read.tasks": "4"}, door=Door.BATCH).slots == 4
+        assert parse_options({"hoodie.read.input.partitions": "4"}, door=Door.BATCH).slots == 4
+
+    @pytest.mark.parametrize(
+        ("name", "value", "ours"),
+        [
+            ("hoodie.datasource.read.begin.instanttime", "earliest", "after"),
+            ("hoodie.datasource.read.begin.instanttime", "2026", "after"),
+            ("hoodie.datasource.read.end.instanttime", "2026-01-31", "upto"),
+            ("hoodie.datasource.query.type", "all", "query"),
+            ("as.of.instant", "yesterday", "asOf"),
+            ("as.of.instant", "2026-01-31T23:59:59Z", "asOf"),
+            ("read.start-commit", "earliest", "after"),
+            ("read.start-commit", "20260131235959123", "after"),
+            ("read.end-commit", "20260131235959123", "upto"),
+            ("read.commits.limit", "1", "maxCommitsPerTrigger"),
+            ("hoodie.read.start.timestamp", "20260131235959123", "after"),
+            ("hoodie.read.end.timestamp", "20260131235959123", "upto"),
+            ("hoodie.read.as.of.timestamp", "2026-01-31", "asOf"),
+            ("hoodie.datasource.read.incr.path.glob", "a*", "where"),
+            ("hoodie.datasource.read.incr.filters", "a > 1", "where"),
+            ("hoodie.datasource.read.incr.table.version", "1", "after"),
+            ("hoodie.table.timeline.timezone", "UTC", "timelineTimezone"),
+        ],
+    )
+    def test_what_is_not_exact_names_our_option(self, name: str, value: str, ours: str) -> None:
+        with pytest.raises(ConfigurationError, match=rf"\b{ours}\b"):
+            parse_options({name: value}, door=Door.BATCH)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("hoodie.datasource.query.incremental.format", "cdc"),
+            ("hoodie.schema.on.read.enable", "false"),
+            ("hoodie.schema.on.read.enable", False),
+            ("hoodie.payload.delete.field", "op"),
+            ("hoodie.payload.delete.marker", "D"),
+            ("cdc.enabled", "true"),
+            ("changelog.enabled", "true"),
+        ],
+    )
+    def test_unread_features_are_named(self, name: str, value: object) -> None:
+        with pytest.raises(UnsupportedFeature, match=name.replace(".", r"\.")):
+            parse_options({name: value}, door=Door.CLI)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("hoodie.datasource.query.incremental.format", "latest_state"),
+            ("hoodie.datasource.read.incr.fallback.fulltablescan.enable", "false"),
+            ("hoodie.datasource.read.incr.skip_compact", "true"),
+            ("hoodie.schema.on.read.enable", "true"),
+            ("hoodie.datasource.read.incr.path.glob", ""),
+            ("hoodie.read.use.read_optimized.mode", "false"),
+            ("read.streaming.enabled", "FALSE"),
+            ("hoodie.datasource.merge.type", "payload_combine"),
+        ],
+    )
+    def test_what_we_do_anyway_is_accepted(self, name: str, value: str) -> None:
+        assert parse_options({name: value}, door=Door.CLI) == GivenOptions()
+
+    def test_a_full_scan_fallback_is_never_taken(self) -> None:
+        with pytest.raises(ConfigurationError, match="lose rows"):
+            parse_options({"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}, door=Door.BATCH)
+
+    def test_writers_names_are_one_warning(self) -> None:
+        found = parse_options(
+            {"hoodie.table.name": "t", "hoodie.upsert.shuffle.parallelism": "2", "hoodie.metadata.enable": "true"},
+            door=Door.BATCH,
+        )
+        (warning,) = found.warnings
+        for name in ("hoodie.table.name", "hoodie.upsert.shuffle.parallelism", "hoodie.metadata.enable"):
+            assert name in warning
+        assert found.given == frozenset()
+
+    def test_an_unknown_name_about_reading_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="unknown option"):
+            parse_options({"hoodie.datasource.read.something.new": "1"}, door=Door.BATCH)
+
+    def test_ours_and_a_translated_one_together_are_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="both set query"):
+            parse_options({"query": "snapshot", "hoodie.datasource.query.type": "snapshot"}, door=Door.CLI)
+
+    def test_rules_are_lower_case_and_lead_to_options(self) -> None:
+        for name, rule in RULES.items():
+            assert name == name.lower()
+            if isinstance(rule, Renamed):
+                assert option_named(rule.option) is not None

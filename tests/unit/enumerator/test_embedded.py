@@ -1,0 +1,135 @@
+"""What only the embedded enumerator has: names to paths, unkept plans, reports, the log. (Contract: tests/contract.)"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+import pytest
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.events import event_text
+from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.reports import EndOfSlot, SplitReport, TableDescription
+from penstock.proto.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
+
+
+@dataclass
+class Script:
+    """Tables whose paths start with '/lake'; each plan has two splits. `asked` is what was asked."""
+
+    asked: list[tuple[object, ...]] = field(default_factory=list)
+
+    def check(self, path: str) -> None:
+        self.asked.append(("check", path))
+        if not path.startswith("/lake"):
+            raise TableNotFound(f"no table at {path}")
+
+    def describe(self, path: str, name: str) -> TableDescription:
+        raise AssertionError("not asked here")
+
+    def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
+        self.asked.append(("newest", path, after, max_commits))
+        return Position(InstantTime("5"))
+
+    def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
+        self.asked.append(("plan", path, name))
+        scan = Scan(
+            table=name,
+            base_path=path,
+            table_version=9,
+            schema_json="{}",
+            columns=("id",),
+            merge=CommitTimeOrdering(),
+            visible=VisibleInstants(frozenset()),
+        )
+        splits = tuple(
+            Split(
+                split_id=f"part a/{n}",
+                partition="",
+                partition_values=(),
+                file_group=f"f{n}",
+                order_key=InstantTime("1"),
+                base=FileRef(f"f{n}.parquet", 10),
+            )
+            for n in range(2)
+        )
+        return Plan(scan=scan, commit_range=CommitRange(EARLIEST, EARLIEST), splits=splits)
+
+
+def enumerator_of(script: Script, tables: dict[str, str] | None) -> EmbeddedEnumerator:
+    """On a clock that stands, ids that are known and two CPUs."""
+    return EmbeddedEnumerator(tables, reads=script, clock_ms=lambda: 0, new_id=lambda: "p", cpus=2)
+
+
+def test_without_a_registry_the_table_is_its_path() -> None:
+    script = Script()
+    plan = enumerator_of(script, None).plan(PlanRequest(table="/lake/trips", query=Snapshot()))
+    assert script.asked == [("plan", "/lake/trips", "/lake/trips")]
+    assert (plan.scan.table, plan.scan.base_path) == ("/lake/trips", "/lake/trips")
+
+
+def test_with_a_registry_the_table_is_a_name() -> None:
+    script = Script()
+    enumerator = enumerator_of(script, {"trips": "/lake/trips"})
+    enumerator.open_plan(PlanRequest(table="trips", query=Snapshot()))
+    assert enumerator.newest_position("trips", EARLIEST, 3) == Position(InstantTime("5"))
+    assert script.asked == [("plan", "/lake/trips", "trips"), ("newest", "/lake/trips", EARLIEST, 3)]
+
+
+def test_a_name_that_is_not_registered_is_never_taken_for_a_path() -> None:
+    script = Script()
+    enumerator = enumerator_of(script, {"trips": "/lake/trips", "cars": "/lake/cars"})
+    with pytest.raises(TableNotFound, match=r"no table 'trip' .*did you mean 'trips'\?.; registered: cars, trips"):
+        enumerator.describe_table("trip")
+    with pytest.raises(TableNotFound, match="no table '/lake/trips' is registered here"):
+        enumerator.plan(PlanRequest(table="/lake/trips", query=Snapshot()))
+    assert script.asked == []
+
+
+def test_checking_opens_every_table_and_fails_on_a_wrong_one() -> None:
+    script = Script()
+    enumerator_of(script, {"a": "/lake/a", "b": "/lake/b"}).check_tables()
+    assert script.asked == [("check", "/lake/a"), ("check", "/lake/b")]
+    with pytest.raises(TableNotFound, match="no table at /elsewhere"):
+        enumerator_of(script, {"a": "/elsewhere"}).check_tables()
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_splits_without_a_size_are_refused(size: int) -> None:
+    with pytest.raises(ConfigurationError, match=f"size of a split: got {size} bytes"):
+        enumerator_of(Script(), None).plan(PlanRequest(table="/lake/a", query=Snapshot(), target_split_bytes=size))
+
+
+def test_reports_can_be_read_by_entry_and_in_total() -> None:
+    enumerator = enumerator_of(Script(), None)
+    enumerator.open_plan(PlanRequest(table="/lake/a", query=Snapshot(), slots=1))
+    for index in range(2):
+        enumerator.next_split("p", 0, index)
+        enumerator.finish_split("p", 0, index, SplitReport(rows=index + 1, size_bytes=10))
+    assert {place: report.rows for place, report in enumerator.reports("p").items()} == {(0, 0): 1, (0, 1): 2}
+    assert enumerator.totals("p") == SplitReport(rows=3, size_bytes=20)
+
+
+def test_the_log_has_one_line_an_event_and_replays_only_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+    enumerator = enumerator_of(Script(), None)
+    with caplog.at_level(logging.DEBUG, "penstock.enumerator"):
+        enumerator.open_plan(PlanRequest(table="/lake/a", query=Snapshot(), slots=1))
+        for index in (0, 0, 1, 2, 2):
+            enumerator.next_split("p", 0, index)
+        enumerator.finish_split("p", 0, 0, SplitReport(rows=7, size_bytes=10, phase_ms=(("open", 1.0), ("emit", 0.5))))
+    assert enumerator.next_split("p", 0, 2) == EndOfSlot()
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "plan opened plan=p table=/lake/a query=Snapshot splits=2 slots=1 bytes=20 ms=0"),
+        ("INFO", 'split assigned plan=p slot=0 index=0 split="part a/0"'),
+        ("DEBUG", 'split assigned plan=p slot=0 index=0 split="part a/0"'),
+        ("INFO", 'split assigned plan=p slot=0 index=1 split="part a/1"'),
+        ("INFO", "slot sealed plan=p slot=0 splits=2"),
+        ("DEBUG", "slot sealed plan=p slot=0 splits=2"),
+        ("INFO", "split finished plan=p slot=0 index=0 rows=7 bytes=10 ms=1.5"),
+    ]
+
+
+def test_no_value_can_forge_a_line_or_a_field_of_the_log() -> None:
+    assert event_text("x", a="b c=d\ne\u2028", n=3, empty="") == 'x a="b c=d\\ne\\u2028" n=3 empty=""'

@@ -1,0 +1,55 @@
+"""The error tree: codes are stable and distinct, statuses are gRPC's, only storage is worth a retry."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from penstock.proto import errors
+
+CODES = {
+    "ERROR": ("UNKNOWN", 1),
+    "CONFIGURATION": ("INVALID_ARGUMENT", 2),
+    "TABLE": ("FAILED_PRECONDITION", 1),
+    "TABLE_NOT_FOUND": ("NOT_FOUND", 1),
+    "POSITION_EXPIRED": ("OUT_OF_RANGE", 3),
+    "DATA_INVALIDATED": ("DATA_LOSS", 3),
+    "UNSUPPORTED_FEATURE": ("UNIMPLEMENTED", 1),
+    "FORMAT": ("DATA_LOSS", 3),
+    "CORRUPT_BLOCK": ("DATA_LOSS", 3),
+    "CORRUPT_FILE": ("DATA_LOSS", 3),
+    "SCHEMA_MISMATCH": ("DATA_LOSS", 3),
+    "PLAN": ("ABORTED", 1),
+    "UNKNOWN_PLAN": ("ABORTED", 1),
+    "UNKNOWN_SPLIT": ("ABORTED", 1),
+    "STATE_VERSION": ("FAILED_PRECONDITION", 1),
+    "STORAGE": ("UNAVAILABLE", 75),
+}
+"""Code -> (gRPC status, exit code): users' scripts rely on these."""
+
+
+def _tree() -> list[type[errors.PenstockError]]:
+    found = [errors.PenstockError]
+    for cls in found:
+        found.extend(cls.__subclasses__())
+    return found
+
+
+def test_the_tree_is_the_documented_one() -> None:
+    assert {code: (cls.grpc_status, cls.exit_code) for code, cls in errors.all_error_classes().items()} == CODES
+
+
+def test_no_two_classes_share_a_code() -> None:
+    assert len(_tree()) == len(errors.all_error_classes())
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_each_status_is_one_of_grpc(code: str) -> None:
+    assert errors.all_error_classes()[code].grpc_status in grpc.StatusCode.__members__
+
+
+def test_only_storage_is_retryable() -> None:
+    assert [cls for cls in _tree() if cls.retryable] == [errors.StorageError]
+
+
+def test_a_bug_is_outside_the_tree() -> None:
+    assert not issubclass(errors.InvariantViolation, errors.PenstockError)

@@ -1,0 +1,99 @@
+"""Errors keep their class and text across the wire; failures of gRPC itself are told by what to do about them."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from penstock.proto.errors import (
+    ConfigurationError,
+    FormatError,
+    InvariantViolation,
+    PenstockError,
+    PlanError,
+    StorageError,
+    all_error_classes,
+)
+from penstock.proto.rpc_errors import CODE_KEY, MAX_DETAILS_BYTES, RpcFailure, cut, error_of, failure_of
+
+HERE = "127.0.0.1:7070"
+
+
+def _back(failure: RpcFailure) -> Exception:
+    return error_of(failure, "NextSplit", HERE)
+
+
+@pytest.mark.parametrize("code", all_error_classes())
+def test_error_to_status_to_error_is_the_same_class_and_text(code: str) -> None:
+    cls = all_error_classes()[code]
+    failure = failure_of(cls("table städte: file x: got 1\nexpected 2"))
+    assert failure.status is grpc.StatusCode[cls.grpc_status]
+    assert failure.metadata == ((CODE_KEY, code),)
+    back = _back(failure)
+    assert type(back) is cls
+    assert str(back) == "table städte: file x: got 1\nexpected 2"
+
+
+def test_a_bug_is_internal_and_stays_a_bug() -> None:
+    failure = failure_of(InvariantViolation("a split twice"))
+    assert failure.status is grpc.StatusCode.INTERNAL
+    back = _back(failure)
+    assert type(back) is InvariantViolation
+    assert str(back) == "a bug in Penstock, please report it with the server's log: a split twice"
+
+
+def test_any_other_exception_is_a_bug_named_by_its_type() -> None:
+    back = _back(failure_of(KeyError("col")))
+    assert type(back) is InvariantViolation
+    assert "KeyError: 'col'" in str(back)
+
+
+def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
+    assert type(_back(RpcFailure(grpc.StatusCode.ABORTED, "stale epoch", "STALE_EPOCH"))) is PlanError
+    assert type(_back(RpcFailure(grpc.StatusCode.DATA_LOSS, "x", "CORRUPT_INDEX"))) is FormatError
+    assert type(_back(RpcFailure(grpc.StatusCode.CANCELLED, "x", "NEW"))) is PenstockError
+
+
+@pytest.mark.parametrize(
+    ("status", "details", "cls", "said"),
+    [
+        (
+            "UNAVAILABLE",
+            "connection refused",
+            StorageError,
+            "cannot be reached .connection refused.: is `pens",
+        ),
+        ("DEADLINE_EXCEEDED", "", StorageError, "no answer within the deadline"),
+        ("RESOURCE_EXHAUSTED", "Received message larger than max (9 vs. 8)", ConfigurationError, "fewer columns"),
+        ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!", StorageError, "Concurrent RPC limit"),
+        ("UNIMPLEMENTED", "Method not found!", ConfigurationError, "older than this client, or no enumerator"),
+        ("UNAUTHENTICATED", "who?", ConfigurationError, "UNAUTHENTICATED: who?"),
+        ("CANCELLED", "server stopped", StorageError, "broke off with CANCELLED: server stopped"),
+        ("INTERNAL", "RST_STREAM", StorageError, "broke off with INTERNAL"),
+        ("UNKNOWN", "", StorageError, "broke off with UNKNOWN"),
+    ],
+)
+def test_failures_of_grpc_itself_name_the_call_and_the_server(
+    status: str, details: str, cls: type[PenstockError], said: str
+) -> None:
+    back = _back(RpcFailure(grpc.StatusCode[status], details, ""))
+    assert type(back) is cls
+    with pytest.raises(cls, match=f"NextSplit of the enumerator at {HERE}: .*{said}"):
+        raise back
+
+
+@given(st.text())
+@example("x" * 5000)
+@example("ü" * 5000)
+@example("\ud800")
+@example("%" * 5000)
+def test_text_is_cut_only_when_it_would_not_fit_into_a_header(text: str) -> None:
+    shown = cut(text)
+    escaped = "".join(chr(b) if 32 <= b < 127 and b != 37 else "%XX" for b in shown.encode())
+    assert len(escaped) <= MAX_DETAILS_BYTES
+    if shown.endswith("(cut)") and text != shown:
+        assert text.startswith(shown.removesuffix(" … (cut)"))
+        assert len(escaped) > MAX_DETAILS_BYTES - 16  # no more is cut than must be
+    else:
+        assert shown == text.encode("utf-8", "replace").decode()

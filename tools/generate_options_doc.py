@@ -1,0 +1,107 @@
+"""Writes docs/options.md from the registry of options; `--check` fails if the file is not what would be written."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+from penstock.proto.option_translation import READING_PREFIXES, RULES, NoEffect, OnlyValue, Refused, Renamed, Rule
+from penstock.proto.options import OPTIONS, Door, Option
+
+TARGET = pathlib.Path(__file__).resolve().parents[1] / "docs" / "options.md"
+
+HEAD = """# Options
+
+<!-- written by tools/generate_options_doc.py from proto/options.py; do not edit -->
+
+One registry serves every door. A name is camelCase in Spark, a `--kebab-case` flag on the command line (or
+`--option NAME=VALUE`), snake_case in Python, `PENSTOCK_UPPER_CASE` in the environment; any door takes any spelling in
+any case. What is given explicitly wins over the environment, the environment over the default. An unknown name is an
+error that offers the nearest one. An option whose default could lose a row has none.
+
+"""
+
+TIMES = """## Times
+
+`after` and `upto` are order keys: completion time on timeline layout 2 (table version 8 and 9), requested time on
+layout 1 (version 6). A range is `(after, upto]`. `asOf` is a requested time on either layout, as `as.of.instant`.
+
+| text | means |
+|---|---|
+| 14 or 17 digits | the instant itself, compared as text as Hudi does |
+| `earliest`, or zeros alone | before every instant (`after`, `upto`) |
+| `latest` | the newest position when the plan is made (`after`, `upto`) |
+| `2026-01-31` | that day's first millisecond |
+| `2026-01-31T23:59:59`, a blank for the T or not | that whole second: `upto`, `asOf` include it, `after` excludes it |
+| `2026-01-31T23:59:59.123` | that millisecond; finer digits are cut off |
+| the same with `Z` or `+01:00` | converted to the timeline's zone; without one, a time is in the timeline's zone |
+| 10 or 13 digits (`asOf` alone) | seconds, milliseconds since 1970 UTC |
+
+A timeline is written in UTC or in its writer's local time (`hoodie.table.timeline.timezone`). For the second kind ISO
+times and epochs need the option `timelineTimezone`, or are an error that says so.
+
+"""
+
+FOREIGN_HEAD = """## Names of Hudi, Flink and hudi-rs
+
+They are translated, not aliased, because their bounds differ. What cannot be translated exactly is an error that names
+our option; giving ours and a translated one together is an error too.
+
+| name | what becomes of it |
+|---|---|
+"""
+
+
+def document() -> str:
+    """The whole file."""
+    foreign = "".join(f"| `{name}` | {fate(rule)} |\n" for name, rule in RULES.items())
+    prefixes = ", ".join(f"`{prefix}`" for prefix in READING_PREFIXES)
+    tail = (
+        f"\nAny other name under {prefixes} is an error. Every other `hoodie.` name says nothing about what a read "
+        "returns: it is accepted, and one warning names all of them.\n"
+    )
+    return HEAD + table() + "\n" + TIMES + FOREIGN_HEAD + foreign + tail
+
+
+def table() -> str:
+    """One row an option."""
+    head = "| option | type | default | where | what it does |\n|---|---|---|---|---|\n"
+    return head + "".join(row(option) for option in OPTIONS)
+
+
+def row(option: Option) -> str:
+    """The row of one option."""
+    doors = "everywhere" if option.doors == set(Door) else ", ".join(door for door in Door if door in option.doors)
+    default = "none" if option.default is None else f"`{option.default}`" if option.default not in ("", ()) else "empty"
+    kind = option.type.form
+    return f"| `{option.name}` | {kind} | {default} | {doors} | {option.doc} |\n"
+
+
+def fate(rule: Rule) -> str:
+    """What becomes of a foreign name, in words."""
+    match rule:
+        case Renamed(option=option, doc=doc):
+            return f"`{option}`: {doc}"
+        case OnlyValue(values=values, advice=advice):
+            taken = ", ".join(f"`{value}`" if value else "empty" for value in sorted(values))
+            return f"accepted: {taken}; else an error ({advice})" if values else f"an error: {advice}"
+        case Refused(advice=advice):
+            return f"an error: {advice}"
+        case NoEffect():
+            return "accepted with a warning: changes no row"
+
+
+def main() -> int:
+    """Writes the file, or checks it."""
+    text = document()
+    if "--check" not in sys.argv[1:]:
+        TARGET.write_text(text, encoding="utf-8")
+        return 0
+    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == text:
+        return 0
+    sys.stderr.write(f"{TARGET.name} is out of date: run python tools/generate_options_doc.py\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""`make long`: the tests marked `long`, with a seed that is written down, and the run's record under docs/results/.
+
+PENSTOCK_SEED chooses the seed; otherwise it is drawn. Needs the environment `make` sets up; starts pytest as a process.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import pathlib
+import platform
+import random
+import subprocess
+import sys
+from importlib.metadata import version
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = REPOSITORY / "docs" / "results"
+NO_TESTS = 5
+RECORDED = ("penstock", "pyarrow", "numba", "fastavro", "pyspark", "hypothesis")
+
+
+def git(*arguments: str) -> str:
+    """What git says, or '' where there is none."""
+    result = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True)
+    return result.stdout.strip() if result.returncode == 0 else ""
+
+
+def run_tests(seed: int) -> tuple[int, str]:
+    """Runs the suite, passing its output on; exit status and the last lines, from the slowest tests on."""
+    command = [sys.executable, "-P", "-m", "pytest", "-m", "long", f"--hypothesis-seed={seed}", "--durations=20"]
+    environment = {**os.environ, "PENSTOCK_SEED": str(seed)}
+    lines: list[str] = []
+    with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line)
+    first = next((number for number, line in enumerate(lines) if "slowest" in line), max(0, len(lines) - 5))
+    return process.returncode, "".join(lines[first:])
+
+
+def record(seed: int, status: int, tail: str) -> pathlib.Path:
+    """Writes the run's record; its path."""
+    commit = git("rev-parse", "--short=12", "HEAD") or "no-commit"
+    changed = " with uncommitted changes" if git("status", "--porcelain") else ""
+    now = dt.datetime.now(dt.UTC)
+    versions = ", ".join(f"{name} {version(name)}" for name in RECORDED)
+    text = f"""# Long run of {now:%Y-%m-%d %H:%M} UTC
+
+* commit: {commit}{changed}
+* seed: {seed}
+* outcome: {"passed" if status == 0 else f"failed (exit {status})"}
+* machine: {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}
+* versions: {versions}
+
+```
+{tail.strip()}
+```
+"""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{now:%Y-%m-%d}-{commit}.md"
+    path.write_text(text)
+    return path
+
+
+def main() -> int:
+    """Exit status of the suite; 0 where nothing is marked `long`."""
+    seed = int(os.environ.get("PENSTOCK_SEED") or random.SystemRandom().randrange(2**31))
+    print(f"seed {seed}", flush=True)
+    status, tail = run_tests(seed)
+    if status == NO_TESTS:
+        print("no test is marked long: nothing to record")
+        return 0
+    print(f"recorded in {record(seed, status, tail).relative_to(REPOSITORY)}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
