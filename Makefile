@@ -15,8 +15,8 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
-demo: java .venv/.ready ## the main job on a table that real Hudi wrote, by four roads (≤ 90 s after set-up)
-	@.venv/bin/penstock demo
+demo: java .venv/.ready wheel ## the main job on a table that real Hudi wrote, by four roads (≤ 90 s after set-up)
+	@.venv-wheel/bin/penstock demo
 
 test: java .venv/.ready lint wheel types ## every suite, as CI runs it: unit, contract, golden, packaging, Spark, real Hudi
 	@$(PYTEST) -m "not long"

@@ -56,7 +56,7 @@ class Reading:
                 answer = self.enumerator.next_split(self.opened.plan_id, slot, index)
                 if isinstance(answer, EndOfSlot):
                     break
-                tally = SplitTally()
+                tally = SplitTally(event_time=self.options.event_time)
                 with closing(self._split_batches(answer, tally)) as batches:
                     for batch in batches:
                         part = batch if left is None else batch.slice(0, left)

@@ -11,7 +11,6 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.splits import EventTimeBounds, FileRef, UnknownBounds
 from penstock.table.schema.avro import AvroType, Primitive
@@ -33,7 +32,9 @@ def read_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:
         raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
     except pa.ArrowException as error:
         detail = str(error).partition("\n")[0][:200]
-        raise CorruptFile(f"{where} has no readable Parquet footer: {detail}; expected {file.size_bytes} bytes") from error
+        raise CorruptFile(
+            f"{where} has no readable Parquet footer: {detail}; expected {file.size_bytes} bytes"
+        ) from error
     except OSError as error:
         detail = str(error).partition("\n")[0][:200]
         raise StorageError(f"footer of {where} cannot be read: {detail}; asking again may help") from error

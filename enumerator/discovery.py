@@ -28,9 +28,7 @@ _PENDING_REPLACES: Final = (Action.REPLACE_COMMIT, Action.CLUSTERING)
 def read_timeline(table: HudiTable) -> TimelineFacts:
     """The active timeline with the metadata of every completed write; what was read before is not read again."""
     timeline = table.timeline()
-    commits: dict[str, CommitMetadata] = {
-        item.requested_time: table.commit(item) for item in timeline.completed_writes
-    }
+    commits: dict[str, CommitMetadata] = {item.requested_time: table.commit(item) for item in timeline.completed_writes}
     refuse_schema_history({key for commit in commits.values() for key in commit.extra}, (), table.properties)
     return TimelineFacts(
         table=shown_uri(table.base_path),
@@ -41,8 +39,8 @@ def read_timeline(table: HudiTable) -> TimelineFacts:
     )
 
 
-def discover(table: HudiTable, request: PlanRequest) -> TableState:
-    """What planning the request needs, read from storage now.
+def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableState:
+    """What planning the request needs, read from storage now; plans call the table `table_name`.
 
     The timeline is read before the folders, so a file that appears meanwhile belongs to an instant that is not known
     and does not count. Only partitions of selected groups are listed; all of them, if the query selects no groups.
@@ -61,7 +59,7 @@ def discover(table: HudiTable, request: PlanRequest) -> TableState:
     files = files_of_groups(facts, listing, cleaned, groups)
     as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
     return TableState(
-        table=request.table,
+        table=table_name,
         properties=table.properties,
         facts=facts,
         selections=selections,
@@ -161,7 +159,7 @@ def _committed(
     )
     if not any(by_order or isinstance(file.name, LogName) for file in archived):
         return active
-    order_keys: dict[str, str] = {**dict(table.archived_completions()), **active.order_keys}
+    order_keys: dict[str, str] = {**dict(table.archived_completions().items()), **active.order_keys}
     return CommittedInstants(
         layout=active.layout,
         order_keys=order_keys,

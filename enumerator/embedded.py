@@ -15,6 +15,7 @@ from typing import Protocol
 
 from penstock.enumerator.assigner import SlotAssigner, choose_slots
 from penstock.enumerator.events import tell
+from penstock.enumerator.opened_tables import OpenedTables
 from penstock.enumerator.plans import DAY_MS, MAX_PLANS, PlanStore, total
 from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.positions import Position
@@ -77,11 +78,7 @@ class EmbeddedEnumerator:
         max_plans: int = MAX_PLANS,
     ) -> None:
         self._tables = None if tables is None else dict(tables)
-        if reads is None:
-            from penstock.enumerator.opened_tables import OpenedTables
-
-            reads = OpenedTables()
-        self._reads = reads
+        self._reads: TableReads = OpenedTables() if reads is None else reads
         self._clock_ms = clock_ms
         self._cpus = available_cpus() if cpus is None else cpus
         self._plans = PlanStore(clock_ms=clock_ms, new_id=new_id, ttl_ms=plan_ttl_ms, max_plans=max_plans)

@@ -49,8 +49,9 @@ class CallLimits:
     """How long a call may take, and how an unreachable server is asked again.
 
     `attempts` counts the first one; gRPC allows at most 5. Pauses grow two and a half times from `first_pause_ms` to
-    `longest_pause_ms`; a deadline spans all attempts of a call. Only UNAVAILABLE is tried again: every call of the
-    service may be repeated (a repeated OpenPlan leaves one more plan, which its time to live frees).
+    `longest_pause_ms`, at least 10 ms (gRPC loses calls whose pause is shorter: grpc/grpc#41036); a deadline spans all
+    attempts of a call. Only UNAVAILABLE is tried again: every call of the service may be repeated (a repeated OpenPlan
+    leaves one more plan, which its time to live frees).
     """
 
     deadline_ms: int = 30_000
@@ -62,9 +63,14 @@ class CallLimits:
     def __post_init__(self) -> None:
         if not 1 <= self.attempts <= 5:
             raise ConfigurationError(f"attempts of a call: got {self.attempts}, expected 1 to 5")
-        for name in ("deadline_ms", "plan_deadline_ms", "first_pause_ms", "longest_pause_ms"):
-            if getattr(self, name) <= 0:
-                raise ConfigurationError(f"{name} of a call: got {getattr(self, name)}, expected a positive number")
+        for name, least in (
+            ("deadline_ms", 1),
+            ("plan_deadline_ms", 1),
+            ("first_pause_ms", 10),
+            ("longest_pause_ms", 10),
+        ):
+            if getattr(self, name) < least:
+                raise ConfigurationError(f"{name} of a call: got {getattr(self, name)}, expected {least} or more")
 
 
 class EnumeratorClient:

@@ -63,7 +63,7 @@ class CompiledReader:
         if bad >= 0:
             raise BadRecord(bad, "does not fit its schema")
         bitmaps = np.packbits(valid, axis=1, bitorder="little")
-        full = valid.all(axis=1)
+        full = np.asarray(valid.all(axis=1))
         arrays = []
         for name, type_, target in self._columns:
             lane = plan.lanes[name]

@@ -47,7 +47,7 @@ class FallbackReader:
 
     def read(self, data: np.ndarray, begin: np.ndarray, end: np.ndarray) -> list[pa.Array]:
         """The columns, in their order. BadRecord or BadValue for what does not fit the schema."""
-        view = memoryview(data)
+        view = data.data
         rows = [
             self._record(view[first:last], row)
             for row, (first, last) in enumerate(zip(begin.tolist(), end.tolist(), strict=True))
@@ -64,11 +64,12 @@ class FallbackReader:
     def _record(self, body: memoryview, row: int) -> dict[str, object]:
         stream = io.BytesIO(body)
         try:
-            record: dict[str, object] = fastavro.schemaless_reader(stream, self._schema, None)
+            record = fastavro.schemaless_reader(stream, self._schema, None)
         except _DAMAGE as error:
             raise BadRecord(row, f"does not fit its schema ({type(error).__name__}: {error})") from None
         if stream.tell() != len(body):
             raise BadRecord(row, f"{len(body) - stream.tell()} bytes behind its last field")
+        assert isinstance(record, dict)
         return record
 
 

@@ -164,7 +164,7 @@ def _check_compatible(written: AvroField | None, wanted: AvroField, where: str) 
 
 
 def _as_array(data: Bytes) -> np.ndarray:
-    return data.view(np.uint8) if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+    return np.asarray(data, np.uint8) if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
 
 
 def _inside(begin: np.ndarray, end: np.ndarray, size: int) -> bool:
@@ -194,7 +194,7 @@ def _with_overrun(view: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple
 
 def _walk_prefixed(data: np.ndarray, start: int, stop: int, begin: np.ndarray, end: np.ndarray) -> int:
     """`kernels.avro.walk_prefixed` without a compiler."""
-    view, place = memoryview(data), start
+    view, place = data.data, start
     for number in range(len(begin)):
         if stop - place < 4:
             return number

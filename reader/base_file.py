@@ -39,14 +39,15 @@ class BaseFile:
     """An open base file. Not for several threads at once; `close` (or `with`) lets go of the storage."""
 
     def __init__(
-        self, storage: Storage, ref: FileRef, table: RecordSchema, wanted: Sequence[str], *, key: str = ""
+        self, storage: Storage, ref: FileRef, record: RecordSchema, wanted: Sequence[str], *, table: str, key: str = ""
     ) -> None:
-        """wanted: columns of the table, each once, at least one; `key` one of them that may never be null.
+        """record: the table's schema. wanted: columns of it, each once, at least one; `key` one of them that may never
+        be null, or ''. table: its name for errors.
 
         CorruptFile if the file is gone, shorter than the plan says, or no Parquet; UnsupportedFeature if a column's
         type does not read as the table's. Only the footer is read.
         """
-        self._where = f"table {storage.base_path}: base file {ref.path}"
+        self._where = f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key = storage, ref, key
         try:
             self._source = storage.open_input(ref.path)
@@ -56,7 +57,7 @@ class BaseFile:
             self._file = self._guarded(self._open)
             schema = self._file.schema
             physical = [schema.column(place).physical_type for place in range(len(schema))]
-            sources = column_sources(self._file.schema_arrow, physical, table, wanted, self._where)
+            sources = column_sources(self._file.schema_arrow, physical, record, wanted, self._where)
         except BaseException:
             self._source.close()
             raise

@@ -75,14 +75,15 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except BrokenPipeError:
-        _forget_stdout()
-        return 0
+        return _reader_left()
     except _USAGE_ERROR as error:
         return _usage(error, shell)
     except typer.Abort:
         return _failed(KeyboardInterrupt(), shell)
     except BaseException as error:  # the outermost edge: one line, an exit code
         if isinstance(error, SystemExit):
+            if isinstance(error.__context__, BrokenPipeError):  # typer exits by itself for these
+                return _reader_left()
             raise
         return _failed(error, shell)
 
@@ -110,6 +111,7 @@ def _usage(error: Exception, shell: Shell) -> int:
     return EXIT_USAGE
 
 
-def _forget_stdout() -> None:
-    """The reader of a pipe has left: what is still buffered must not fail again when Python exits."""
+def _reader_left() -> int:
+    """The reader of stdout has had enough, which is no error; what is buffered must not fail when Python exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -38,7 +38,7 @@ def desc(
     write_text_table(("field", "value"), [(name, _text(value)) for name, value in fields.items()])
     typer.echo()
     columns = schema["fields"] if isinstance(schema, dict) else []
-    write_text_table(("column", "type"), [(column["name"], json.dumps(column["type"])) for column in columns])
+    write_text_table(("column", "type"), [(column["name"], _type(column["type"])) for column in columns])
 
 
 def described(description: TableDescription) -> dict[str, object]:
@@ -58,6 +58,16 @@ def described(description: TableDescription) -> dict[str, object]:
         "newest": str(description.newest),
         "schema": json.loads(description.schema_json),
     }
+
+
+def _type(avro: object) -> str:
+    """An Avro type in short; every column is nullable, so null is not said."""
+    if isinstance(avro, list) and len(avro) == 2 and "null" in avro:
+        return _type(avro[1] if avro[0] == "null" else avro[0])
+    if isinstance(avro, dict) and "logicalType" in avro:
+        size = f"({avro['precision']}, {avro['scale']})" if {"precision", "scale"} <= avro.keys() else ""
+        return f"{avro['logicalType']}{size}"
+    return avro if isinstance(avro, str) else json.dumps(avro)
 
 
 def _text(value: object) -> str:

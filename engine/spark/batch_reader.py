@@ -22,7 +22,7 @@ class PenstockBatchReader(DataSourceReader):
 
     def __init__(self, load: Loaded, schema: StructType) -> None:
         self._load = Loaded(load.table, replace(load.options, columns=wanted_columns(schema, load.options)))
-        self._reading = SlotReading(schema, load.options.limit, load.options.batch_rows)
+        self._reading = SlotReading(schema, load.options.limit, load.options.batch_rows, load.options.event_time)
 
     def partitions(self) -> list[InputPartition]:
         """The plan's slots; []: no rows. Errors: `penstock.proto.errors`."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
+from penstock.engine.spark import register
 from penstock.proto.errors import InvariantViolation
 from pyspark.sql import DataFrame, SparkSession
 
@@ -43,6 +44,7 @@ class LocalSpark:
         with _stderr_to(folder / "spark.log"):
             self._session = builder.getOrCreate()
         self._session.sparkContext.setLogLevel("OFF")
+        register(self._session)  # Spark finds the format by itself only where Penstock is installed, not when editable
 
     def rows(self, table: str, options: Mapping[str, str]) -> pa.Table:
         """A batch read. `table` is a path, or a name that the server of `options` serves."""

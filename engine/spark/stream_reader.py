@@ -43,7 +43,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._load = Loaded(load.table, replace(load.options, columns=wanted_columns(schema, load.options)))
-        self._reading = SlotReading(schema, None, load.options.batch_rows)
+        self._reading = SlotReading(schema, None, load.options.batch_rows, load.options.event_time)
         self._initial: Offset | None = None
         self._clock, self._pause = clock, pause
         self._enumerator = enumerator or enumerator_for(load.options.server)

@@ -26,11 +26,13 @@ from pyspark.sql.types import StructType
 
 @dataclass(frozen=True, slots=True)
 class SlotReading:
-    """How a reader reads every slot: the schema Spark expects, the rows after which a split stops, rows of a batch."""
+    """How a reader reads every slot: the schema Spark expects, the rows after which a split stops (None: never), rows
+    of a batch, the column whose highest value is reported ('': none)."""
 
     schema: StructType
     limit_rows: int | None
     batch_rows: int
+    event_time: str
 
 
 def read_partition(partition: InputPartition | None, reading: SlotReading) -> Iterator[pa.RecordBatch]:
@@ -67,7 +69,7 @@ def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Iterator[pa.Record
             case EndOfSlot():
                 return
             case NextSplit(split=split):
-                tally = SplitTally()
+                tally = SplitTally(event_time=reading.event_time)
                 yield from _rows(scan, split, shape, reading, tally)
                 enumerator.finish_split(pulled.plan_id, pulled.slot, index, tally.report())
 

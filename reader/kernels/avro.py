@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numba
 import numpy as np
-from penstock.reader.kernels.cache import compiled
+from penstock.reader.kernels.cache import compiled_lean, inlined
 
 # What to do with a field: decode it into a lane (wide: 8 bytes a row, narrow: 4, small: 1, text: bytes) ...
 LONG: Final = 0  # wide
@@ -57,8 +56,8 @@ OVERCOPY: Final = 16
 FAR: Final = 1 << 62
 
 
-@compiled
-def walk_prefixed(data: Any, start: int, stop: int, begin: Any, end: Any) -> int:
+@compiled_lean
+def walk_prefixed(data: Any, start: int, stop: int, begin: Any, end: Any) -> Any:
     """Fills begin and end with the records of data[start:stop]: [int32 big-endian length, body], len(begin) times.
 
     The first record whose length leaves the room; len(begin) if bytes are left over; -1 if all is well.
@@ -78,7 +77,7 @@ def walk_prefixed(data: Any, start: int, stop: int, begin: Any, end: Any) -> int
     return -1 if p == stop else len(begin)
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _varint(data: Any, p: int) -> Any:
     """(zigzag value, place behind it); reads 10 bytes at most, then the place is FAR."""
     bits = np.uint64(0)
@@ -93,7 +92,7 @@ def _varint(data: Any, p: int) -> Any:
     return np.int64(0), np.int64(FAR)
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _skip_varint(data: Any, p: int) -> Any:
     for _ in range(10):
         if data[p] < 128:
@@ -102,7 +101,7 @@ def _skip_varint(data: Any, p: int) -> Any:
     return np.int64(FAR)
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _little_endian(data: Any, p: int, size: int) -> Any:
     bits = np.uint64(0)
     for j in range(size):
@@ -110,7 +109,7 @@ def _little_endian(data: Any, p: int, size: int) -> Any:
     return bits
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _decimal(data: Any, p: int, size: int) -> Any:
     """(low, high, fits) of a big-endian two's complement number that fits 128 bits; longer ones must be padding."""
     negative = data[p] >= 128
@@ -128,7 +127,7 @@ def _decimal(data: Any, p: int, size: int) -> Any:
     return np.int64(low), np.int64(high), fits
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any) -> Any:
     """The place behind a nested value, or FAR. `left` counts the items to come of each open array or map."""
     depth = 0
@@ -179,7 +178,7 @@ def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any)
         step += 1
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _put_null(program: Any, f: int, r: int, offsets: Any, fill: Any, valid: Any) -> None:
     """Numbers stay as they were handed in; a text is as long as nothing."""
     opcode = program[f, OPCODE]
@@ -190,7 +189,7 @@ def _put_null(program: Any, f: int, r: int, offsets: Any, fill: Any, valid: Any)
             offsets[slot, r + 1] = fill[slot]
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offsets: Any, text: Any, fill: Any) -> Any:
     """Appends data[p:p + length] to a text slot; the place behind it, or FAR."""
     if length < 0 or length > stop - p:
@@ -207,7 +206,7 @@ def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offs
     return p + length
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _put_integer(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow: Any) -> Any:
     """A varint into its lane; the place behind it, or FAR if its type does not allow the value."""
     value, p = _varint(data, p)
@@ -228,7 +227,7 @@ def _put_integer(data: Any, p: int, program: Any, f: int, r: int, wide: Any, nar
     return p
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _put_bits(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow: Any, small: Any) -> Any:
     """A double, float or boolean into its lane; the place behind it, or FAR."""
     opcode = program[f, OPCODE]
@@ -245,7 +244,7 @@ def _put_bits(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow
     return p + 1
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _put_decimal(data: Any, p: int, stop: int, size: int, slot: int, r: int, wide: Any) -> Any:
     """A decimal into two slots; the place behind it, or FAR."""
     if size < 0:
@@ -256,7 +255,7 @@ def _put_decimal(data: Any, p: int, stop: int, size: int, slot: int, r: int, wid
     return p + size if fits else np.int64(FAR)
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _skip(data: Any, p: int, stop: int, opcode: int, argument: int, steps: Any, left: Any) -> Any:
     """The place behind a field that is not wanted, or FAR."""
     if opcode == SKIP_VARINT:
@@ -269,7 +268,7 @@ def _skip(data: Any, p: int, stop: int, opcode: int, argument: int, steps: Any, 
     return _skip_nested(data, p, stop, steps, argument, left)
 
 
-@compiled
+@compiled_lean
 def decode_records(
     data: Any,
     begin: Any,

@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core import caching
+
+# numba's types change from release to release: seen through Any they mean the same under each.
+_njit: Any = numba.njit
+_Locator: Any = caching._CacheLocator
+_CacheImpl: Any = caching.CompileResultCacheImpl
+_FunctionCache: Any = caching.FunctionCache
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,7 +34,24 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Arrays handed in are never checked by the compiled code: the kernel itself must keep inside them.
     """
-    kernel: Any = numba.njit(nogil=True)(function)
+    return _kept(_njit(nogil=True)(function), function)
+
+
+def compiled_lean(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `compiled`, for a kernel that makes no array: without reference counts on those handed in.
+
+    With them, every helper that is given an array counts up and down atomically, four times the cost of the loop.
+    """
+    return _kept(_njit(nogil=True, _nrt=False)(function), function)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A piece of a `compiled_lean` kernel of the same file, copied into it where it is called."""
+    piece: Callable[..., Any] = _njit(nogil=True, _nrt=False, inline="always")(function)
+    return piece
+
+
+def _kept(kernel: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     with contextlib.suppress(RuntimeError):  # numba's word for "no place": then the kernel lives in memory only
         kernel._cache = _KernelCache(function)
     return kernel  # type: ignore[no-any-return]
@@ -72,7 +95,7 @@ def _writable(folder: Path) -> bool:
 
 def _source_of(function: Callable[..., Any]) -> str | None:
     """The text of the function's module, read by its loader: a file's or a zip's."""
-    loader = function.__globals__.get("__loader__")
+    loader: Any = function.__globals__.get("__loader__")
     try:
         source: str | None = loader.get_source(function.__module__)
     except (AttributeError, ImportError, OSError):
@@ -95,8 +118,11 @@ _UNREADABLE = (
 """What reading a damaged cache file can raise."""
 
 
-class _ChosenPlace(_CacheLocator):  # type: ignore[misc]
-    """Tells numba the folder of `cache_folder`; entries hold for one text of the module."""
+class _ChosenPlace(_Locator):  # type: ignore[misc]
+    """Tells numba the folder of `cache_folder`; entries hold for one text of the module, and with bounds checks or not.
+
+    numba itself forgets the latter, and would answer NUMBA_BOUNDSCHECK=1 with code that checks nothing.
+    """
 
     def __init__(self, folder: Path, stamp: str, line: int) -> None:
         self._folder, self._stamp, self._line = folder, stamp, line
@@ -115,14 +141,15 @@ class _ChosenPlace(_CacheLocator):  # type: ignore[misc]
         folder, source = cache_folder(source_file), _source_of(function)
         if folder is None or source is None:
             return None
-        return cls(folder, hashlib.sha256(source.encode()).hexdigest(), function.__code__.co_firstlineno)
+        stamp = f"{hashlib.sha256(source.encode()).hexdigest()} {numba.config.BOUNDSCHECK}"
+        return cls(folder, stamp, function.__code__.co_firstlineno)
 
 
-class _ChosenPlaceOnly(CompileResultCacheImpl):  # type: ignore[misc]
+class _ChosenPlaceOnly(_CacheImpl):  # type: ignore[misc]
     _locator_classes = (_ChosenPlace,)
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc]
+class _KernelCache(_FunctionCache):  # type: ignore[misc]
     """numba's cache, but a file that is damaged, or cannot be read or written, only costs the time to compile."""
 
     _impl_class = _ChosenPlaceOnly

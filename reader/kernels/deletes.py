@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numba
 import numpy as np
-from penstock.reader.kernels.cache import compiled
+from penstock.reader.kernels.cache import compiled_lean, inlined
 
 # As in `table.log.delete_walk`, written again because a kernel is compiled anew only when its own file changes.
 NULL: Final = 0
@@ -35,7 +34,7 @@ SEVERAL_VALUES: Final = 3
 FAR: Final = 1 << 62
 
 
-@numba.njit(nogil=True)
+@inlined
 def _varint(data: Any, p: int) -> Any:
     """(zigzag value, place behind it); reads 10 bytes at most, then the place is FAR."""
     bits = np.uint64(0)
@@ -50,7 +49,7 @@ def _varint(data: Any, p: int) -> Any:
     return np.int64(0), np.int64(FAR)
 
 
-@numba.njit(nogil=True)
+@inlined
 def _text(data: Any, p: int, stop: int, target: Any, at: int) -> Any:
     """Copies a length-prefixed text to target[at:]; (place behind it or FAR, place behind the copy)."""
     length, p = _varint(data, p)
@@ -61,16 +60,16 @@ def _text(data: Any, p: int, stop: int, target: Any, at: int) -> Any:
     return p + length, at + length
 
 
-@numba.njit(nogil=True)
-def _skip_text(data: Any, p: int, stop: int) -> int:
+@inlined
+def _skip_text(data: Any, p: int, stop: int) -> Any:
     length, p = _varint(data, p)
     if length < 0 or length > stop - p:
         return np.int64(FAR)
     return p + length
 
 
-@numba.njit(nogil=True)
-def _bits(data: Any, p: int, width: int) -> int:
+@inlined
+def _bits(data: Any, p: int, width: int) -> Any:
     bits = np.uint64(0)
     for j in range(width):
         bits |= np.uint64(data[p + j]) << np.uint64(8 * j)
@@ -79,7 +78,50 @@ def _bits(data: Any, p: int, width: int) -> int:
     return np.int64(bits)
 
 
-@compiled
+@inlined
+def _put_value(data: Any, p: int, stop: int, kind: int, row: int, numbers: Any, text_offsets: Any, texts: Any) -> Any:
+    """A wrapper's value; the place behind it, or FAR if there is no such wrapper or it does not allow the value."""
+    text_offsets[row + 1] = text_offsets[row]
+    if kind == NULL:
+        return p
+    if kind == BOOLEAN:
+        numbers[row] = data[p]
+        return p + 1 if data[p] <= 1 else np.int64(FAR)
+    if kind in (FLOAT, DOUBLE):
+        width = 4 if kind == FLOAT else 8
+        numbers[row] = _bits(data, p, width)
+        return p + width
+    if kind in (BYTES, STRING, DECIMAL):
+        p, text_offsets[row + 1] = _text(data, p, stop, texts, text_offsets[row])
+        return p
+    if kind < NULL or kind > TIMESTAMP_MICROS:
+        return np.int64(FAR)
+    numbers[row], p = _varint(data, p)
+    if kind in (INT, DATE) and (numbers[row] < -(1 << 31) or numbers[row] >= 1 << 31):
+        return np.int64(FAR)
+    return p
+
+
+@inlined
+def _put_key(data: Any, p: int, stop: int, row: int, key_offsets: Any, keys: Any) -> Any:
+    """The key, then the partition path, which is passed over; (place behind both or FAR, FINE or NULL_KEY)."""
+    branch = data[p]
+    if branch == 0 and p < stop:
+        return p, NULL_KEY
+    if branch != 2:
+        return np.int64(FAR), FINE
+    p, key_offsets[row + 1] = _text(data, p + 1, stop, keys, key_offsets[row])
+    if p > stop:
+        return p, FINE
+    branch = data[p]
+    if branch == 0:
+        return p + 1, FINE
+    if branch != 2:
+        return np.int64(FAR), FINE
+    return _skip_text(data, p + 1, stop), FINE
+
+
+@compiled_lean
 def walk_deletes(
     data: Any,
     start: int,
@@ -94,59 +136,28 @@ def walk_deletes(
     """See `penstock.table.log.delete_walk.DeleteWalk`."""
     p = np.int64(start)
     row = 0
-    while True:
-        if p > stop:
-            return row, DAMAGED
+    while p <= stop:
         count, p = _varint(data, p)
         if count == 0:
             return row, FINE if p == stop else DAMAGED
+        if p > stop:
+            break
         if count < 0:  # then the size in bytes of the list's block follows
-            if p > stop:
-                return row, DAMAGED
             _, p = _varint(data, p)
             count = -count
         while count != 0:
             count -= 1
             if p > stop:
                 return row, DAMAGED
-            branch = data[p]
-            if branch != 2:
-                return row, NULL_KEY if branch == 0 and p < stop else DAMAGED
-            p, key_offsets[row + 1] = _text(data, p + 1, stop, keys, key_offsets[row])
-            if p > stop:
-                return row, DAMAGED
-            branch = data[p]
-            p += 1
-            if branch == 2:
-                p = _skip_text(data, p, stop)
-            elif branch != 0:
-                return row, DAMAGED
-            if p > stop:
-                return row, DAMAGED
+            p, problem = _put_key(data, p, stop, row, key_offsets, keys)
+            if problem != FINE or p > stop:
+                return row, max(problem, DAMAGED)
             kind, p = _varint(data, p)
-            if p > stop:
-                return row, DAMAGED
-            if kind == ARRAY:
-                return row, SEVERAL_VALUES
-            if kind < NULL or kind > ARRAY:
-                return row, DAMAGED
-            text_offsets[row + 1] = text_offsets[row]
-            if kind == BOOLEAN:
-                numbers[row] = data[p]
-                p += 1
-                if numbers[row] > 1:
-                    return row, DAMAGED
-            elif kind == FLOAT or kind == DOUBLE:
-                width = 4 if kind == FLOAT else 8
-                numbers[row] = _bits(data, p, width)
-                p += width
-            elif kind == BYTES or kind == STRING or kind == DECIMAL:
-                p, text_offsets[row + 1] = _text(data, p, stop, texts, text_offsets[row])
-            elif kind != NULL:
-                numbers[row], p = _varint(data, p)
-                if (kind == INT or kind == DATE) and (numbers[row] < -(1 << 31) or numbers[row] >= 1 << 31):
-                    return row, DAMAGED
+            if p > stop or kind == ARRAY:
+                return row, DAMAGED if p > stop else SEVERAL_VALUES
+            p = _put_value(data, p, stop, kind, row, numbers, text_offsets, texts)
             if p > stop:
                 return row, DAMAGED
             kinds[row] = kind
             row += 1
+    return row, DAMAGED

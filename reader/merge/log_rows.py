@@ -16,9 +16,8 @@ _CHUNK_BYTES: Final = 8 << 20
 class LogRows:
     """Rows 0, 1, … in arrival order, taken out by ascending row numbers. Immutable."""
 
-    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Small batches are put together (a block may hold few records), up to 8 MiB or 64k rows."""
-        self.schema = schema
         self._chunks = list(_gathered(batches))
         self._starts = np.cumsum([0, *(chunk.num_rows for chunk in self._chunks)])
 

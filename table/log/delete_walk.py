@@ -39,8 +39,8 @@ DeleteWalk = Callable[
 ]
 """walk(data, start, stop, kinds, numbers, key_offsets, keys, text_offsets, texts) -> (records, problem).
 
-Decodes the Avro list that is data[start:stop], uint8 and OVERRUN bytes longer. Filled, and handed in as zeros, with room
-for (stop - start) / 4 records: kinds int8, the wrapper's branch; numbers int64, its value if whole (float and double: as
+Decodes the Avro list that is data[start:stop], uint8 and OVERRUN bytes longer. Filled, handed in as zeros, with room
+for (stop - start) / 4 records: kinds int8, the wrapper's branch; numbers int64, its value if whole (float, double: as
 their bits); keys uint8 behind key_offsets int32; texts uint8 behind text_offsets int32, its value if bytes, string or
 decimal. With a problem, `records` is the number of the record that has it.
 """
@@ -58,7 +58,7 @@ def walk_deletes(
     texts: np.ndarray,
 ) -> tuple[int, int]:
     """A `DeleteWalk` that needs no compiler."""
-    cursor = _Cursor(memoryview(data)[:stop], start)
+    cursor = _Cursor(data.data[:stop], start)
     row = 0
     try:
         while (count := cursor.varint()) != 0:

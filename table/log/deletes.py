@@ -112,9 +112,9 @@ def decode_deletes(
 ) -> DeleteRecords:
     """The deletes of a block's content: int32 version, int32 length, that many bytes of Avro `HoodieDeleteRecordList`.
 
-    `walk` is the loop over the records: `reader.kernels.deletes.walk_deletes` is the compiled one. CorruptBlock for bytes that are not that, a null
-    key or text that is no UTF-8; UnsupportedFeature for several ordering fields (ArrayWrapper) and for the Kryo
-    versions 1 and 2 of table versions 5 and older, unless such a block is empty.
+    `walk` is the loop over the records: `reader.kernels.deletes.walk_deletes` is the compiled one. CorruptBlock for
+    bytes that are not that, a null key or text that is no UTF-8; UnsupportedFeature for several ordering fields
+    (ArrayWrapper) and for the Kryo versions 1 and 2 of table versions 5 and older, unless such a block is empty.
     """
     view = memoryview(content).cast("B")
     if len(view) < 8:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.proto.client import CallLimits, EnumeratorClient
@@ -138,7 +137,7 @@ class Door:
     server: RunningServer | None
 
 
-FAST = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=5, first_pause_ms=1, longest_pause_ms=5)
+FAST = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=5, first_pause_ms=10, longest_pause_ms=10)
 
 
 def embedded_over(table: ScriptedTable, clock: Clock) -> EmbeddedEnumerator:

@@ -8,7 +8,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import (
     ConfigurationError,
@@ -66,7 +65,7 @@ def test_an_unknown_table_is_an_error_by_every_way_in(door: Door) -> None:
         lambda: door.enumerator.newest_position("trucks"),
         lambda: door.enumerator.open_plan(PlanRequest(table="trucks", query=Snapshot())),
     ):
-        with pytest.raises(TableNotFound, match="no table 'trucks' is registered here.*registered: trips"):
+        with pytest.raises(TableNotFound, match=r"no table 'trucks' is registered here.*registered: trips"):
             ask()
 
 
@@ -241,7 +240,7 @@ def test_an_unknown_plan_is_an_error_and_never_empty(door: Door) -> None:
         lambda: door.enumerator.next_split("nowhere", 0, 0),
         lambda: door.enumerator.finish_split("nowhere", 0, 0, SplitReport(rows=0, size_bytes=0)),
     ):
-        with pytest.raises(UnknownPlan, match="no plan 'nowhere' here: .*run the query again"):
+        with pytest.raises(UnknownPlan, match=r"no plan 'nowhere' here: .*run the query again"):
             ask()
 
 
@@ -301,6 +300,6 @@ def test_an_error_keeps_its_class_and_its_text(door: Door, expired: PositionExpi
 def test_every_class_of_the_tree_comes_through(door: Door, code: str) -> None:
     cls = all_error_classes()[code]
     door.table.fails = [cls("so it was")] * 10
-    with pytest.raises(PenstockError, match="^so it was$") as caught:
+    with pytest.raises(PenstockError, match=r"^so it was$") as caught:
         door.enumerator.newest_position("trips")
     assert type(caught.value) is cls

@@ -127,7 +127,7 @@ class Source:
 
     def read(self, **options: str) -> DataFrame:
         """A new load() of the table."""
-        return self.spark.read.format("penstock").options(**self.options, **options).load(self.target)
+        return self.spark.read.format("penstock").options(**{**self.options, **options}).load(self.target)
 
 
 @pytest.fixture(params=["embedded", "server"])

@@ -3,8 +3,9 @@ stealing, with and without a server."""
 
 from __future__ import annotations
 
+import pathlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -49,19 +50,28 @@ def test_repartition_by_range_scans_twice(source: Any, snapshot: Counter[Any], r
     assert rows_of(source.read().repartitionByRange(2, KEY)) == snapshot
 
 
-def test_a_failed_task_is_run_again(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
-    """The first attempt of every task dies behind its first batch; the second must see all rows of the slot again."""
+def test_a_failed_task_is_run_again(
+    source: Any, snapshot: Counter[Any], rows_of: RowsOf, tmp_path: pathlib.Path
+) -> None:
+    """The first attempt of a task dies in its second split; the next must see all rows of the slot again."""
+    folder = str(tmp_path)
 
-    def fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def fails_once(file: str) -> str:
         context = TaskContext.get()
         assert context is not None
-        for batch in batches:
-            yield batch
-            if context.attemptNumber() == 0:
+        if context.attemptNumber() == 0:
+            first = pathlib.Path(folder, f"{context.partitionId()}.first")
+            if not first.exists():
+                first.write_text(file)
+            elif first.read_text() != file:
+                pathlib.Path(folder, f"{context.partitionId()}.died").touch()
                 raise RuntimeError("the first attempt fails on purpose")
+        return file
 
-    frame = source.read()
-    assert rows_of(frame.mapInArrow(fails_once, frame.schema)) == snapshot
+    dying = F.udf(fails_once, "string", useArrow=False)
+    frame = source.read(slots="2").withColumn("_hoodie_file_name", dying("_hoodie_file_name"))
+    assert rows_of(frame) == snapshot
+    assert list(tmp_path.glob("*.died")), "no task failed"
 
 
 @pytest.mark.parametrize("tasks", [1, 2])

@@ -126,7 +126,7 @@ def test_no_table_says_what_is_there(tmp_path: pathlib.Path) -> None:
     with pytest.raises(TableNotFound, match="exists but is no Hudi table"):
         load_properties(open_storage(str(tmp_path)))
     (tmp_path / ".hoodie").mkdir()
-    with pytest.raises(TableNotFound, match="neither .*properties nor its backup"):
+    with pytest.raises(TableNotFound, match=r"neither .*properties nor its backup"):
         load_properties(open_storage(str(tmp_path)))
     (tmp_path / "file").write_text("x")
     with pytest.raises(TableNotFound, match="a file is there"):

@@ -134,9 +134,7 @@ def test_random_access(folder: pathlib.Path) -> None:
         assert source.read(3) == bytes([90, 91, 92]) and source.size() == 100
 
 
-def test_relative_path_and_file_uri_mean_the_same_table(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_path_and_file_uri_mean_the_same_table(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "p=a")
     paths = ("..", "../", str(folder), folder.as_uri(), folder.as_uri() + "/")
     assert {open_storage(path).base_path for path in paths} == {str(folder)}

@@ -38,7 +38,7 @@ def test_several_tables() -> None:
 
 
 def test_an_unknown_option_offers_the_nearest() -> None:
-    with pytest.raises(ConfigurationError, match="unknown option 'colums'.*columns"):
+    with pytest.raises(ConfigurationError, match=r"unknown option 'colums'.*columns"):
         loaded({"path": "/t", "colums": "id"}, Door.BATCH, {})
 
 
@@ -49,7 +49,7 @@ def test_what_a_stream_refuses(name: str) -> None:
 
 
 def test_what_a_batch_refuses() -> None:
-    with pytest.raises(ConfigurationError, match="(?i)maxCommitsPerTrigger does not apply here"):
+    with pytest.raises(ConfigurationError, match=r"(?i)maxCommitsPerTrigger does not apply here"):
         loaded({"path": "/t", "maxCommitsPerTrigger": "1"}, Door.BATCH, {})
 
 

@@ -1,0 +1,131 @@
+"""The three questions about a table, answered from storage: its plan for a request, what it is, how far it is.
+
+Shell: reads, then asks the pure parts. Not here: keeping of plans (`plans`), names of tables (`embedded`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final
+
+from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.enumerator.discovery import discover, read_timeline, recorded_schemas
+from penstock.enumerator.order import newest_position
+from penstock.enumerator.planner import event_time_column, plan_splits
+from penstock.enumerator.row_groups import cut
+from penstock.enumerator.selection import TimelineFacts
+from penstock.enumerator.split_ids import in_commit_order, run_id
+from penstock.proto.errors import CorruptFile, PositionExpired, StorageError, UnsupportedFeature
+from penstock.proto.positions import Position
+from penstock.proto.queries import PlanRequest
+from penstock.proto.reports import TableDescription
+from penstock.proto.splits import EventTimeOrdering, FileRef, Plan, RowGroupRun, Scan, Split
+from penstock.table.hudi_table import HudiTable
+from penstock.table.merge_rules import merge_mode
+from penstock.table.properties import TableProperties
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import AvroField, parse_record_schema
+from penstock.table.schema.tables import table_schema_json
+from penstock.table.storage import Storage
+
+_FOOTER_READERS: Final = 8
+
+
+def plan_request(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
+    """The plan of a request, from the table as it is now; its scan calls the table `table_name`.
+
+    A table changes while it is read: what fails for a file that is gone is tried once more from a fresh timeline.
+    Errors as for `discovery.discover` and `planner.plan_splits`; CorruptFile for a base file without footer, where
+    one is needed.
+    """
+    try:
+        return _planned(table, table_name, request)
+    except (StorageError, PositionExpired, CorruptFile):
+        return _planned(table, table_name, request)
+
+
+def describe(table: HudiTable, table_name: str) -> TableDescription:
+    """The table now. A merge mode that no query can read is told by its setting; '' for a schema nobody recorded."""
+    facts = read_timeline(table)
+    properties = table.properties
+    return TableDescription(
+        table=table_name,
+        base_path=table.base_path,
+        hudi_name=properties.name,
+        table_type=properties.table_type,
+        table_version=properties.version,
+        timeline_layout=properties.layout,
+        timeline_timezone=properties.timezone,
+        merge_mode=_told_merge_mode(properties),
+        record_key_fields=properties.record_key_fields,
+        partition_fields=properties.partition_fields,
+        ordering_fields=properties.ordering_fields,
+        schema_json=_told_schema(facts, properties),
+        newest=newest_position(facts.timeline, facts.pending_clusterings, facts.is_data),
+    )
+
+
+def newest(table: HudiTable, after: Position | None, max_commits: int) -> Position:
+    """The newest position that may be consumed; see `order.newest_position`."""
+    facts = read_timeline(table)
+    return newest_position(facts.timeline, facts.pending_clusterings, facts.is_data, after, max_commits)
+
+
+def _told_merge_mode(properties: TableProperties) -> str:
+    try:
+        mode = merge_mode(properties)
+    except UnsupportedFeature:
+        return properties.merge_mode or properties.payload_class or "CUSTOM"
+    return "EVENT_TIME_ORDERING" if isinstance(mode, EventTimeOrdering) else "COMMIT_TIME_ORDERING"
+
+
+def _told_schema(facts: TimelineFacts, properties: TableProperties) -> str:
+    try:
+        return table_schema_json(recorded_schemas(facts), properties)
+    except UnsupportedFeature:
+        return ""
+
+
+def _planned(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
+    plan = plan_splits(discover(table, table_name, request), request)
+    event_time = _event_time_field(plan.scan, request.event_time)
+
+    def refined(split: Split) -> tuple[Split, ...]:
+        return _with_footer(table.storage, split, event_time, request.target_split_bytes)
+
+    with ThreadPoolExecutor(max_workers=_FOOTER_READERS) as pool:
+        splits = [part for parts in pool.map(refined, plan.splits) for part in parts]
+    return replace(plan, splits=in_commit_order(splits))
+
+
+def _event_time_field(scan: Scan, name: str) -> AvroField | None:
+    """The event-time column, unless its values come from the partition path and files do not tell them."""
+    if not name:
+        return None
+    record = parse_record_schema(scan.schema_json)
+    column = event_time_column(name, arrow_schema(record))
+    return None if column in scan.partition_fields else record.by_name()[column]
+
+
+def _with_footer(storage: Storage, split: Split, event_time: AvroField | None, target_bytes: int) -> tuple[Split, ...]:
+    """The split with event-time bounds, or cut into runs of row groups that have theirs."""
+    base = split.base
+    if base is None or split.logs or (event_time is None and base.size_bytes <= target_bytes):
+        return (split,)
+    return tuple(_parts(storage, split, base, event_time, target_bytes))
+
+
+def _parts(
+    storage: Storage, split: Split, base: FileRef, event_time: AvroField | None, target_bytes: int
+) -> Iterator[Split]:
+    footer = read_footer(storage, base)
+    sizes_bytes = row_group_sizes(footer)
+    runs = cut(sizes_bytes, target_bytes) if base.size_bytes > target_bytes else ()
+    for run in runs or (RowGroupRun(0, len(sizes_bytes)),):
+        part = replace(split, part=run, split_id=run_id(split.split_id, run)) if runs else split
+        if event_time is not None:
+            groups = range(run.first, run.end)
+            part = replace(part, event_time=event_time_bounds(footer, groups, event_time.name, event_time.type))
+        yield part

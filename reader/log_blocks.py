@@ -1,0 +1,88 @@
+"""Which blocks of a split's log files are part of the answer, and in what order (Hudi `BaseHoodieLogRecordReader`).
+
+Decisions over block headers. Not here: the blocks' content (`log_records`). A block counts if its instant is visible
+and no rollback block behind it takes it back; blocks of one instant stay together, at the place of its first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.proto.errors import CorruptBlock, UnsupportedFeature
+from penstock.proto.splits import VisibleInstants
+from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock
+
+_ROLLBACK: Final = "0"
+_UNREAD_KINDS: Final = {
+    BlockKind.PARQUET_DATA: "Parquet log blocks (hoodie.logfile.data.block.format=parquet)",
+    BlockKind.HFILE_DATA: "HFile log blocks (hoodie.logfile.data.block.format=hfile)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CountedBlock:
+    """A data or delete block that counts: in which of the split's logs (place in `Split.logs`), and where there."""
+
+    log: int
+    block: LogBlock
+    place: BlockPlace
+
+
+class CountedBlocks:
+    """Takes in blocks in scan order, gives back those that count."""
+
+    def __init__(self, table: str, visible: VisibleInstants) -> None:
+        self._table, self._visible = table, visible
+        self._by_instant: dict[str, list[CountedBlock]] = {}
+
+    def add_file(self, log: int, file: str, items: Iterable[LogBlock | Damage]) -> None:
+        """The blocks of one more log file. CorruptBlock for damage, whoever wrote it: what it held is not known."""
+        for item in items:
+            if isinstance(item, Damage):
+                raise CorruptBlock(
+                    f"table {self._table}: log file {file}: bytes {item.start} to {item.end} are no whole log block "
+                    f"({item.reason}); got damage, expected blocks up to the end of the file: restore the file, or "
+                    "roll back or compact with Hudi, which skips what a failed append left behind"
+                )
+            place = BlockPlace(self._table, file, item.offset, item.header.instant_time)
+            if item.kind is BlockKind.COMMAND:
+                self._command(item, place)
+            elif item.kind is not BlockKind.CDC_DATA and self._visible.holds(item.header.instant_time):
+                self._by_instant.setdefault(item.header.instant_time, []).append(CountedBlock(log, item, place))
+
+    def in_order(self) -> list[CountedBlock]:
+        """The blocks that count: instants by first arrival, within one as they arrived.
+
+        UnsupportedFeature, naming file and block, for a counting block of a kind that is not read.
+        """
+        counted = [block for blocks in self._by_instant.values() for block in blocks]
+        for found in counted:
+            _check_read(found)
+        return counted
+
+    def _command(self, block: LogBlock, place: BlockPlace) -> None:
+        """A rollback takes back all blocks of its target seen so far, never later ones.
+
+        Its own instant does not matter: it may be younger than the newest visible one, as the failed instant's
+        blocks are not part of any answer.
+        """
+        if block.header.command != _ROLLBACK:
+            raise UnsupportedFeature(f"{place}: command block {block.header.command[:40]!r}, only rollbacks are known")
+        if not block.header.target_instant_time:
+            raise CorruptBlock(f"{place}: a rollback block without TARGET_INSTANT_TIME: restore the file")
+        self._by_instant.pop(block.header.target_instant_time, None)
+
+
+def _check_read(found: CountedBlock) -> None:
+    header = found.block.header
+    feature = _UNREAD_KINDS.get(found.block.kind, "")
+    if header.compacted_block_times:
+        feature = "log compaction (a block with COMPACTED_BLOCK_TIMES)"
+    elif header.is_partial:
+        feature = "partial updates (a block with IS_PARTIAL, written by MERGE INTO)"
+    if feature:
+        raise UnsupportedFeature(f"{found.place}: {feature} are not supported; let Hudi compact the file group")
+    if found.block.kind is BlockKind.AVRO_DATA and not header.schema_json:
+        raise CorruptBlock(f"{found.place}: a data block without SCHEMA in its header: restore the file")

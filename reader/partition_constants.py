@@ -1,0 +1,86 @@
+"""Partition columns whose values come from the partition's path: one value for all rows of a split. Pure.
+
+Source: Hudi `HoodieSparkUtils.parsePartitionColumnValues` (the path's value, unescaped, cast to the
+column's type).
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.splits import Scan, Split
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TRUTH: Final = {"true": True, "false": False}
+
+
+class PartitionConstants:
+    """The constant columns of one split's batches."""
+
+    def __init__(self, scan: Scan, split: Split, schema: pa.Schema, wanted: Sequence[str]) -> None:
+        """`schema` is the table's. CorruptFile if a value of the path is none of its column's type, or the split has
+        another number of values than the scan has partition fields; UnsupportedFeature for types whose text depends on
+        the writer's settings (timestamps) or that no path holds (nested ones)."""
+        where = f"table {scan.table}: partition {split.partition!r}"
+        if scan.partition_fields and len(split.partition_values) != len(scan.partition_fields):
+            raise CorruptFile(
+                f"{where}: {len(split.partition_values)} values for the partition columns "
+                f"{', '.join(scan.partition_fields)}; plan the query again"
+            )
+        values = dict(zip(scan.partition_fields, split.partition_values, strict=False))
+        self._scalars = {
+            name: partition_scalar(values[name], schema.field(name).type, f"{where}: column {name!r}")
+            for name in wanted
+            if name in values
+        }
+        self._columns: dict[str, pa.Array] = {}
+
+    def column(self, name: str, rows: int) -> pa.Array | None:
+        """So many rows of the column's one value; None if the column is no constant."""
+        if name not in self._scalars:
+            return None
+        known = self._columns.get(name)
+        if known is None or len(known) < rows:
+            known = self._columns[name] = pa.repeat(self._scalars[name], rows)
+        return known.slice(0, rows)
+
+
+def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scalar:
+    """The value that a path's segment stands for, as a column's type; None is null. Errors begin with `where`."""
+    if text is None:
+        return pa.scalar(None, kind)
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_binary(kind) or pa.types.is_nested(kind):
+        raise UnsupportedFeature(f"{where}: partition value {text[:80]!r} as {kind} (its text has no one meaning)")
+    try:
+        value = _parsed(text, kind)
+        if value is not None:
+            return pa.scalar(value, kind)
+    except (ValueError, OverflowError, pa.ArrowInvalid):
+        pass
+    raise CorruptFile(
+        f"{where}: partition value {text[:80]!r} is no {kind}: the folder or the table's schema is not what wrote "
+        "the rows"
+    )
+
+
+def _parsed(text: str, kind: pa.DataType) -> str | bool | int | float | decimal.Decimal | datetime.date | None:
+    """The value of a text that is exactly one of the type's; None if it is not."""
+    if pa.types.is_string(kind):
+        return text
+    if pa.types.is_boolean(kind):
+        return _TRUTH.get(text.lower())
+    if pa.types.is_integer(kind):
+        return int(text) if _INTEGER.fullmatch(text) else None
+    if pa.types.is_date(kind):
+        return datetime.date.fromisoformat(text) if _DATE.fullmatch(text) else None
+    if not _NUMBER.fullmatch(text):
+        return None
+    return decimal.Decimal(text) if pa.types.is_decimal(kind) else float(text)

@@ -1,0 +1,176 @@
+"""One split in, merged Arrow batches out: the one way into the data plane.
+
+Belongs here: the order in which a split's files are read. Decisions are elsewhere: which columns (`shape`), which
+blocks (`log_blocks`), what wins (`merge`), ordinals and filters (`batches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pyarrow as pa
+from penstock.proto.errors import ConfigurationError, InvariantViolation, StateVersionError
+from penstock.proto.splits import FORMAT_VERSION, Scan, Split, WholeFile
+from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
+from penstock.reader.log_files import LogFiles
+from penstock.reader.log_records import read_log
+from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
+from penstock.reader.partition_constants import PartitionConstants
+from penstock.reader.report import SplitTally
+from penstock.reader.shape import RECORD_KEY, ReadShape, output_schema, read_shape
+from penstock.table.storage import Storage, open_storage
+
+__all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read, never what comes out: at most `batch_rows` rows a batch; with or without the compiled kernels."""
+
+    batch_rows: int = 32768
+    compiled: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch_rows <= 1 << 24:
+            raise ConfigurationError(f"batch rows {self.batch_rows}: expected 1 to {1 << 24}")
+
+
+def read_split(
+    scan: Scan,
+    split: Split,
+    *,
+    start: int = 0,
+    options: ReadOptions | None = None,
+    storage: Storage | None = None,
+    tally: SplitTally | None = None,
+) -> Generator[SplitBatch, None, None]:
+    """The merged rows of a split, in an order that the split alone fixes; closing the generator lets go of its files.
+
+    Order: the base rows of a row group that stay, in file order; that row group's winners in the log's arrival order;
+    after the last row group the inserts, in arrival order. Ordinals count in it, before `scan.rows` and `scan.where`.
+    `start=n` gives the rows with ordinal n and above: exactly the tail of a full read. Batches have the schema
+    `output_schema(scan)` and at least one row; their sizes, and the road taken, change nothing else. Memory grows with
+    the log part of the split only.
+
+    Raises before the first batch is asked for: StateVersionError for a scan or split of an unknown format version,
+    ConfigurationError for columns or filters that do not suit the table. While reading: CorruptFile, CorruptBlock,
+    SchemaMismatch, UnsupportedFeature, StorageError, each naming table and file.
+    """
+    options = options or ReadOptions()
+    tally = tally or SplitTally()
+    _check_version("scan", scan.format_version)
+    _check_version("split", split.format_version)
+    if start < 0:
+        raise ConfigurationError(f"start {start}: an ordinal is 0 or above")
+    if split.logs and not isinstance(split.part, WholeFile):
+        raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
+    shape = read_shape(scan, event_time=tally.event_time)
+    constants = PartitionConstants(scan, split, shape.table, shape.carried)
+    tally.begin(split.size_bytes)
+    reading = _Reading(
+        scan=scan,
+        split=split,
+        shape=shape,
+        start=start,
+        options=options,
+        storage=storage or open_storage(scan.base_path),
+        tally=tally,
+    )
+    return reading.batches(Emission(scan, split.split_id, shape, constants))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """One read of one split."""
+
+    scan: Scan
+    split: Split
+    shape: ReadShape
+    start: int
+    options: ReadOptions
+    storage: Storage
+    tally: SplitTally
+
+    def batches(self, emission: Emission) -> Generator[SplitBatch, None, None]:
+        """Opens, merges, emits; everything opened is closed when the generator is."""
+        with ExitStack() as opened:
+            winners = self._winners() if self.split.logs else None
+            with self.tally.phase("open"):
+                base = self._base(opened, with_log=winners is not None)
+            if winners is None:
+                yield from self._emitted(emission, self._base_rows(base))
+                return
+            merge = Merge(winners, self._merge_shape())
+            groups = base.row_groups(self.split.part, self._size) if base is not None else ()
+            yield from self._emitted(emission, _counted(merge.run(groups)))
+            self.tally.merged(merge.outcomes())
+
+    def _winners(self) -> LogWinners | None:
+        files = LogFiles(self.storage, self.split.logs, self.scan.table)
+        return read_log(files, self.scan, self.split, self.shape, self.tally, compiled=self.options.compiled)
+
+    def _base(self, opened: ExitStack, *, with_log: bool) -> BaseFile | None:
+        if self.split.base is None:
+            return None
+        columns = self.shape.base_with_log if with_log else self.shape.stored
+        key = RECORD_KEY if with_log else ""
+        base = BaseFile(self.storage, self.split.base, self.shape.record, columns, table=self.scan.table, key=key)
+        return opened.enter_context(base)
+
+    def _base_rows(self, base: BaseFile | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of a base file without a log; row groups wholly before `start` are not decoded."""
+        ordinal = 0
+        for group in base.row_groups(self.split.part, self._size) if base is not None else ():
+            if ordinal + group.num_rows <= self.start:
+                ordinal += group.num_rows
+                continue
+            for batch in group.batches():
+                yield ordinal, batch
+                ordinal += batch.num_rows
+
+    def _emitted(
+        self, emission: Emission, numbered: Iterator[tuple[int, pa.RecordBatch]]
+    ) -> Generator[SplitBatch, None, None]:
+        while True:
+            with self.tally.phase("merge"):
+                found = next(numbered, None)
+            if found is None:
+                return
+            ordinal, merged = found
+            with self.tally.phase("emit"):
+                answer = emission.emit(merged, ordinal, self.start)
+            if answer is not None:
+                self.tally.handed_on(answer[1])
+                yield answer[0]
+
+    @property
+    def _size(self) -> BatchSize:
+        return BatchSize(self.options.batch_rows, BATCH_BYTES)
+
+    def _merge_shape(self) -> MergeShape:
+        return MergeShape(
+            columns=self.shape.stored,
+            key=RECORD_KEY,
+            ordering=self.shape.ordering or None,
+            batch_rows=self.options.batch_rows,
+            batch_bytes=BATCH_BYTES,
+        )
+
+
+def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Each batch with the ordinal of its first row."""
+    ordinal = 0
+    for batch in batches:
+        yield ordinal, batch
+        ordinal += batch.num_rows
+
+
+def _check_version(what: str, version: int) -> None:
+    if not 1 <= version <= FORMAT_VERSION:
+        raise StateVersionError(
+            f"{what} of format version {version}: this build knows 1 to {FORMAT_VERSION}; read it with the version of "
+            "Penstock that planned it, or plan the query again"
+        )

@@ -1,0 +1,85 @@
+"""What reading one split cost and did, gathered while it runs: the only way back for a reader's metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.reports import MergeOutcomes, SplitReport
+
+PHASES: Final = ("open", "log_decode", "build", "merge", "emit")
+"""open: files opened, block headers read. log_decode: log records to Arrow. build: the winner table. merge: base rows
+decoded, probed, winners put in. emit: filters and projection."""
+
+_DAY_US: Final = 86_400_000_000
+
+
+class SplitTally:
+    """Counts for one split. Hand a new one to each `read_split`, ask for the `report` when that has ended.
+
+    `clock` gives seconds; only differences count. With `event_time`, a timestamp or date column of the table, the
+    report has the highest value among the rows handed on.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, *, event_time: str = "") -> None:
+        self.event_time = event_time
+        self._clock = clock
+        self._phases_s = dict.fromkeys(PHASES, 0.0)
+        self._rows = 0
+        self._size_bytes = 0
+        self._outcomes = MergeOutcomes()
+        self._max_event_time_us: int | None = None
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Adds the time inside to the phase; phases never nest."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._phases_s[name] += self._clock() - began
+
+    def begin(self, size_bytes: int) -> None:
+        """The bytes on storage of the split that is read."""
+        self._size_bytes = size_bytes
+
+    def handed_on(self, carried: pa.RecordBatch) -> None:
+        """A batch that goes out, with the event-time column if one is named."""
+        self._rows += carried.num_rows
+        if self.event_time:
+            highest = max_event_time_us(carried.column(self.event_time), self.event_time)
+            if highest is not None and (self._max_event_time_us is None or highest > self._max_event_time_us):
+                self._max_event_time_us = highest
+
+    def merged(self, outcomes: MergeOutcomes) -> None:
+        """What became of the log's records, once the merge has ended."""
+        self._outcomes = outcomes
+
+    def report(self) -> SplitReport:
+        """What was counted so far."""
+        return SplitReport(
+            rows=self._rows,
+            size_bytes=self._size_bytes,
+            phase_ms=tuple((name, seconds * 1000) for name, seconds in self._phases_s.items()),
+            outcomes=self._outcomes,
+            max_event_time_us=self._max_event_time_us,
+        )
+
+
+def max_event_time_us(values: pa.Array, name: str) -> int | None:
+    """The highest event time in UTC microseconds, a date as its midnight; None if there is none.
+
+    ConfigurationError for a column that is neither a timestamp nor a date.
+    """
+    kind = values.type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date32(kind)):
+        raise ConfigurationError(f"event-time column {name!r} is {kind}: expected a timestamp or a date")
+    highest = pc.max(values.view(pa.int64() if kind.bit_width == 64 else pa.int32())).as_py()
+    if highest is None:
+        return None
+    return int(highest) * _DAY_US if pa.types.is_date32(kind) else int(highest)

@@ -1,0 +1,137 @@
+"""Which columns a read of a scan needs: for output, for filters, for the merge. Pure; decided once a split."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
+from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, RowsOf, Scan
+from penstock.reader.merge.ordering import check_ordering_type
+from penstock.table.predicate import Predicate, columns_of, parse_predicate
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import Primitive, RecordSchema, parse_record_schema
+
+RECORD_KEY: Final = "_hoodie_record_key"
+COMMIT_TIME: Final = "_hoodie_commit_time"
+DELETE_MARK: Final = "_hoodie_is_deleted"
+OPERATION: Final = "_hoodie_operation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadShape:
+    """The columns of one read.
+
+    record, table: the table's columns, as Avro and as Arrow. output: as the scan names them. carried: what a merged
+    row must have for output, filters and report. stored: those of `carried` that come from files, never none; the
+    others are constants of the split. ordering: the ordering column, '' where the newer always wins. delete_mark: the
+    boolean column that marks deletes in the log, or ''.
+    """
+
+    record: RecordSchema
+    table: pa.Schema
+    output: pa.Schema
+    carried: tuple[str, ...]
+    stored: tuple[str, ...]
+    predicate: Predicate | None
+    ordering: str
+    delete_mark: str
+
+    @property
+    def base_with_log(self) -> tuple[str, ...]:
+        """The columns of a base file that meets a log."""
+        return _unique(*self.stored, RECORD_KEY, *filter(None, (self.ordering,)))
+
+    @property
+    def log_keys(self) -> tuple[str, ...]:
+        """The columns of a log record that decide what becomes of it."""
+        return _unique(RECORD_KEY, *filter(None, (self.ordering, self.delete_mark)))
+
+
+def output_schema(scan: Scan) -> pa.Schema:
+    """The Arrow schema of a scan's batches: `scan.columns` in their order, the table's types, all nullable.
+
+    ConfigurationError if the table has no such column, or one is named twice.
+    """
+    schema = _table_schema(scan.schema_json)[1]
+    missing = [name for name in scan.columns if schema.get_field_index(name) < 0]
+    if missing or not scan.columns:
+        raise ConfigurationError(
+            f"table {scan.table}: no column {', '.join(missing) or '(none is asked for)'}: the table has "
+            f"{', '.join(schema.names)[:1000]}"
+        )
+    if len(set(scan.columns)) < len(scan.columns):
+        raise ConfigurationError(f"table {scan.table}: a column is asked for twice: {', '.join(scan.columns)}")
+    return pa.schema([schema.field(name) for name in scan.columns])
+
+
+def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
+    """What to read for this scan; `event_time` names one more column that the report looks at.
+
+    UnsupportedFeature for a table that keeps `_hoodie_operation` and for ordering by several or nested columns;
+    SchemaMismatch if the table has no such ordering column; ConfigurationError for a column or filter that does not
+    suit the table.
+    """
+    record, schema = _table_schema(scan.schema_json)
+    if OPERATION in schema.names:
+        raise UnsupportedFeature(f"table {scan.table}: column {OPERATION} (change log mode) is not supported")
+    output = output_schema(scan)
+    predicate = _predicate(scan.where, scan.schema_json) if scan.where else None
+    extra: tuple[str, ...] = (COMMIT_TIME,) if isinstance(scan.rows, RowsOf) else ()
+    if event_time:
+        extra += (event_time,)
+    carried = _unique(*output.names, *(columns_of(predicate) if predicate is not None else ()), *extra)
+    absent = [name for name in carried if name not in schema.names]
+    if absent:
+        raise ConfigurationError(f"table {scan.table}: no column {', '.join(absent)}")
+    stored = tuple(name for name in carried if name not in scan.partition_fields)
+    if not stored:
+        stored = (RECORD_KEY,) if RECORD_KEY in schema.names else (schema.names[0],)
+    return ReadShape(
+        record=record,
+        table=schema,
+        output=output,
+        carried=carried,
+        stored=stored,
+        predicate=predicate,
+        ordering=_ordering(scan, schema),
+        delete_mark=DELETE_MARK if _is_boolean(record, DELETE_MARK) else "",
+    )
+
+
+def _ordering(scan: Scan, schema: pa.Schema) -> str:
+    match scan.merge:
+        case CommitTimeOrdering() | EventTimeOrdering(()):
+            return ""
+        case EventTimeOrdering((name,)):
+            if name not in schema.names:
+                raise SchemaMismatch(
+                    f"table {scan.table}: its ordering column {name!r} is not among its columns "
+                    f"{', '.join(schema.names)[:1000]}"
+                )
+            check_ordering_type(schema.field(name).type, f"table {scan.table}: ordering column {name!r}")
+            return name
+        case EventTimeOrdering(names):
+            raise UnsupportedFeature(f"table {scan.table}: ordering by several columns ({', '.join(names)})")
+
+
+def _is_boolean(record: RecordSchema, name: str) -> bool:
+    field = record.by_name().get(name)
+    return field is not None and field.type == Primitive("boolean")
+
+
+def _unique(*names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+@functools.lru_cache(maxsize=32)
+def _table_schema(schema_json: str) -> tuple[RecordSchema, pa.Schema]:
+    record = parse_record_schema(schema_json, "the table's schema")
+    return record, arrow_schema(record)
+
+
+@functools.lru_cache(maxsize=64)
+def _predicate(where: str, schema_json: str) -> Predicate:
+    return parse_predicate(where, _table_schema(schema_json)[1])

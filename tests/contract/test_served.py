@@ -1,0 +1,333 @@
+"""What only a server has: retries, deadlines, sizes, health, stopping, forks, signals. Sockets on loopback alone."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from penstock.enumerator.server import limits
+from penstock.enumerator.server.run import serve, serve_enumerator
+from penstock.proto.client import MAX_CHANNELS, CallLimits, EnumeratorClient
+from penstock.proto.codec import encode_scan
+from penstock.proto.errors import (
+    ConfigurationError,
+    InvariantViolation,
+    PositionExpired,
+    StorageError,
+    TableNotFound,
+)
+from penstock.proto.positions import InstantTime, Position
+from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.splits import VisibleInstants
+
+if TYPE_CHECKING:
+    from conftest import Door
+
+ALL = PlanRequest(table="trips", query=Snapshot())
+ONCE = CallLimits(deadline_ms=5000, plan_deadline_ms=5000, attempts=1)
+
+
+def free_port() -> int:
+    """A port of loopback on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+# --- retries and deadlines ---
+
+
+def test_storage_that_comes_back_is_asked_again(served: Door) -> None:
+    served.table.fails = [StorageError("try again")] * 4
+    assert served.enumerator.newest_position("trips") == Position(InstantTime("20260109000000000"))
+    assert served.table.calls == 5
+
+
+def test_retries_end(served: Door) -> None:
+    served.table.fails = [StorageError("try again")] * 100
+    with pytest.raises(StorageError, match=r"^try again$"):
+        served.enumerator.newest_position("trips")
+    assert served.table.calls == 5
+
+
+def test_nothing_else_is_asked_again(served: Door, expired: PositionExpired) -> None:
+    served.table.fails = [expired, ValueError("bug")]
+    with pytest.raises(PositionExpired):
+        served.enumerator.newest_position("trips")
+    with pytest.raises(InvariantViolation, match=r"a bug in Penstock, .*: ValueError: bug"):
+        served.enumerator.newest_position("trips")
+    assert served.table.calls == 2
+
+
+def test_a_server_that_is_not_there_is_a_storage_error_that_says_what_to_do() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(
+        StorageError,
+        match=rf"NextSplit of the enumerator at {address}: the server cannot be reached .*`penstock serve`",
+    ):
+        EnumeratorClient(address, ONCE).next_split("p", 0, 0)
+
+
+def test_a_server_that_does_not_answer_is_left_at_the_deadline(served: Door) -> None:
+    assert served.server is not None
+    go_on = threading.Event()
+    describe = served.table.describe
+    served.table.describe = lambda path, name: (go_on.wait(30), describe(path, name))[1]  # type: ignore[method-assign]
+    hasty = EnumeratorClient(served.server.address, CallLimits(deadline_ms=50))
+    try:
+        with pytest.raises(StorageError, match=r"DescribeTable .* no answer within the deadline"):
+            hasty.describe_table("trips")
+    finally:
+        go_on.set()
+
+
+def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(served: Door) -> None:
+    opened = served.enumerator.open_plan(ALL)
+    go_on, waiting = threading.Event(), threading.Semaphore(0)
+    describe = served.table.describe
+
+    def slow(path: str, name: str) -> object:
+        waiting.release()
+        go_on.wait(30)
+        return describe(path, name)
+
+    served.table.describe = slow  # type: ignore[method-assign, assignment]
+    askers = [threading.Thread(target=served.enumerator.describe_table, args=("trips",)) for _ in range(limits.WORKERS)]
+    for asker in askers:
+        asker.start()
+    try:
+        for _ in range(limits.PLANNING_WORKERS):
+            assert waiting.acquire(timeout=10)
+        assert served.enumerator.next_split(opened.plan_id, 0, 0)
+    finally:
+        go_on.set()
+        for asker in askers:
+            asker.join()
+
+
+def test_something_that_is_no_enumerator_is_told_apart() -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with pytest.raises(ConfigurationError, match=r"does not know this call .* or no enumerator"):
+            EnumeratorClient(f"127.0.0.1:{port}", ONCE).describe_table("trips")
+    finally:
+        server.stop(None).wait()
+
+
+# --- sizes ---
+
+
+def test_a_request_too_large_is_refused_by_the_server(served: Door) -> None:
+    with pytest.raises(ConfigurationError, match=r"larger than max .*: ask for fewer columns"):
+        served.enumerator.open_plan(
+            PlanRequest(table="trips", query=Snapshot(), columns=("x" * 1000,) * (limits.MAX_REQUEST_BYTES // 1000))
+        )
+    assert served.table.calls == 0
+
+
+def test_a_plan_with_a_scan_above_grpc_s_own_limit_is_carried(served: Door) -> None:
+    long_history = VisibleInstants(frozenset(InstantTime(f"{n:024}") for n in range(180_000)))
+    plan = served.embedded.plan(ALL)
+    large = replace(plan, scan=replace(plan.scan, visible=long_history))
+    assert len(encode_scan(large.scan)) > 4 << 20
+    served.table.plan = lambda path, name, request: large  # type: ignore[method-assign]
+    assert served.enumerator.open_plan(ALL).scan == large.scan
+
+
+def test_an_error_text_too_long_for_a_header_arrives_cut(served: Door) -> None:
+    served.table.fails = [PositionExpired("ü" * 20_000)]
+    with pytest.raises(PositionExpired) as caught:
+        served.enumerator.newest_position("trips")
+    assert str(caught.value).startswith("üüü")
+    assert str(caught.value).endswith("üü … (cut)")
+
+
+# --- addresses ---
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1:7070", "0.0.0.0:7070", "lake.example:7070"])
+def test_without_tls_neither_side_leaves_loopback(served: Door, address: str) -> None:
+    with pytest.raises(ConfigurationError, match="TLS is required there, and arrives with a later version"):
+        EnumeratorClient(address)
+    with pytest.raises(ConfigurationError, match="TLS is required there"):
+        serve({"trips": "/lake/trips"}, address)
+    with pytest.raises(ConfigurationError, match="TLS is required there"):
+        serve_enumerator(served.embedded, address)
+
+
+def test_a_port_that_is_taken_is_refused_not_shared(served: Door) -> None:
+    assert served.server is not None
+    with pytest.raises(ConfigurationError, match=rf"cannot listen at {served.server.address}: .* taken by another"):
+        serve_enumerator(served.embedded, served.server.address)
+
+
+def test_localhost_and_ipv6_are_loopback_too(served: Door) -> None:
+    with serve_enumerator(served.embedded, "localhost:0") as server:
+        assert server.address.startswith("localhost:")
+        assert EnumeratorClient(server.address, ONCE).newest_position("trips")
+
+
+def test_no_table_and_a_wrong_path_fail_at_the_start(tmp_path: object) -> None:
+    with pytest.raises(ConfigurationError, match="no table to serve"):
+        serve({}, "127.0.0.1:0")
+    with pytest.raises(TableNotFound, match="nothing"):
+        serve({"trips": f"{tmp_path}/nothing"}, "127.0.0.1:0")
+
+
+# --- connections ---
+
+
+def test_clients_of_one_address_share_a_connection_and_travel_as_an_address(served: Door) -> None:
+    assert served.server is not None
+    clients = [EnumeratorClient(served.server.address, ONCE) for _ in range(3)]
+    copy = pickle.loads(pickle.dumps(clients[0]))
+    for client in [*clients, copy]:
+        assert client.newest_position("trips")
+    clients[0].close()
+    assert clients[1].newest_position("trips")
+
+
+def test_connections_are_bounded(served: Door) -> None:
+    from penstock.proto import client as module
+
+    assert served.server is not None
+    for n in range(MAX_CHANNELS + 5):
+        own = CallLimits(deadline_ms=5000 + n)
+        assert EnumeratorClient(served.server.address, own).newest_position("trips")
+    assert len(module._connections._stubs) == MAX_CHANNELS
+    module._connections._stubs.clear()
+
+
+def test_a_forked_child_speaks_over_a_connection_of_its_own(served: Door) -> None:
+    """As Spark's Python daemon forks its workers; in a process of its own, since a fork copies pytest's threads too."""
+    assert served.server is not None
+    script = """
+        import os, sys
+        from penstock.proto.client import EnumeratorClient
+        client = EnumeratorClient(sys.argv[1])
+        if sys.argv[2] == "before":
+            client.newest_position("trips")
+        pids = []
+        for _ in range(3):
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    client.newest_position("trips")
+                    os._exit(0)
+                except BaseException as error:
+                    print(repr(error), file=sys.stderr)
+                    os._exit(1)
+            pids.append(pid)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+        client.newest_position("trips")
+        sys.exit(max(codes))
+    """
+    for called in ("before", "never"):
+        ran = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script), served.server.address, called],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ran.returncode == 0, ran.stderr
+
+
+# --- health and the end ---
+
+
+def health_of(address: str, service: str) -> str:
+    """The answer of grpc.health.v1."""
+    with grpc.insecure_channel(address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+    name: str = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+    return name
+
+
+@pytest.mark.parametrize("service", ["", "penstock.v1.EnumeratorService"])
+def test_health_is_told_for_the_server_and_the_service(served: Door, service: str) -> None:
+    assert served.server is not None
+    assert health_of(served.server.address, service) == "SERVING"
+
+
+def test_health_is_watched_until_the_server_drains(served: Door) -> None:
+    assert served.server is not None
+    with grpc.insecure_channel(served.server.address) as channel:
+        seen = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""), timeout=20)
+        assert next(seen).status == health_pb2.HealthCheckResponse.SERVING
+        stopping = threading.Thread(target=served.server.stop, args=(5,))
+        stopping.start()
+        assert next(seen).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        seen.cancel()
+        stopping.join()
+
+
+def test_a_call_under_way_is_answered_before_the_server_ends(served: Door) -> None:
+    assert served.server is not None
+    server, started, go_on = served.server, threading.Event(), threading.Event()
+    newest = served.table.newest
+
+    def slow(path: str, after: Position | None, max_commits: int) -> Position:
+        started.set()
+        go_on.wait(30)
+        return newest(path, after, max_commits)
+
+    served.table.newest = slow  # type: ignore[method-assign]
+    answers: list[Position] = []
+    asker = threading.Thread(target=lambda: answers.append(served.enumerator.newest_position("trips")))
+    asker.start()
+    assert started.wait(10)
+    stopping = threading.Thread(target=server.stop, args=(20,))
+    stopping.start()
+    go_on.set()
+    asker.join()
+    stopping.join()
+    server.wait()
+    server.stop()
+    assert answers == [Position(InstantTime("20260109000000000"))]
+    with pytest.raises(StorageError, match="cannot be reached"):
+        EnumeratorClient(server.address, ONCE).newest_position("trips")
+
+
+SERVER = """
+    import json, sys
+    from penstock.enumerator.server.run import serve_forever
+    serve_forever(json.loads(sys.argv[1]), "127.0.0.1:0", lambda address: print(address, flush=True))
+    print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_server_process_in_order(golden: object, number: signal.Signals) -> None:
+    table = golden.table("A_merge_event_long_v9_h120")  # type: ignore[attr-defined]
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SERVER), json.dumps({"trips": str(table)})],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert EnumeratorClient(address, ONCE).describe_table("trips").table_version == 9
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, out, err) == (0, "ended\n", "")

@@ -1,0 +1,144 @@
+"""The handlers without a socket: decode, call, encode; a status for every failure; no call without a deadline."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc_testing
+import pytest
+from penstock.enumerator.server.limits import MAX_DEADLINE_S
+from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers
+from penstock.proto import codec_calls as calls
+from penstock.proto.errors import PositionExpired, all_error_classes
+from penstock.proto.positions import EARLIEST, Position
+from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.reports import EndOfSlot, NextSplit, SplitReport
+from penstock.proto.v1 import penstock_pb2 as pb
+
+if TYPE_CHECKING:
+    from conftest import Door
+
+METHODS = pb.DESCRIPTOR.services_by_name["EnumeratorService"].methods_by_name
+
+
+class Wire:
+    """Calls handlers as gRPC would."""
+
+    def __init__(self, door: Door) -> None:
+        handlers = EnumeratorHandlers(door.embedded)
+        service = pb.DESCRIPTOR.services_by_name["EnumeratorService"]
+        self._server = grpc_testing.server_from_dictionary({service: handlers}, grpc_testing.strict_real_time())
+
+    def call(self, name: str, request: Any, timeout_s: float | None = 5.0) -> tuple[Any, grpc.StatusCode, str]:
+        """(answer or None, status, details)."""
+        rpc = self._server.invoke_unary_unary(METHODS[name], (), request, timeout_s)
+        answer, _, status, details = rpc.termination()
+        return answer, status, details
+
+
+@pytest.fixture
+def wire(served: Door) -> Wire:
+    """Over the scripted table."""
+    return Wire(served)
+
+
+def opened_id(wire: Wire) -> str:
+    """The id of a new plan with one slot."""
+    request = calls.request_to_message(PlanRequest(table="trips", query=Snapshot(), slots=1))
+    answer, status, _ = wire.call("OpenPlan", request)
+    assert status is grpc.StatusCode.OK
+    return calls.opened_from_message(answer).plan_id
+
+
+def test_every_call_of_the_service_has_a_handler() -> None:
+    assert SERVICE_NAME == "penstock.v1.EnumeratorService"
+    assert all(callable(getattr(EnumeratorHandlers, name)) for name in METHODS)
+
+
+def test_describe_table(wire: Wire, served: Door) -> None:
+    answer, status, _ = wire.call("DescribeTable", pb.DescribeTableRequest(table="trips"))
+    assert status is grpc.StatusCode.OK
+    assert calls.description_from_message(answer) == served.embedded.describe_table("trips")
+
+
+def test_newest_position(wire: Wire) -> None:
+    answer, status, _ = wire.call("NewestPosition", calls.newest_to_message("trips", EARLIEST, 2))
+    assert status is grpc.StatusCode.OK
+    assert calls.newest_answer_from_message(answer) == Position("20260102000000000")  # type: ignore[arg-type]
+
+
+def test_a_plan_is_opened_described_pulled_and_reported(wire: Wire, served: Door) -> None:
+    plan_id = opened_id(wire)
+    answer, status, _ = wire.call("DescribePlan", pb.DescribePlanRequest(plan_id=plan_id))
+    assert status is grpc.StatusCode.OK
+    assert calls.scan_answer_from_message(answer) == served.embedded.describe_plan(plan_id)
+    told = []
+    for index in range(10):
+        answer, status, _ = wire.call("NextSplit", pb.NextSplitRequest(plan_id=plan_id, slot=0, index=index))
+        assert status is grpc.StatusCode.OK
+        told.append(calls.answer_from_message(answer))
+    assert [type(each) for each in told] == [NextSplit] * 9 + [EndOfSlot]
+    report = SplitReport(rows=3, size_bytes=4)
+    request = pb.FinishSplitRequest(plan_id=plan_id, report=calls.report_to_message(report))
+    answer, status, _ = wire.call("FinishSplit", request)
+    assert (answer, status) == (pb.FinishSplitResponse(), grpc.StatusCode.OK)
+    assert served.embedded.reports(plan_id) == {(0, 0): report}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("timeout_s", [None, MAX_DEADLINE_S * 2])
+def test_a_call_without_a_deadline_is_refused(wire: Wire, served: Door, name: str, timeout_s: float | None) -> None:
+    request = getattr(pb, f"{name}Request")()
+    _, status, details = wire.call(name, request, timeout_s)
+    assert status is grpc.StatusCode.INVALID_ARGUMENT
+    assert "has no deadline within 3600 s: set one" in details
+    assert served.table.calls == 0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_empty_request_is_refused_by_naming_a_field(wire: Wire, name: str) -> None:
+    _, status, details = wire.call(name, getattr(pb, f"{name}Request")())
+    assert status is grpc.StatusCode.INVALID_ARGUMENT
+    assert "`: got nothing, expected a value" in details
+
+
+def test_a_report_is_needed_to_finish_a_split(wire: Wire) -> None:
+    _, status, details = wire.call("FinishSplit", pb.FinishSplitRequest(plan_id=opened_id(wire)))
+    assert status is grpc.StatusCode.INVALID_ARGUMENT
+    assert "field `report`: got nothing, expected a report" in details
+
+
+@pytest.mark.parametrize("code", all_error_classes())
+def test_an_error_becomes_its_status_with_its_text(
+    wire: Wire, served: Door, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cls = all_error_classes()[code]
+    served.table.fails = [cls("so it was")]
+    with caplog.at_level(logging.INFO, "penstock.enumerator"):
+        _, status, details = wire.call("DescribeTable", pb.DescribeTableRequest(table="trips", request_id="r-1"))
+    assert (status.name, details) == (cls.grpc_status, "so it was")
+    ours = [record for record in caplog.records if record.name == "penstock.enumerator.server"]
+    assert [record.getMessage() for record in ours] == [
+        f"DescribeTable request='r-1' client='' failed: {code}: so it was"
+    ]
+
+
+def test_a_bug_is_logged_with_its_trace_and_told_without(
+    wire: Wire, served: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    served.table.fails = [KeyError("secret place")]
+    _, status, details = wire.call("DescribeTable", pb.DescribeTableRequest(table="trips"))
+    assert status is grpc.StatusCode.INTERNAL
+    assert details == "a bug in Penstock, please report it with the server's log: KeyError: 'secret place'"
+    assert "Traceback" not in details
+    (record,) = [r for r in caplog.records if r.name == "penstock.enumerator.server"]
+    assert record.levelname == "ERROR"
+    assert record.exc_info is not None
+
+
+def test_what_was_served_before_a_failure_is_served_after_it(wire: Wire, served: Door) -> None:
+    served.table.fails = [PositionExpired("gone")]
+    assert wire.call("DescribeTable", pb.DescribeTableRequest(table="trips"))[1] is grpc.StatusCode.OUT_OF_RANGE
+    assert wire.call("DescribeTable", pb.DescribeTableRequest(table="trips"))[1] is grpc.StatusCode.OK

@@ -1,0 +1,90 @@
+"""Which entries of the golden tables count, and what Penstock is asked for each (tests/golden/README.md).
+
+Change data capture has rules of its own and is not here.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.queries import Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+
+_HERE = pathlib.Path(__file__).parent
+_RANGE_OPTIONS = {
+    "hoodie.datasource.query.type",
+    "hoodie.datasource.read.begin.instanttime",
+    "hoodie.datasource.read.end.instanttime",
+    "hoodie.datasource.query.incremental.format",
+}
+_FALLBACK = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
+_HUDI_DEFECTS = re.compile(r"_failed_leftover_v[89]|payload_postgres_v6")
+"""Cases in which Hudi's own rows are wrong, and say so in their notes."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A query of a golden table. `must_fail`: the files of the range are gone, so an error is the answer."""
+
+    case: str
+    query_id: str
+    query: Query
+    must_fail: bool
+
+    def __str__(self) -> str:
+        return f"{self.case}/{self.query_id}"
+
+
+def counted_entries() -> list[Entry]:
+    """Every entry that counts, in the catalogue's order."""
+    return [
+        entry
+        for file in sorted(_HERE.glob("cases_*.json"))
+        for case in json.loads(file.read_text())
+        if not _HUDI_DEFECTS.search(case["name"])
+        for entry in _entries_of(case)
+    ]
+
+
+def _entries_of(case: Mapping[str, Any]) -> Iterator[Entry]:
+    for query in case["queries"]:
+        must_fail = bool(query.get("error")) and query["id"].endswith("_nofallback") and bool(query.get("end"))
+        if query["query"] != "cdc" and _counts(query, must_fail):
+            yield Entry(case["name"], query["id"], _penstock_query(query), must_fail)
+
+
+def _counts(query: Mapping[str, Any], must_fail: bool) -> bool:
+    if must_fail:
+        return True
+    if query.get("error") or not query.get("expected") or "@" in query["id"] or "WRONG" in (query.get("note") or ""):
+        return False
+    return query["query"] != "incremental" or (_is_plain(query) and query.get("hudi") != "1.0.2")
+
+
+def _is_plain(query: Mapping[str, Any]) -> bool:
+    """Whether Hudi's range is bounded as ours is, and no option changes its rows."""
+    extra = set(query.get("options") or {}) - _RANGE_OPTIONS
+    if not query.get("end"):
+        extra.discard(_FALLBACK)
+    return not extra and (query.get("bounds") or "").startswith("begin exclusive, end inclusive")
+
+
+def _penstock_query(query: Mapping[str, Any]) -> Query:
+    match query["query"]:
+        case "snapshot":
+            return Snapshot()
+        case "read_optimized":
+            return ReadOptimized()
+        case "time_travel":
+            return SnapshotAsOf(InstantTime(query["as_of"]))
+        case "incremental":
+            own = query.get("penstock") or {}
+            begin, end = own.get("after", query.get("begin")), own.get("upto", query.get("end"))
+            after = Position(InstantTime(begin)) if begin and len(begin) >= 14 else EARLIEST
+            return Incremental(after, Position(InstantTime(end)) if end else Latest())
+    raise AssertionError(f"unknown kind of query in the catalogue: {query['query']}")

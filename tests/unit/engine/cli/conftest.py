@@ -1,0 +1,65 @@
+"""Runs command lines in this process, and puts back what a command changes in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from penstock.engine.cli.main import run
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command line ended."""
+
+    code: int
+    stdout: bytes
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        """stdout as text."""
+        return self.stdout.decode()
+
+    @property
+    def json(self) -> Any:
+        """stdout as one JSON document."""
+        return json.loads(self.stdout)
+
+
+Cli = Callable[..., Ended]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Iterator[Cli]:
+    """Runs `penstock` with these arguments; no traceback may ever show."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    logger = logging.getLogger("penstock")
+    before = (logger.handlers[:], logger.level, logger.propagate)
+
+    def ended(*arguments: object) -> Ended:
+        capsysbinary.readouterr()
+        code = run([str(argument) for argument in arguments])
+        out, err = capsysbinary.readouterr()
+        stderr = err.decode()
+        assert "Traceback" not in stderr or "-vv" in arguments
+        assert "This is a bug in Penstock" not in stderr, stderr
+        return Ended(code, out, stderr)
+
+    yield ended
+    logger.handlers[:], logger.propagate = before[0], before[2]
+    logger.setLevel(before[1])
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A loopback port where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,282 @@
+"""Bad input, on tables that Hudi wrote and something then damaged: a named error, the documented exit code, no row."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+    from tests.conftest import GoldenTables
+
+pytestmark = pytest.mark.golden
+
+V9, V6 = "A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150"
+TABLES = (V9, V6)
+MAGIC = b"#HUDI#"
+
+
+def timeline_files(table: pathlib.Path) -> list[pathlib.Path]:
+    """Completed write instants, newest last."""
+    folder = table / ".hoodie" / "timeline"
+    folder = folder if folder.exists() else table / ".hoodie"
+    return sorted(file for file in folder.glob("*.deltacommit") if file.is_file())
+
+
+def data_files(table: pathlib.Path, kind: str) -> list[pathlib.Path]:
+    """Base files (`*.parquet`) or log files (`.*.log.*`) of the partitions."""
+    found = [file for file in table.rglob(kind) if ".hoodie" not in file.parts and not file.name.endswith(".crc")]
+    return sorted(found)
+
+
+def without_checksums(table: pathlib.Path) -> None:
+    """Hadoop's side files would betray a change that real damage does not record."""
+    for file in table.rglob(".*.crc"):
+        file.unlink()
+
+
+def properties(table: pathlib.Path) -> list[pathlib.Path]:
+    return sorted((table / ".hoodie").glob("hoodie.properties*"))
+
+
+def garble_properties(table: pathlib.Path) -> str:
+    for file in properties(table):
+        file.write_bytes(b"\xff\xfe\x00nothing of use")
+    return "hoodie.properties"
+
+
+def empty_properties(table: pathlib.Path) -> str:
+    for file in properties(table):
+        file.write_bytes(b"")
+    return "hoodie.properties"
+
+
+def truncate_commit(table: pathlib.Path) -> str:
+    file = timeline_files(table)[-1]
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    return file.name
+
+
+def empty_commit(table: pathlib.Path) -> str:
+    file = timeline_files(table)[1]
+    file.write_bytes(b"")
+    return file.name
+
+
+def garble_commit(table: pathlib.Path) -> str:
+    file = timeline_files(table)[0]
+    file.write_bytes(b"[]")
+    return file.name
+
+
+def remove_base_file(table: pathlib.Path) -> str:
+    file = data_files(table, "*.parquet")[0]
+    file.unlink()
+    return file.name
+
+
+def remove_log_file(table: pathlib.Path) -> str:
+    file = data_files(table, ".*.log.*")[0]
+    file.unlink()
+    return file.name
+
+
+def truncate_base_file(table: pathlib.Path) -> str:
+    file = data_files(table, "*.parquet")[0]
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    return file.name
+
+
+def garble_base_pages(table: pathlib.Path) -> str:
+    file = data_files(table, "*.parquet")[0]
+    data = bytearray(file.read_bytes())
+    data[4:3000] = bytes(2996)
+    file.write_bytes(data)
+    return file.name
+
+
+def truncate_log_file(table: pathlib.Path) -> str:
+    file = data_files(table, ".*.log.*")[-1]
+    file.write_bytes(file.read_bytes()[:-40])
+    return file.name
+
+
+def damage_block_content(table: pathlib.Path) -> str:
+    """Bytes in the middle of the largest log file's records."""
+    file = max(data_files(table, ".*.log.*"), key=lambda one: one.stat().st_size)
+    data = bytearray(file.read_bytes())
+    middle = len(data) - len(data) // 4
+    data[middle : middle + 24] = b"\xff" * 24
+    file.write_bytes(data)
+    return file.name
+
+
+def damage_block_length(table: pathlib.Path) -> str:
+    file = data_files(table, ".*.log.*")[0]
+    data = bytearray(file.read_bytes())
+    assert data[:6] == MAGIC
+    data[6:14] = (2**62).to_bytes(8, "big")
+    file.write_bytes(data)
+    return file.name
+
+
+def damage_magic(table: pathlib.Path) -> str:
+    file = data_files(table, ".*.log.*")[0]
+    data = file.read_bytes()
+    file.write_bytes(b"#HUDY#" + data[6:])
+    return file.name
+
+
+Damage = Callable[[pathlib.Path], str]
+DATA_PROBLEMS: tuple[Damage, ...] = (
+    garble_properties,
+    empty_properties,
+    truncate_commit,
+    empty_commit,
+    garble_commit,
+    remove_base_file,
+    remove_log_file,
+    truncate_base_file,
+    garble_base_pages,
+    truncate_log_file,
+    damage_block_content,
+    damage_block_length,
+    damage_magic,
+)
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("damage", DATA_PROBLEMS, ids=lambda damage: damage.__name__)
+def test_damage_is_an_error_that_names_table_and_file(
+    cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path, name: str, damage: Damage
+) -> None:
+    table = golden.copy(name, tmp_path)
+    without_checksums(table)
+    file = damage(table)
+    output = tmp_path / "rows.parquet"
+    ended = cli("read", table, "-o", output)
+    assert ended.code == 3, (ended.code, ended.stderr)
+    assert ended.stdout == b""
+    assert not output.exists()
+    (line,) = ended.stderr.splitlines()
+    assert re.match(r"error \[(CORRUPT_FILE|CORRUPT_BLOCK|POSITION_EXPIRED|SCHEMA_MISMATCH|FORMAT)\]: ", line)
+    assert file in line
+    assert name in line
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("version", ["10", "5", "99"])
+def test_other_table_versions_are_refused(
+    cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path, name: str, version: str
+) -> None:
+    table = golden.copy(name, tmp_path)
+    for file in properties(table):
+        file.write_text(re.sub(r"(?m)^hoodie\.table\.version=\d+", f"hoodie.table.version={version}", file.read_text()))
+    for command in (["read"], ["timeline"], ["table", "desc"], ["splits", "plan"]):
+        ended = cli(*command, table)
+        assert (ended.code, ended.stdout) == (1, b"")
+        assert ended.stderr.startswith("error [UNSUPPORTED_FEATURE]: ")
+        assert version in ended.stderr
+        assert name in ended.stderr
+
+
+@pytest.mark.parametrize("command", [["read"], ["timeline"], ["table", "desc"], ["splits", "plan"]])
+class TestNoTable:
+    """Nothing there, or something else."""
+
+    def test_missing(self, cli: Cli, tmp_path: pathlib.Path, command: list[str]) -> None:
+        self.refused(cli(*command, tmp_path / "nowhere"), "nowhere")
+
+    def test_a_folder_that_is_no_table(self, cli: Cli, tmp_path: pathlib.Path, command: list[str]) -> None:
+        (tmp_path / "plain").mkdir()
+        (tmp_path / "plain" / "x.parquet").write_bytes(b"PAR1")
+        self.refused(cli(*command, tmp_path / "plain"), "plain")
+
+    def test_a_file(self, cli: Cli, tmp_path: pathlib.Path, command: list[str]) -> None:
+        (tmp_path / "file").write_bytes(b"x")
+        self.refused(cli(*command, tmp_path / "file"), "file")
+
+    @staticmethod
+    def refused(ended: object, told: str) -> None:
+        code, stdout, stderr = ended.code, ended.stdout, ended.stderr  # type: ignore[attr-defined]
+        assert (code, stdout) == (1, b""), stderr
+        assert stderr.startswith("error [TABLE_NOT_FOUND]: ")
+        assert told in stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--option", "colums=id"], "did you mean columns"),
+        (["--option", "hoodie.datasource.read.begin.instantime=0"], "hoodie.datasource.read.begin.instanttime"),
+        (["--option", "nonsense"], "KEY=VALUE"),
+        (["--columns", "id,vv"], "'?v'?"),
+        (["--columns", "id,,v"], "columns"),
+        (["--where", "nosuch > 1"], "nosuch"),
+        (["--where", "v >"], "filter"),
+        (["--where", "v like 5 +"], "filter"),
+        (["--where", "v = 'text'"], "v"),
+        (["--limit", "-1"], "limit"),
+        (["--limit", "many"], "limit"),
+        (["--query", "snapshots"], "did you mean snapshot"),
+        (["--query", "incremental"], "after=earliest"),
+        (["--query", "incremental", "--after", "yesterday"], "yesterday"),
+        (["--query", "incremental", "--after", "2026-01-31"], "timelineTimezone"),
+        (["--query", "incremental", "--after", "1700000000"], "1700000000"),
+        (["--query", "incremental", "--after", "20270101000000000", "--upto", "20260101000000000"], "ends before"),
+        (["--after", "earliest"], "query=incremental"),
+        (["--as-of", "20261399"], "20261399"),
+        (["--as-of", "2026-01-31", "--option", "timelineTimezone=Mars"], "Mars"),
+        (["--as-of", "20260131235959000", "--query", "read_optimized"], "asOf"),
+        (["--server", "nowhere"], "HOST:PORT"),
+        (["--format", "csv"], "csv"),
+        (["-o", "rows.csv"], "rows.csv"),
+        (["--option", "eventTime=nosuch"], "nosuch"),
+    ],
+)
+def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
+    ended = cli("read", golden.table(V9), *arguments)
+    assert (ended.code, ended.stdout) == (2, b""), ended.stderr
+    (line,) = ended.stderr.splitlines()
+    assert re.match(r"error \[(CONFIGURATION|USAGE)\]: ", line)
+    assert re.search(told, line), line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--query", "cdc"],
+        ["--option", "hoodie.datasource.query.incremental.format=cdc"],
+        ["--option", "hoodie.payload.delete.field=op"],
+        ["--option", "hoodie.schema.on.read.enable=false"],
+    ],
+)
+def test_unread_features(cli: Cli, golden: GoldenTables, arguments: list[str]) -> None:
+    ended = cli("read", golden.table(V9), *arguments)
+    assert (ended.code, ended.stdout) == (1, b"")
+    assert ended.stderr.startswith("error [UNSUPPORTED_FEATURE]: ")
+
+
+def test_a_server_that_is_not_there_may_be_asked_again(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, unused_port: int
+) -> None:
+    from penstock.proto import client
+
+    limits = client.CallLimits(attempts=1, deadline_ms=2000, plan_deadline_ms=2000)
+    monkeypatch.setattr(client, "CallLimits", lambda: limits)
+    ended = cli("read", "t", "--server", f"127.0.0.1:{unused_port}")
+    assert (ended.code, ended.stdout) == (75, b"")
+    assert ended.stderr.startswith("error [STORAGE]: ")
+    assert f"127.0.0.1:{unused_port}" in ended.stderr
+
+
+def test_a_file_that_cannot_be_written(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+    ended = cli("read", golden.table(V9), "-o", tmp_path / "nowhere" / "rows.parquet")
+    assert ended.code == 1
+    assert ended.stderr.startswith("error [SYSTEM]: ")
+    assert "nowhere" in ended.stderr

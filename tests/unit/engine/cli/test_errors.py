@@ -1,0 +1,58 @@
+"""What a failed command says, and its exit code."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from penstock.engine.cli.errors import Failure, failure_of, rendered
+from penstock.proto.errors import InvariantViolation, all_error_classes
+
+CODES = {
+    "CONFIGURATION": 2,
+    "POSITION_EXPIRED": 3,
+    "DATA_INVALIDATED": 3,
+    "FORMAT": 3,
+    "CORRUPT_BLOCK": 3,
+    "CORRUPT_FILE": 3,
+    "SCHEMA_MISMATCH": 3,
+    "STORAGE": 75,
+}
+
+
+@pytest.mark.parametrize("code", sorted(all_error_classes()))
+def test_exit_codes(code: str) -> None:
+    error = all_error_classes()[code]("it failed")
+    assert failure_of(error) == Failure(code, "it failed", CODES.get(code, 1))
+
+
+@pytest.mark.parametrize("error", [InvariantViolation("x is 1"), KeyError("k"), ValueError("")])
+def test_our_bugs_ask_to_be_reported(error: Exception) -> None:
+    failure = failure_of(error)
+    assert failure.exit_code == 1
+    assert failure.code == "BUG"
+    assert type(error).__name__ in failure.text
+    assert "please report it" in failure.text
+
+
+def test_system_errors_and_interrupts() -> None:
+    assert failure_of(OSError(28, "No space left on device", "x.parquet")).exit_code == 1
+    assert failure_of(KeyboardInterrupt()).exit_code == 130
+
+
+def test_one_line_without_control_characters() -> None:
+    failure = failure_of(all_error_classes()["CORRUPT_FILE"]("a\nb \x1b[31m"))
+    assert rendered(failure, "text") == "error [CORRUPT_FILE]: a b \\x1b[31m\n"
+
+
+def test_json() -> None:
+    line = rendered(failure_of(all_error_classes()["STORAGE"]("away")), "json")
+    assert json.loads(line) == {"level": "error", "code": "STORAGE", "message": "away", "exit_code": 75}
+
+
+def test_tracebacks_only_when_asked_for() -> None:
+    try:
+        raise ValueError("x")
+    except ValueError as error:
+        assert "Traceback" not in rendered(failure_of(error), "text")
+        assert "Traceback" in rendered(failure_of(error, with_traceback=True), "text")

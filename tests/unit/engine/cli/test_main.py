@@ -1,0 +1,206 @@
+"""The command as a whole: usage, settings, how fast it starts, how it ends."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import typer
+from penstock.engine.cli import demo, main, timeline
+from penstock.engine.cli.shell import Shell, given_options, start_logs
+from penstock.proto.errors import ConfigurationError
+from penstock.version import __version__
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+HEAVY = ("numba", "pyarrow", "grpc", "fastavro", "pyspark", "sqlglot", "numpy")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from penstock.engine.cli.main import run; run(['--help']); run(['read', '--help']);"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_importing_penstock_is_light_and_read_is_there() -> None:
+    code = f"import penstock, sys; print([name for name in {HEAVY!r} if name in sys.modules], 'read' in dir(penstock))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] False"
+
+
+def test_help(cli: Cli) -> None:
+    ended = cli("--help")
+    assert ended.code == 0
+    for command in ("read", "timeline", "table", "splits", "serve", "demo"):
+        assert command in ended.text
+    assert "75 try again" in ended.text
+
+
+def test_version(cli: Cli) -> None:
+    ended = cli("--version")
+    assert (ended.code, ended.text) == (0, f"penstock {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["reed"], "No such command 'reed'"),
+        (["read"], "TABLE"),
+        (["read", "t", "--nope"], "--nope"),
+        (["read", "t", "--format", "csv"], "csv"),
+        (["read", "t", "u"], "u"),
+        (["table", "desc"], "TABLE"),
+        (["serve"], "--table"),
+        (["--log-format", "xml", "demo"], "xml"),
+        (["read", "t", "--limit"], "--limit"),
+    ],
+)
+def test_usage_errors(cli: Cli, arguments: list[str], told: str) -> None:
+    ended = cli(*arguments)
+    assert ended.code == 2
+    assert ended.stdout == b""
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error [USAGE]: ")
+    assert told in line
+    assert "--help" in line
+
+
+@pytest.mark.parametrize("arguments", [[], ["table"], ["splits"]])
+def test_no_command_shows_help(cli: Cli, arguments: list[str]) -> None:
+    ended = cli(*arguments)
+    assert ended.code == 2
+    assert "Usage: penstock" in ended.text + ended.stderr
+    assert "error" not in ended.stderr
+
+
+def test_errors_as_json(cli: Cli) -> None:
+    ended = cli("--log-format", "json", "read", "t", "--limit", "x")
+    assert ended.code == 2
+    found = json.loads(ended.stderr)
+    assert (found["code"], found["exit_code"], found["level"]) == ("CONFIGURATION", 2, "error")
+    assert "option --limit" in found["message"]
+
+
+def failing(error: BaseException) -> None:
+    raise error
+
+
+@pytest.fixture
+def fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`penstock timeline TABLE` raises the error class named TABLE."""
+    app = typer.Typer()
+    errors = {"interrupt": KeyboardInterrupt(), "pipe": BrokenPipeError(), "bug": ZeroDivisionError("0")}
+    app.callback()(main.settings)
+    app.command("timeline")(lambda table: failing(errors[table]))
+    app.command("read")(lambda: None)
+    monkeypatch.setattr(main, "app", app)
+
+
+@pytest.mark.usefixtures("fails")
+class TestEndings:
+    """What `run` makes of errors from commands."""
+
+    def test_interrupt(self, cli: Cli) -> None:
+        assert cli("timeline", "interrupt").code == 130
+
+    def test_a_closed_pipe_is_quiet(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(main, "_reader_left", lambda: 0)
+        ended = cli("timeline", "pipe")
+        assert (ended.code, ended.stderr) == (0, "")
+
+    def test_a_bug_is_one_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main.run(["timeline", "bug"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error [BUG]: ZeroDivisionError: 0. This is a bug in Penstock: please report it")
+
+    def test_a_bug_with_its_traceback(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main.run(["-vv", "timeline", "bug"]) == 1
+        assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_a_reader_of_stdout_that_leaves_is_no_error(argument: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [sys.executable, "-c", "from penstock.engine.cli.main import main; main()", argument]
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_demo_runs_the_demo(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from penstock.engine.demo import main as demo_main
+
+    monkeypatch.setattr(demo_main, "run", lambda: 1)
+    assert cli("demo").code == 1
+    monkeypatch.setattr(demo_main, "run", lambda: 0)
+    assert cli("demo").code == 0
+    assert demo.demo.__doc__
+
+
+class TestShell:
+    """Settings every command shares."""
+
+    def test_flags_and_options_meet(self) -> None:
+        found = given_options(Shell(), {"query": "incremental", "after": None}, ["after=earliest", "batch-rows=7"])
+        assert (found.query, found.after, found.batch_rows) == ("incremental", "earliest", 7)
+
+    def test_values_may_hold_equals_signs(self) -> None:
+        assert given_options(Shell(), {}, ["where=a = 1"]).where == "a = 1"
+
+    @pytest.mark.parametrize("pair", ["x", "=1", ""])
+    def test_bad_pairs(self, pair: str) -> None:
+        with pytest.raises(ConfigurationError, match="KEY=VALUE"):
+            given_options(Shell(), {}, [pair])
+
+    def test_twice_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="given twice"):
+            given_options(Shell(), {}, ["limit=1", "limit=2"])
+        with pytest.raises(ConfigurationError, match="both set limit"):
+            given_options(Shell(), {"limit": "1"}, ["limit=2"])
+
+    def test_warnings_go_to_stderr(self, capsys: pytest.CaptureFixture[str]) -> None:
+        given_options(Shell(), {}, ["hoodie.table.name=t"])
+        assert capsys.readouterr().err == "warning: not used by Penstock's readers: hoodie.table.name\n"
+        given_options(Shell(quiet=True), {}, ["hoodie.table.name=t"])
+        assert capsys.readouterr().err == ""
+
+    @pytest.mark.usefixtures("cli")
+    def test_logs(self, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+        log = logging.getLogger("penstock.engine")
+        start_logs(Shell())
+        log.info("hidden")
+        start_logs(Shell(verbosity=1))
+        log.info("shown", extra={"rows": 7})
+        start_logs(Shell(quiet=True))
+        log.warning("hidden")
+        (line,) = capsysbinary.readouterr().err.decode().splitlines()
+        assert line.endswith("Z info penstock.engine: shown rows=7")
+
+    @pytest.mark.usefixtures("cli")
+    def test_json_logs(self, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+        from penstock.engine.cli.shell import LogFormat
+
+        start_logs(Shell(log_format=LogFormat.JSON), least=logging.INFO)
+        try:
+            raise ValueError("x")
+        except ValueError:
+            logging.getLogger("penstock.enumerator").exception("failed", extra={"table": "t"})
+        found = json.loads(capsysbinary.readouterr().err)
+        assert (found["level"], found["message"], found["table"]) == ("error", "failed", "t")
+        assert "ValueError" in found["traceback"]
+
+
+def test_commands_have_their_own_files() -> None:
+    assert timeline.timeline.__module__ == "penstock.engine.cli.timeline"

@@ -1,0 +1,144 @@
+"""`timeline`, `table desc`, `splits plan`: the documented fields, and what `--explain` says."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+    from tests.conftest import GoldenTables
+
+pytestmark = pytest.mark.golden
+
+ROOT = pathlib.Path(__file__).parents[4]
+V9, V6, RANGES = "A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150", "B_v9_inc_mor"
+
+
+def documented(heading: str) -> set[str]:
+    """The field names of the table that follows `heading` in docs/cli.md."""
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    rows = text.split(heading, 1)[1].split("\n\n", 2)[1 if "|" not in heading else 0].splitlines()
+    cells = [row.split("|")[1] for row in rows if row.startswith("| `")]
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+
+class TestTimeline:
+    """`penstock timeline`."""
+
+    def test_fields_are_documented(self, cli: Cli, golden: GoldenTables) -> None:
+        found = cli("timeline", golden.table(V9), "--format", "json").json
+        assert {name for row in found for name in row} == documented("`timeline`: an array")
+
+    def test_layout_2(self, cli: Cli, golden: GoldenTables) -> None:
+        found = cli("timeline", golden.table(V9), "--format", "json").json
+        assert [row["requested_time"] for row in found] == sorted(row["requested_time"] for row in found)
+        for row in found:
+            assert row["order_key"] == row["completion_time"]
+            assert row["state"] == "completed"
+            assert row["requested_at"] is None  # LOCAL: the zone is not known
+
+    def test_layout_1(self, cli: Cli, golden: GoldenTables) -> None:
+        found = cli("timeline", golden.table(V6), "--format", "json", "--timeline-timezone", "Europe/Berlin").json
+        for row in found:
+            assert row["completion_time"] is None
+            assert row["order_key"] == row["requested_time"]
+            assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["requested_at"])
+
+    def test_text(self, cli: Cli, golden: GoldenTables) -> None:
+        ended = cli("timeline", golden.table(V9))
+        head, rule, *rows = ended.text.splitlines()
+        assert head.split() == ["requested_time", "completion_time", "action", "state", "requested_at", "completed_at"]
+        assert set(rule) == {"-", " "}
+        assert len(rows) == len(cli("timeline", golden.table(V9), "--format", "json").json)
+
+    def test_a_bad_zone(self, cli: Cli, golden: GoldenTables) -> None:
+        assert cli("timeline", golden.table(V9), "--timeline-timezone", "Mars").code == 2
+
+
+class TestTable:
+    """`penstock table desc`."""
+
+    @pytest.mark.parametrize(("name", "version", "layout"), [(V9, 9, 2), (V6, 6, 1)])
+    def test_fields(self, cli: Cli, golden: GoldenTables, name: str, version: int, layout: int) -> None:
+        found = cli("table", "desc", golden.table(name), "--format", "json").json
+        assert set(found) == documented("`table desc`: an object")
+        assert (found["table_version"], found["timeline_layout"]) == (version, layout)
+        assert found["record_key_fields"] == ["id"]
+        assert found["partition_fields"] == ["p"]
+        assert found["schema"]["fields"][0]["name"] == "_hoodie_commit_time"
+        newest = cli("timeline", golden.table(name), "--format", "json").json[-1]
+        assert found["newest"] == newest["order_key"]
+
+    def test_text(self, cli: Cli, golden: GoldenTables) -> None:
+        lines = cli("table", "desc", golden.table(V9)).text.splitlines()
+        assert any(line.split() == ["table_type", "MERGE_ON_READ"] for line in lines)
+        assert any(line.split() == ["ts", "long"] for line in lines)
+
+    def test_types(self, cli: Cli, golden: GoldenTables) -> None:
+        text = cli("table", "desc", golden.table("A_types_v9_h120")).text
+        assert "timestamp-micros" in text
+        assert re.search(r"decimal\(\d+, \d+\)", text)
+
+
+class TestSplits:
+    """`penstock splits plan`."""
+
+    def plan(self, cli: Cli, *arguments: object) -> Any:
+        ended = cli("splits", "plan", *arguments, "--format", "json")
+        assert ended.code == 0, ended.stderr
+        return ended.json
+
+    def test_fields_are_documented(self, cli: Cli, golden: GoldenTables) -> None:
+        plain = self.plan(cli, golden.table(RANGES))
+        explained = self.plan(cli, golden.table(RANGES), "--explain")
+        assert set(explained) == documented("`splits plan`: an object")
+        assert set(explained) - set(plain) == {"range", "instants"}
+        fields = {name for split in explained["splits"] for name in split}
+        assert fields == documented("| field of a split | value |\n")
+        assert fields - {name for split in plain["splits"] for name in split} == {"why"}
+
+    def test_splits_are_in_commit_order_and_the_same_again(self, cli: Cli, golden: GoldenTables) -> None:
+        found = self.plan(cli, golden.table(RANGES))
+        keys = [(split["order_key"], split["split_id"]) for split in found["splits"]]
+        assert keys == sorted(keys)
+        assert self.plan(cli, golden.table(RANGES)) == found
+        assert found["size_bytes"] == sum(split["size_bytes"] for split in found["splits"])
+
+    def test_a_range_without_query_is_incremental(self, cli: Cli, golden: GoldenTables) -> None:
+        keys = sorted(completed for _, completed, _ in golden.case(RANGES)["instants"])
+        found = self.plan(cli, golden.table(RANGES), "--after", keys[0], "--upto", keys[2], "--explain")
+        assert (found["after"], found["upto"]) == (keys[0], keys[2])
+        assert [item["order_key"] for item in found["instants"]] == keys[1:3]
+        assert f"({keys[0]}, {keys[2]}]" in found["range"]
+        assert "exclusive" in found["range"]
+        selected = {item["requested_time"] for item in found["instants"]}
+        for split in found["splits"]:
+            assert any(time in split["why"] for time in selected), split["why"]
+
+    def test_an_empty_range_has_no_splits(self, cli: Cli, golden: GoldenTables) -> None:
+        found = self.plan(cli, golden.table(RANGES), "--after", "latest", "--explain")
+        assert (found["splits"], found["instants"]) == ([], [])
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            ([], "snapshot"),
+            (["--query", "read_optimized"], "read-optimized"),
+            (["--as-of", "20991231000000000"], "snapshot as of"),
+        ],
+    )
+    def test_explained_in_words(self, cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
+        for name in (V9, V6):
+            ended = cli("splits", "plan", golden.table(name), *arguments, "--explain")
+            assert ended.code == 0, ended.stderr
+            assert ended.text.startswith(told)
+            assert "base file of" in ended.text
+
+    def test_event_time_bounds(self, cli: Cli, golden: GoldenTables) -> None:
+        found = self.plan(cli, golden.table("B_v9_colstats_cow"))
+        assert all(split["event_time_us"] is None for split in found["splits"])

@@ -1,0 +1,326 @@
+"""The Arrow door: the walk through a plan's splits, `limit`, reports; then real tables against Hudi's rows."""
+
+from __future__ import annotations
+
+import gc
+import pathlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import penstock
+import psutil
+import pyarrow as pa
+import pytest
+from penstock.engine import arrow
+from penstock.proto.errors import (
+    ConfigurationError,
+    CorruptBlock,
+    InvariantViolation,
+    TableNotFound,
+    UnsupportedFeature,
+)
+from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.queries import Incremental, PlanRequest, Snapshot
+from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
+
+if TYPE_CHECKING:
+    from conftest import GoldenTables
+
+SCHEMA = pa.schema([("id", pa.int64())])
+SCAN = Scan(
+    table="t",
+    base_path="/t",
+    table_version=9,
+    schema_json="{}",
+    columns=("id",),
+    merge=CommitTimeOrdering(),
+    visible=VisibleInstants(frozenset()),
+)
+NEWEST = Position(InstantTime("20260131000000000"))
+
+
+def split(name: str) -> Split:
+    return Split(
+        split_id=name, partition="", partition_values=(), file_group=name, order_key=InstantTime("1"), base=None
+    )
+
+
+@dataclass
+class ScriptedEnumerator:
+    """Slots of splits; notes what was asked and reported."""
+
+    slots: list[list[str]]
+    requests: list[PlanRequest] = field(default_factory=list)
+    reports: dict[tuple[int, int], SplitReport] = field(default_factory=dict)
+    described: int = 0
+
+    def describe_table(self, table: str) -> TableDescription:
+        self.described += 1
+        return TableDescription(
+            table=table,
+            base_path="/t",
+            hudi_name="t",
+            table_type="COPY_ON_WRITE",
+            table_version=9,
+            timeline_layout=2,
+            timeline_timezone="UTC",
+            merge_mode="",
+            record_key_fields=(),
+            partition_fields=(),
+            ordering_fields=(),
+            schema_json="{}",
+            newest=NEWEST,
+        )
+
+    def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
+        return NEWEST
+
+    def open_plan(self, request: PlanRequest) -> OpenedPlan:
+        self.requests.append(request)
+        splits = sum(map(len, self.slots))
+        return OpenedPlan(plan_id="p", slots=len(self.slots), splits=splits, size_bytes=0, scan=SCAN)
+
+    def describe_plan(self, plan_id: str) -> Scan:
+        return SCAN
+
+    def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
+        return NextSplit(split(self.slots[slot][index])) if index < len(self.slots[slot]) else EndOfSlot()
+
+    def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
+        self.reports[slot, index] = report
+
+
+@dataclass
+class Piece:
+    """What a split's reader yields, as far as it matters here."""
+
+    batch: pa.RecordBatch
+
+
+class Reader:
+    """Stands for `read_split`: split `a:1,2|3` has batches [1, 2] and [3]; `!` fails, `?` is of another schema."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        self.closed: list[str] = []
+
+    def __call__(self, scan: Scan, split: Split, *, options: Any, tally: Any) -> Iterator[Piece]:
+        self.opened.append(split.split_id)
+        try:
+            for part in split.split_id.partition(":")[2].split("|"):
+                if part == "!":
+                    raise CorruptBlock("block of t is damaged")
+                if part == "?":
+                    yield Piece(pa.record_batch({"other": [1]}))
+                    continue
+                yield Piece(pa.record_batch([[int(x) for x in part.split(",") if x]], schema=SCHEMA))
+        finally:
+            self.closed.append(split.split_id)
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
+    found = Reader()
+    monkeypatch.setattr(arrow, "read_split", found)
+    monkeypatch.setattr(arrow, "output_schema", lambda scan: SCHEMA)
+    return found
+
+
+@pytest.fixture
+def plan(monkeypatch: pytest.MonkeyPatch) -> ScriptedEnumerator:
+    enumerator = ScriptedEnumerator([["a:1,2|3", "b:", "c:4"], ["d:5,6"]])
+    monkeypatch.setattr(arrow, "enumerator_for", lambda server: enumerator)
+    return enumerator
+
+
+def ids(found: pa.RecordBatchReader) -> list[int]:
+    return list(found.read_all().column("id").to_pylist())
+
+
+def test_splits_come_in_plan_order(reader: Reader, plan: ScriptedEnumerator) -> None:
+    assert ids(penstock.read("t")) == [1, 2, 3, 4, 5, 6]
+    assert reader.closed == reader.opened == ["a:1,2|3", "b:", "c:4", "d:5,6"]
+    assert set(plan.reports) == {(0, 0), (0, 1), (0, 2), (1, 0)}
+    assert plan.requests == [PlanRequest(table="t", query=Snapshot(), slots=1)]
+    assert plan.described == 0
+
+
+def test_the_schema_is_known_before_a_split_is_opened(reader: Reader, plan: ScriptedEnumerator) -> None:
+    found = penstock.read("t")
+    assert found.schema == SCHEMA
+    assert reader.opened == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "rows", "opened", "reported"),
+    [
+        (0, [], 0, 0),
+        (1, [1], 1, 0),
+        (2, [1, 2], 1, 0),
+        (3, [1, 2, 3], 1, 0),
+        (4, [1, 2, 3, 4], 3, 2),
+        (9, [1, 2, 3, 4, 5, 6], 4, 4),
+    ],
+)
+def test_limit_is_exact_and_opens_no_more_than_it_needs(
+    reader: Reader, plan: ScriptedEnumerator, limit: int, rows: list[int], opened: int, reported: int
+) -> None:
+    assert ids(penstock.read("t", limit=limit)) == rows
+    assert len(reader.opened) == opened
+    assert reader.closed == reader.opened
+    assert len(plan.reports) == reported
+
+
+def test_no_splits_are_no_rows(reader: Reader, plan: ScriptedEnumerator) -> None:
+    plan.slots = []
+    found = penstock.read("t").read_all()
+    assert (found.num_rows, found.schema) == (0, SCHEMA)
+
+
+def test_errors_keep_their_class_and_close_the_split(reader: Reader, plan: ScriptedEnumerator) -> None:
+    plan.slots = [["a:1|!", "b:2"]]
+    found = penstock.read("t")
+    assert found.read_next_batch().num_rows == 1
+    with pytest.raises(CorruptBlock, match="block of t is damaged"):
+        found.read_next_batch()
+    assert reader.closed == ["a:1|!"]
+    assert plan.reports == {}
+
+
+def test_a_batch_of_another_schema_is_our_bug(reader: Reader, plan: ScriptedEnumerator) -> None:
+    plan.slots = [["a:?"]]
+    with pytest.raises(InvariantViolation, match="split a"):
+        penstock.read("t").read_all()
+
+
+def test_a_reader_dropped_early_closes_its_split(reader: Reader, plan: ScriptedEnumerator) -> None:
+    found = penstock.read("t")
+    found.read_next_batch()
+    assert reader.closed == []
+    del found
+    gc.collect()
+    assert reader.closed == ["a:1,2|3"]
+    assert plan.reports == {}
+
+
+def test_progress(reader: Reader, plan: ScriptedEnumerator) -> None:
+    told: list[arrow.Progress] = []
+    list(arrow.open_reading("t", arrow.parse_options({}, door=arrow.Door.ARROW)).batches(told.append))
+    assert told[-1] == arrow.Progress(rows=6, splits_done=4, splits=4)
+    assert [one.rows for one in told] == sorted(one.rows for one in told)
+
+
+def test_arguments_reach_the_plan(reader: Reader, plan: ScriptedEnumerator) -> None:
+    penstock.read(
+        pathlib.Path("t"),
+        query="incremental",
+        after="earliest",
+        upto="2026-01-31",
+        columns=["id"],
+        where="id > 1",
+        split_bytes=7,
+    )
+    assert plan.requests == [
+        PlanRequest(
+            table="t",
+            query=Incremental(EARLIEST, Position(InstantTime("20260131000000000"))),
+            columns=("id",),
+            where="id > 1",
+            slots=1,
+            target_split_bytes=7,
+        )
+    ]
+
+
+def test_explicit_arguments_win_over_the_environment(
+    reader: Reader, plan: ScriptedEnumerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_LIMIT", "2")
+    monkeypatch.setenv("PENSTOCK_QUERY", "incremental")
+    assert ids(penstock.read("t", query="snapshot")) == [1, 2]
+    assert ids(penstock.read("t", query="snapshot", limit=1)) == [1]
+    with pytest.raises(ConfigurationError, match="after"):
+        penstock.read("t")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"wher": "x"}, "did you mean where"),
+        ({"batchrow": 1}, "did you mean batchRows"),
+        ({"max_commits_per_trigger": 1}, "does not apply here"),
+        ({"asOf": "1", "as_of": "2"}, "both set asOf"),
+        ({"limit": -1}, "option limit"),
+        ({"server": "nowhere"}, "option server"),
+        ({"query": "snapshot", "after": "earliest"}, "query=incremental"),
+    ],
+)
+def test_wrong_arguments_are_refused(plan: ScriptedEnumerator, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        penstock.read("t", **given)
+    assert plan.requests == []
+
+
+def test_cdc_is_refused_by_name(plan: ScriptedEnumerator) -> None:
+    with pytest.raises(UnsupportedFeature, match="cdc"):
+        penstock.read("t", query="cdc")
+
+
+def test_writers_names_are_one_warning(reader: Reader, plan: ScriptedEnumerator) -> None:
+    with pytest.warns(UserWarning, match="hoodie.table.name") as told:
+        penstock.read("t", **{"hoodie.table.name": "t"})  # type: ignore[arg-type]
+    assert told[0].filename == __file__
+
+
+def test_what_penstock_exports() -> None:
+    assert penstock.__all__ == ["__version__", "read"]
+    with pytest.raises(AttributeError, match="nothing"):
+        penstock.nothing  # noqa: B018
+
+
+@pytest.mark.golden
+class TestRealTables:
+    """Tables that Hudi wrote, by the enumerator of this process."""
+
+    @pytest.mark.parametrize("name", ["A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150"])
+    def test_snapshot(self, golden: GoldenTables, name: str) -> None:
+        want = golden.expected(name, "snapshot").sort_by("id")
+        got = penstock.read(golden.table(name)).read_all().sort_by("id")
+        assert got.select(want.column_names).to_pylist() == want.to_pylist()
+
+    def test_ranges_meet(self, golden: GoldenTables) -> None:
+        name = "B_v9_inc_mor"
+        keys = sorted(completed for _, completed, _ in golden.case(name)["instants"])
+        whole = penstock.read(golden.table(name), query="incremental", after="earliest").read_all()
+        last = penstock.read(golden.table(name), query="incremental", after=keys[-1]).read_all()
+        assert (whole.num_rows > 0, last.num_rows) == (True, 0)
+        middle = keys[len(keys) // 2]
+        early = penstock.read(
+            golden.table(name), query="incremental", after="earliest", upto=middle, columns="_hoodie_commit_time"
+        )
+        late = penstock.read(golden.table(name), query="incremental", after=middle, columns=["_hoodie_commit_time"])
+        assert not set(early.read_all()[0].to_pylist()) & set(late.read_all()[0].to_pylist())
+
+    def test_limit_and_columns_and_where(self, golden: GoldenTables) -> None:
+        table = golden.table("A_merge_event_long_v9_h120")
+        found = penstock.read(table, columns=["ID", "v"], where="v is not null", limit=5, batch_rows=2)
+        assert found.schema.names == ["id", "v"]
+        batches = list(found)
+        assert sum(batch.num_rows for batch in batches) == 5
+        assert max(batch.num_rows for batch in batches) <= 2
+
+    def test_a_reader_dropped_early_holds_no_file(self, golden: GoldenTables) -> None:
+        table = golden.table("A_merge_event_long_v9_h120")
+        found = penstock.read(table, batch_rows=1)
+        found.read_next_batch()
+        del found
+        gc.collect()
+        held = [file.path for file in psutil.Process().open_files() if str(table) in file.path]
+        held += [region.path for region in psutil.Process().memory_maps() if str(table) in region.path]
+        assert held == []
+
+    def test_no_table(self, tmp_path: pathlib.Path) -> None:
+        with pytest.raises(TableNotFound):
+            penstock.read(tmp_path)

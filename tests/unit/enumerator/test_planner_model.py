@@ -1,0 +1,441 @@
+"""The planner against a model of a table: random histories, where every data instant leaves one token a file group.
+
+The model knows which tokens each file holds, so a plan's answer can be counted: each token once, exactly those of the
+state it was asked for. Writers overlap, compactions and clusterings come between, instants stay pending, files are
+cleaned.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from penstock.enumerator.missing import later_evidence
+from penstock.enumerator.order import completed_in_order
+from penstock.enumerator.planner import plan_splits
+from penstock.enumerator.selection import TimelineFacts, select
+from penstock.enumerator.table_state import TableState
+from penstock.enumerator.union import CleanedFile, files_of_groups
+from penstock.proto.errors import PositionExpired
+from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot
+from penstock.proto.splits import Plan, RowsOf
+from penstock.table.commits import CommitMetadata, WriteStat
+from penstock.table.instants import Action, State, instant_file_name, parse_instant_file
+from penstock.table.names import LogName, parse_file_name
+from penstock.table.properties import parse_table_properties
+from penstock.table.slices import CommittedInstants
+from penstock.table.storage import FileInfo
+from penstock.table.timeline import build_timeline
+
+SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "_hoodie_commit_time", "type": "string"}, {"name": "v", "type": "long"}],
+    }
+)
+
+
+def text(tick: int) -> str:
+    return f"{tick:06d}"
+
+
+Token = tuple[int, str]
+"""The row a data instant leaves in a file group: its requested time and the group it was written to."""
+
+
+@dataclass
+class ModelFile:
+    path: str
+    tokens: frozenset[Token]
+    written_by: int
+    superseded_at: int | None = None
+
+
+@dataclass
+class Group:
+    file_id: str
+    base: ModelFile | None = None
+    base_key: int = 0
+    logs: list[ModelFile] = field(default_factory=list)
+    pending_compaction: int | None = None
+    closed: bool = False
+
+
+@dataclass
+class Done:
+    """A write instant; `completed` None while pending. `tokens` only of data instants."""
+
+    requested: int
+    action: Action
+    operation: str
+    completed: int | None
+    stats: list[WriteStat] = field(default_factory=list)
+    replaced: list[tuple[str, str]] = field(default_factory=list)
+    compacts: list[str] = field(default_factory=list)
+
+
+class ModelTable:
+    """A merge-on-read table of one partition, grown step by step; `layout` 1 or 2."""
+
+    def __init__(self, layout: int, dice: random.Random) -> None:
+        self.layout = layout
+        self.dice = dice
+        self.tick = 100
+        self.groups: list[Group] = []
+        self.files: dict[str, ModelFile] = {}
+        self.instants: list[Done] = []
+        self.ended: dict[int, tuple[int, frozenset[Token]]] = {}  # overwriting instant -> (key, tokens it ended)
+
+    def now(self) -> int:
+        self.tick += 1
+        return self.tick
+
+    def order_key(self, done: Done) -> int:
+        assert done.completed is not None
+        return done.completed if self.layout == 2 else done.requested
+
+    def grow(self, steps: int) -> None:
+        for _ in range(steps):
+            self.dice.choice([self.insert, self.deltas, self.deltas, self.compact, self.cluster, self.overwrite])()
+
+    def _file(self, path: str, tokens: frozenset[Token], by: int) -> ModelFile:
+        made = ModelFile(path, tokens, by)
+        self.files[path] = made
+        return made
+
+    def _stat(self, group: Group, path: str, prev: str = "", base_file: str = "") -> WriteStat:
+        return WriteStat(
+            partition="p", file_id=group.file_id, path=path, num_writes=1, num_deletes=0, num_inserts=1,
+            num_update_writes=0, file_size_bytes=10, base_file=base_file, log_files=(), prev_commit=prev,
+        )  # fmt: skip
+
+    def _new_group(self, instant: int, tokens: frozenset[Token] = frozenset()) -> tuple[Group, WriteStat]:
+        group = Group(f"fg{len(self.groups)}")
+        tokens = tokens or frozenset({(instant, group.file_id)})
+        path = f"p/{group.file_id}_0-1-1_{text(instant)}.parquet"
+        group.base, group.base_key = self._file(path, tokens, instant), instant
+        self.groups.append(group)
+        return group, self._stat(group, path)
+
+    def _open(self) -> list[Group]:
+        return [group for group in self.groups if not group.closed]
+
+    def insert(self) -> None:
+        requested = self.now()
+        if self.dice.random() < 0.3:  # a new group of logs alone
+            group = Group(f"fg{len(self.groups)}", base_key=requested)
+            self.groups.append(group)
+            stats = [self._log(group, requested)]
+        else:
+            _, stat = self._new_group(requested)
+            stats = [stat]
+        self.instants.append(Done(requested, Action.DELTA_COMMIT, "UPSERT", self.now(), stats))
+
+    def _log(self, group: Group, instant: int) -> WriteStat:
+        key = instant if self.layout == 2 else (group.pending_compaction or group.base_key)
+        version = (
+            1
+            if self.layout == 2
+            else 1 + sum(f.path.startswith(f"p/.{group.file_id}_{text(key)}") for f in self.files.values())
+        )
+        path = f"p/.{group.file_id}_{text(key)}.log.{version}_0-1-{instant}"
+        group.logs.append(self._file(path, frozenset({(instant, group.file_id)}), instant))
+        base_file = group.base.path[2:] if self.layout == 1 and group.base and not group.pending_compaction else ""
+        return self._stat(group, path, prev="" if self.layout == 1 else text(instant), base_file=base_file)
+
+    def deltas(self) -> None:
+        """One to three writers at once, completing in any order; one may stay pending for ever (a log is left)."""
+        groups = self._open()
+        if not groups:
+            return
+        started = []
+        for _ in range(self.dice.randint(1, 3)):
+            requested = self.now()
+            touched = self.dice.sample(groups, self.dice.randint(1, len(groups)))
+            if self.layout == 1:
+                touched = touched[:1]
+            started.append((requested, touched))
+        if self.layout == 2 and self.dice.random() < 0.3:
+            self.compact()  # between request and completion: the logs belong to the slice behind it
+        self.dice.shuffle(started)
+        for number, (requested, touched) in enumerate(started):
+            pending = number == 0 and self.dice.random() < 0.15 and self.layout == 2
+            live = [group for group in touched if not group.closed]
+            stats = [self._log(group, requested) for group in live]
+            completed = None if pending else self.now()
+            if pending:
+                for group in live:
+                    group.logs.pop()
+            self.instants.append(Done(requested, Action.DELTA_COMMIT, "UPSERT", completed, stats))
+
+    def compact(self) -> None:
+        """Schedules a compaction of some groups; what it holds is fixed now. It runs now, later or never."""
+        groups = [group for group in self._open() if group.logs and group.pending_compaction is None]
+        if not groups:
+            return
+        chosen = self.dice.sample(groups, self.dice.randint(1, len(groups)))
+        requested = self.now()
+        done = Done(requested, Action.COMPACTION, "COMPACT", None, compacts=[group.file_id for group in chosen])
+        self.instants.append(done)
+        plans = [(group, list(group.logs), group.base) for group in chosen]
+        for group in chosen:
+            group.pending_compaction = requested
+        fate = self.dice.random()
+        if fate < 0.2:
+            if fate < 0.1:  # half done: the base file is there, the commit is not
+                for group, logs, base in plans:
+                    self._file(f"p/{group.file_id}_9-1-1_{text(requested)}.parquet", frozenset(), requested)
+            return
+        for group, logs, base in plans:
+            tokens = frozenset().union(base.tokens if base else (), *(log.tokens for log in logs))
+            path = f"p/{group.file_id}_9-1-1_{text(requested)}.parquet"
+            prev = text(base.written_by) if base else ""
+            group.base, group.base_key = self._file(path, tokens, requested), requested
+            group.logs = [log for log in group.logs if log not in logs]
+            group.pending_compaction = None
+            done.stats.append(self._stat(group, path, prev=prev))
+            for old in [*logs, *([base] if base else [])]:
+                old.superseded_at = requested
+        done.completed = self.now()
+
+    def cluster(self) -> None:
+        groups = [group for group in self._open() if group.pending_compaction is None]
+        if not groups:
+            return
+        chosen = self.dice.sample(groups, self.dice.randint(1, len(groups)))
+        requested = self.now()
+        tokens = frozenset().union(*(f.tokens for g in chosen for f in [*([g.base] if g.base else []), *g.logs]))
+        _, stat = self._new_group(requested, tokens)
+        self._replace(chosen, requested)
+        self.instants.append(
+            Done(requested, Action.REPLACE_COMMIT, "CLUSTER", self.now(), [stat], [("p", g.file_id) for g in chosen])
+        )
+
+    def overwrite(self) -> None:
+        if self.dice.random() < 0.6:
+            return
+        groups = [group for group in self._open() if group.pending_compaction is None]
+        chosen = self.dice.sample(groups, self.dice.randint(0, len(groups)))
+        requested = self.now()
+        gone = frozenset().union(*(f.tokens for g in chosen for f in [*([g.base] if g.base else []), *g.logs]))
+        _, stat = self._new_group(requested)
+        self._replace(chosen, requested)
+        done = Done(
+            requested, Action.REPLACE_COMMIT, "INSERT_OVERWRITE", self.now(), [stat], [("p", g.file_id) for g in chosen]
+        )
+        self.instants.append(done)
+        self.ended[requested] = (self.order_key(done), gone)
+
+    def _replace(self, groups: list[Group], by: int) -> None:
+        for group in groups:
+            group.closed = True
+            for old in [*([group.base] if group.base else []), *group.logs]:
+                old.superseded_at = by
+
+    # ---- what is asked of it
+
+    def facts(self) -> TimelineFacts:
+        names = []
+        commits: dict[str, CommitMetadata] = {}
+        for done in self.instants:
+            state = State.REQUESTED if done.completed is None else State.COMPLETED
+            completion = text(done.completed) if done.completed is not None else None
+            names.append(instant_file_name(text(done.requested), done.action, state, completion, self.layout))
+            if done.completed is not None:
+                commits[text(done.requested)] = CommitMetadata(
+                    requested_time=InstantTime(text(done.requested)), operation=done.operation,
+                    compacted=done.operation == "COMPACT", schema_json="", extra={}, stats=tuple(done.stats),
+                    replaced=tuple(sorted(done.replaced)),
+                )  # fmt: skip
+        parsed = [parse_instant_file(name, self.layout) for name in names]
+        return TimelineFacts(
+            table="model", timeline=build_timeline(self.layout, [item for item in parsed if item]), commits=commits,
+            pending_clusterings=frozenset(), complete_from="",
+        )  # fmt: skip
+
+    def state(self, query: Query, cleaned: tuple[str, ...] = (), told: bool = True) -> TableState:
+        facts = self.facts()
+        selections = select(query, facts)
+        wanted: set[tuple[str, str]] | None = set()
+        for selection in selections:
+            wanted = None if wanted is None or selection.groups is None else wanted | set(selection.groups)
+        listed = [
+            FileInfo(name=path[2:], path=path, size_bytes=10, is_dir=False, modified_ns=0)
+            for path in self.files
+            if path not in cleaned
+        ]
+        removed = [CleanedFile("p", path[2:], "999999") for path in cleaned] if told else []
+        pending = {
+            ("p", file_id): frozenset({text(done.requested)})
+            for done in self.instants
+            if done.completed is None
+            for file_id in done.compacts
+        }
+        version = 9 if self.layout == 2 else 6
+        return TableState(
+            table="model",
+            properties=parse_table_properties(
+                f"hoodie.table.name=model\nhoodie.table.version={version}\nhoodie.table.type=MERGE_ON_READ\n"
+                "hoodie.record.merge.mode=COMMIT_TIME_ORDERING".encode(),
+                "model",
+            ),
+            facts=facts,
+            selections=selections,
+            committed=CommittedInstants(
+                layout=self.layout,
+                order_keys={i.requested_time: facts.timeline.order_key(i) for i in facts.timeline.completed_writes},
+                archived_before=facts.timeline.first_active,
+            ),
+            files=files_of_groups(facts, {"p": listed}, removed, wanted),
+            cleaned={file.path: file.cleaned_by for file in removed},
+            pending_compactions=pending,
+            schema_json=SCHEMA,
+        )
+
+    def tokens(self, plan: Plan) -> list[Token]:
+        """What a reader would return: base rows, blocks that count, then the row filter."""
+        found: list[Token] = []
+        for split in plan.splits:
+            for file in (*((split.base,) if split.base else ()), *split.logs):
+                tokens = self.files[file.path].tokens
+                name = parse_file_name(file.path[2:])
+                if isinstance(name, LogName):
+                    tokens = frozenset(t for t in tokens if plan.scan.visible.holds(text(t[0])))
+                found += tokens
+        rows = plan.scan.rows
+        return [t for t in found if not isinstance(rows, RowsOf) or text(t[0]) in rows.instants]
+
+    def expected(self, upto: int | None, after: int = 0) -> Counter[Token]:
+        """Tokens of data instants in (after, upto] that no overwriting instant up to `upto` ended, each once."""
+        keys = {
+            d.requested: (self.order_key(d), d.stats)
+            for d in self.instants
+            if d.completed is not None and d.operation in ("UPSERT", "INSERT_OVERWRITE")
+        }
+        shown = {
+            (instant, stat.file_id)
+            for instant, (key, stats) in keys.items()
+            if upto is None or key <= upto
+            for stat in stats
+        }
+        for key, gone in self.ended.values():
+            if upto is None or key <= upto:
+                shown -= gone
+        return Counter({token: 1 for token in shown if keys[token[0]][0] > after})
+
+    def plan(self, query: Query, **more: object) -> Plan:
+        return plan_splits(self.state(query, **more), PlanRequest(table="model", query=query))  # type: ignore[arg-type]
+
+    def keys(self) -> list[int]:
+        facts = self.facts()
+        return [int(facts.timeline.order_key(i)) for i in completed_in_order(facts.timeline, ())]
+
+
+def position(tick: int) -> Position:
+    return Position(InstantTime(text(tick))) if tick else EARLIEST
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> ModelTable:
+    model = ModelTable(draw(st.sampled_from((1, 2))), random.Random(draw(st.integers(0, 2**32))))
+    model.grow(draw(st.integers(1, 14)))
+    return model
+
+
+@given(tables())
+@settings(max_examples=300, deadline=None)
+def test_a_snapshot_holds_every_committed_token_once(model: ModelTable) -> None:
+    assert Counter(model.tokens(model.plan(Snapshot()))) == model.expected(None)
+
+
+@given(tables(), st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_range_holds_exactly_its_tokens_as_its_end_shows_them(model: ModelTable, data: st.DataObject) -> None:
+    marks = [0, *model.keys()]
+    after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
+    plan = model.plan(Incremental(position(after), position(upto)))
+    assert Counter(model.tokens(plan)) == model.expected(upto, after)
+
+
+@given(tables(), st.data())
+@settings(max_examples=200, deadline=None)
+def test_ranges_that_touch_cover_what_one_range_does(model: ModelTable, data: st.DataObject) -> None:
+    marks = [0, *model.keys()]
+    first, middle, last = sorted(data.draw(st.sampled_from(marks)) for _ in range(3))
+    whole = model.tokens(model.plan(Incremental(position(first), position(last))))
+    parts = [model.tokens(model.plan(Incremental(*map(position, ends)))) for ends in ((first, middle), (middle, last))]
+    assert set(whole) <= set(parts[0]) | set(parts[1])
+    assert not set(parts[0]) & set(parts[1])
+
+
+@given(tables(), st.data())
+@settings(max_examples=300, deadline=None)
+def test_cleaned_files_give_the_same_rows_or_an_error(model: ModelTable, data: st.DataObject) -> None:
+    """The cleaner takes superseded files, whole slices at a time; its metadata may be archived already."""
+    horizon_tick = data.draw(st.integers(100, model.tick))
+    completed = {d.requested for d in model.instants if d.completed is not None}
+    cleaned = tuple(
+        path
+        for path, file in model.files.items()
+        if file.superseded_at in completed and file.superseded_at is not None and file.superseded_at <= horizon_tick
+    )
+    told = data.draw(st.booleans())
+    assert Counter(model.tokens(model.plan(Snapshot(), cleaned=cleaned, told=told))) == model.expected(None)
+    marks = [0, *model.keys()]
+    after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
+    try:
+        plan = model.plan(Incremental(position(after), position(upto)), cleaned=cleaned, told=told)
+    except PositionExpired:
+        return
+    assert Counter(model.tokens(plan)) == model.expected(upto, after)
+
+
+@given(tables())
+@settings(max_examples=100, deadline=None)
+def test_the_same_state_gives_the_same_plan(model: ModelTable) -> None:
+    for query in (Snapshot(), ReadOptimized(), Incremental()):
+        assert model.plan(query) == model.plan(query)
+
+
+@given(tables(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_splits_come_in_commit_order_with_ids_of_their_own(model: ModelTable, data: st.DataObject) -> None:
+    marks = [0, *model.keys()]
+    after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
+    plan = model.plan(Incremental(position(after), position(upto)))
+    places = [(split.order_key, split.split_id) for split in plan.splits]
+    assert places == sorted(places)
+    assert len({split_id for _, split_id in places}) == len(places)
+    if after:
+        assert all(text(after) < split.order_key <= text(upto) for split in plan.splits)
+
+
+def test_the_range_of_a_service_alone_has_no_splits() -> None:
+    model = ModelTable(2, random.Random(7))
+    model.insert()
+    model.deltas()
+    before = model.tick
+    model.cluster()
+    model.compact()
+    plan = model.plan(Incremental(position(before), position(model.tick)))
+    assert plan.splits == ()
+    assert plan.scan.rows == RowsOf(frozenset())
+
+
+def test_evidence_is_asked_for_only_behind_the_view() -> None:
+    model = ModelTable(2, random.Random(3))
+    model.grow(10)
+    state = model.state(Snapshot())
+    evidence = later_evidence(state.facts, state.selections[0].view, state.committed)
+    assert not evidence.built_on and not evidence.replaced
+
+
+if __name__ == "__main__":
+    pytest.main([__file__])

@@ -1,0 +1,142 @@
+"""Avro types as Arrow types, and the exact-or-refused rule between two Avro types."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from penstock.table.schema.arrow import arrow_schema, arrow_type
+from penstock.table.schema.avro import (
+    ArrayType,
+    AvroField,
+    AvroType,
+    Decimal,
+    EnumType,
+    Fixed,
+    MapType,
+    Primitive,
+    RecordType,
+    parse_record_schema,
+)
+from penstock.table.schema.compatibility import Converted, Refused, Same, compatible, lacking, type_name
+
+INT, LONG, TEXT = Primitive("int"), Primitive("long"), Primitive("string")
+
+
+@pytest.mark.parametrize(
+    ("avro", "arrow"),
+    [
+        (Primitive("boolean"), pa.bool_()),
+        (INT, pa.int32()),
+        (LONG, pa.int64()),
+        (Primitive("float"), pa.float32()),
+        (Primitive("double"), pa.float64()),
+        (Primitive("bytes"), pa.binary()),
+        (Fixed(4), pa.binary()),
+        (TEXT, pa.string()),
+        (Primitive("string", "uuid"), pa.string()),
+        (EnumType(("A",)), pa.string()),
+        (Primitive("int", "date"), pa.date32()),
+        (Primitive("int", "time-millis"), pa.time64("us")),
+        (Primitive("long", "time-micros"), pa.time64("us")),
+        (Primitive("long", "timestamp-millis"), pa.timestamp("us", "UTC")),
+        (Primitive("long", "timestamp-micros"), pa.timestamp("us", "UTC")),
+        (Primitive("long", "local-timestamp-millis"), pa.timestamp("us")),
+        (Primitive("long", "local-timestamp-micros"), pa.timestamp("us")),
+        (Decimal(20, 2, 9), pa.decimal128(20, 2)),
+        (ArrayType(INT), pa.list_(pa.field("element", pa.int32()))),
+        (MapType(LONG, 0), pa.map_(pa.string(), pa.int64())),
+        (RecordType((AvroField("x", INT),)), pa.struct([("x", pa.int32())])),
+    ],
+)
+def test_each_type_has_one_arrow_form(avro: AvroType, arrow: pa.DataType) -> None:
+    assert arrow_type(avro).equals(arrow, check_metadata=True)
+
+
+def test_a_record_becomes_nullable_columns_in_order() -> None:
+    schema = parse_record_schema(
+        '{"type": "record", "name": "t", "fields": [{"name": "b", "type": "int"}, {"name": "a", "type": "string"}]}'
+    )
+    assert arrow_schema(schema).equals(pa.schema([("b", pa.int32()), ("a", pa.string())]), check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
+        (INT, INT),
+        (TEXT, Primitive("string", "uuid")),
+        (EnumType(("A", "B")), TEXT),
+        (EnumType(("A", "B")), EnumType(("B",))),
+        (Decimal(10, 2, 5), Decimal(10, 2)),
+        (ArrayType(INT, 0), ArrayType(INT, 1)),
+        (RecordType((AvroField("x", INT),)), RecordType((AvroField("x", INT, True, 0),))),
+    ],
+)
+def test_equal_values_are_read_as_they_are(writer: AvroType, reader: AvroType) -> None:
+    assert compatible(writer, reader, "c") == Same()
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
+        (INT, LONG),
+        (MapType(INT), MapType(LONG)),
+        (RecordType((AvroField("x", INT),)), RecordType((AvroField("x", INT), AvroField("y", TEXT, True, 0)))),
+        (RecordType((AvroField("x", INT), AvroField("y", TEXT))), RecordType((AvroField("y", TEXT),))),
+    ],
+)
+def test_exact_conversions(writer: AvroType, reader: AvroType) -> None:
+    assert compatible(writer, reader, "c") == Converted()
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
+        (Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis")),
+        (Primitive("long", "timestamp-millis"), Primitive("long", "timestamp-micros")),
+        (LONG, Primitive("long", "local-timestamp-micros")),
+        (LONG, Primitive("long", "local-timestamp-millis")),
+        (LONG, Primitive("long", "timestamp-micros")),
+        (Primitive("long", "timestamp-micros"), LONG),
+        (LONG, INT),
+        (INT, Primitive("double")),
+        (INT, Primitive("int", "date")),
+        (Primitive("int", "date"), LONG),
+        (Primitive("float"), Primitive("double")),
+        (INT, TEXT),
+        (TEXT, Primitive("bytes")),
+        (Fixed(3), Primitive("bytes")),
+        (Fixed(3), Fixed(4)),
+        (Decimal(10, 2), Decimal(12, 2)),
+        (ArrayType(INT), INT),
+        (ArrayType(INT), MapType(INT)),
+        (ArrayType(Primitive("float")), ArrayType(Primitive("double"))),
+        (RecordType((AvroField("x", LONG),)), RecordType((AvroField("x", INT),))),
+        (RecordType((AvroField("x", INT),)), RecordType((AvroField("x", INT), AvroField("y", INT)))),
+        (RecordType((AvroField("x", INT),)), RecordType((AvroField("y", INT, True, 0, True),))),
+    ],
+)
+def test_everything_else_is_refused_with_column_and_types(writer: AvroType, reader: AvroType) -> None:
+    answer = compatible(writer, reader, "c")
+    assert isinstance(answer, Refused)
+    assert "c" in answer.reason
+
+
+def test_a_refusal_names_the_nested_path() -> None:
+    answer = compatible(
+        RecordType((AvroField("x", ArrayType(TEXT)),)), RecordType((AvroField("x", ArrayType(INT)),)), "c"
+    )
+    assert answer == Refused("type change of column c.x.items: string -> int")
+
+
+def test_a_lacking_column_is_null_unless_it_must_not_be() -> None:
+    assert lacking(AvroField("x", INT, True, 0), "x") == Converted()
+    assert isinstance(lacking(AvroField("x", INT), "x"), Refused)
+    assert isinstance(lacking(AvroField("x", INT, True, 1, True), "x"), Refused)
+
+
+def test_types_have_names_for_errors() -> None:
+    nested = ArrayType(MapType(RecordType((AvroField("x", INT), AvroField("y", Decimal(4, 1))))))
+    assert type_name(nested) == "array<map<record<x, y>>>"
+    assert type_name(Decimal(4, 1)) == "decimal(4, 1)"
+    assert [type_name(t) for t in (Fixed(2), EnumType(("A",)), LONG)] == ["fixed(2)", "enum", "long"]
+    assert type_name(Primitive("long", "timestamp-micros")) == "long(timestamp-micros)"

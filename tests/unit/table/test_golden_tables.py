@@ -1,0 +1,153 @@
+"""Every real table: properties, timeline, every commit and plan load, or are refused by name; nothing else happens."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pyarrow.fs as pafs
+import pytest
+
+from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
+from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.instants import Action, comparable_action
+from penstock.table.merge_rules import merge_mode
+from penstock.table.names import parse_file_name
+from penstock.table.properties import load_properties
+from penstock.table.schema.tables import refuse_schema_history, table_schema_json
+from penstock.table.storage import ArrowStorage
+
+pytestmark = pytest.mark.golden
+
+GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
+CASES = {case["name"]: case for file in sorted(GOLDEN.glob("cases_*.json")) for case in json.loads(file.read_text())}
+
+REFUSED_BY_SETTING = {
+    "A_drop_part_cols": "partition columns left out",
+    "A_nonpart_nometa": "virtual keys",
+    "A_evo_on_read": "schema-on-read history",
+}
+REFUSED_TO_MERGE = {
+    "A_merge_custom_delete_v9": "hoodie.record.merge.property.hoodie.payload.delete.field=op",
+    "A_merge_multi_ordering_v9": "more than one ordering field (ts, seq)",
+    "A_payload_awsdms_v6": "payload class org.apache.hudi.common.model.AWSDmsAvroPayload",
+    "A_payload_awsdms_v9": "merge property",
+    "A_payload_mysql_v6": "MySqlDebeziumAvroPayload",
+    "A_payload_mysql_v9": "merge property",
+    "A_payload_nondefaults_v6": "OverwriteNonDefaultsWithLatestAvroPayload",
+    "A_payload_nondefaults_v9": "partial update mode IGNORE_DEFAULTS",
+    "A_payload_partial_update_v6": "PartialUpdateAvroPayload",
+    "A_payload_partial_update_v8": "record merge mode CUSTOM",
+    "A_payload_partial_update_v9": "partial update mode IGNORE_DEFAULTS",
+    "A_payload_postgres_v6": "PostgresDebeziumAvroPayload",
+    "A_payload_postgres_v9": "partial update mode FILL_UNAVAILABLE",
+}
+
+
+def _expected_refusal(case: str, refusals: dict[str, str]) -> str | None:
+    return next((text for prefix, text in refusals.items() if case.startswith(prefix)), None)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_table_loads_or_is_refused_by_name(golden: Any, case: str) -> None:
+    table = open_table(str(golden.table(case)))
+    assert table.properties.version == CASES[case]["table_version"]
+    assert table.properties.layout == (1 if table.properties.version < 8 else 2)
+    _check_refusal(table, case)
+    _check_merge_mode(table, case)
+    named = _check_timeline(table)
+    partitions = table.list_partitions()
+    assert {partition for partition, _ in named} <= set(partitions)
+    listed = {info.path for partition in partitions for info in table.list_partition(partition)}
+    assert listed and {path for _, path in named if path} & listed
+
+
+def _check_refusal(table: HudiTable, case: str) -> None:
+    refusal = _expected_refusal(case, REFUSED_BY_SETTING)
+    if refusal is None:
+        table.refuse_unsupported()
+        return
+    with pytest.raises(UnsupportedFeature) as caught:
+        table.refuse_unsupported()
+    assert refusal in str(caught.value) and table.base_path in str(caught.value)
+
+
+def _check_merge_mode(table: HudiTable, case: str) -> None:
+    refusal = _expected_refusal(case, REFUSED_TO_MERGE)
+    if refusal is None:
+        assert merge_mode(table.properties) in (CommitTimeOrdering(), EventTimeOrdering(("ts",)))
+        return
+    with pytest.raises(UnsupportedFeature) as caught:
+        merge_mode(table.properties)
+    assert refusal in str(caught.value)
+
+
+def _check_timeline(table: HudiTable) -> set[tuple[str, str]]:
+    """Every commit, plan and clean decodes; (partition, path) of every write stat."""
+    timeline = table.timeline()
+    named: set[tuple[str, str]] = set()
+    for instant in timeline.completed_writes:
+        commit = table.commit(instant)
+        assert commit.operation and commit.schema_json and timeline.is_committed(instant.requested_time)
+        for stat in commit.stats:
+            name = parse_file_name(stat.file_name)
+            assert name is not None and name.file_id == stat.file_id
+            named.add((stat.partition, stat.path))
+        if instant.action is Action.REPLACE_COMMIT:
+            clustering = table.requested_replace(instant).is_clustering
+            assert clustering is (commit.operation == "CLUSTER")
+            assert not clustering or set(table.requested_replace(instant).input_groups) == set(commit.replaced)
+    for instant in timeline.pending:
+        assert not timeline.is_committed(instant.requested_time)
+        if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION):
+            assert table.compaction_plan(instant)
+        elif comparable_action(instant.action) is Action.REPLACE_COMMIT:
+            assert table.requested_replace(instant).is_clustering
+    for instant in timeline.completed_cleans:
+        assert table.clean(instant).partitions
+    return named
+
+
+@pytest.mark.parametrize("case", [name for name, case in CASES.items() if case.get("instants")])
+def test_completed_instants_are_those_the_catalogue_names(golden: Any, case: str) -> None:
+    timeline = open_table(str(golden.table(case))).timeline()
+    found = {(i.requested_time, i.completion_time, i.action) for i in timeline.instants if i.is_completed}
+    wanted = {(requested, completion, action) for requested, completion, action in CASES[case]["instants"]}
+    if timeline.layout == 1:
+        wanted = {(requested, None, action) for requested, _, action in wanted}
+    assert found == wanted
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if _expected_refusal(name, REFUSED_BY_SETTING) is None])
+def test_schema_has_the_columns_hudi_returned(golden: Any, case: str) -> None:
+    table = open_table(str(golden.table(case)))
+    commits = [table.commit(instant) for instant in reversed(table.timeline().completed_writes)]
+    refuse_schema_history((key for commit in commits for key in commit.extra), (), table.properties)
+    schema = table_schema_json((commit.schema_json for commit in commits), table.properties)
+    queries = [q for q in CASES[case]["queries"] if q["query"] == "snapshot" and q["rows"] and not q.get("error")]
+    for query in queries[:1]:
+        names = [field["name"] for field in json.loads(schema)["fields"]]
+        assert names == golden.expected(case, query["id"]).column_names
+
+
+@pytest.mark.parametrize("case", ["A_merge_event_long_v6_h0150", "B_v9_arch_mor"])
+def test_nothing_assumes_a_local_path(golden: Any, case: str) -> None:
+    memory = pafs._MockFileSystem()
+    base: pathlib.Path = golden.table(case)
+    for file in sorted(path for path in base.rglob("*") if path.is_file()):
+        target = f"bucket/lake/{file.relative_to(base).as_posix()}"
+        memory.create_dir(target.rpartition("/")[0], recursive=True)
+        with memory.open_output_stream(target) as out:
+            out.write(file.read_bytes())
+    storage = ArrowStorage("mock://bucket/lake", memory, "bucket/lake")
+    far, near = HudiTable(storage, load_properties(storage)), open_table(str(base))
+    assert far.timeline() == near.timeline()
+    assert far.list_partitions() == near.list_partitions()
+    assert far.archived_completions() == near.archived_completions()
+    commits = [[table.commit(i) for i in table.timeline().completed_writes] for table in (far, near)]
+    assert commits[0] == commits[1]
+    for partition in near.list_partitions():
+        paths = [[info.path for info in table.list_partition(partition)] for table in (far, near)]
+        assert paths[0] == paths[1]

@@ -1,0 +1,204 @@
+"""HudiTable: fresh timeline, cached commits, plans, partitions, on a table that is built here file by file."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import pytest
+
+from penstock.proto.errors import CorruptFile, StorageError, TableNotFound, UnsupportedFeature
+from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.instants import Instant
+from penstock.table.plans import CompactionGroup
+
+
+def _commit(schema: str = "") -> str:
+    return json.dumps({"partitionToWriteStats": {}, "extraMetadata": {"schema": schema}})
+
+
+class Built:
+    """A table folder under construction."""
+
+    def __init__(self, base: pathlib.Path, version: int) -> None:
+        self.base = base
+        self.folder = base / ".hoodie" / ("timeline" if version >= 8 else "")
+        self.folder.mkdir(parents=True)
+        self.properties = base / ".hoodie/hoodie.properties"
+        self.properties.write_text(f"hoodie.table.name=t\nhoodie.table.version={version}\n")
+
+    def write(self, name: str, text: str = "", modified_ns: int = 0) -> None:
+        (self.folder / name).write_text(text)
+        if modified_ns:
+            os.utime(self.folder / name, ns=(modified_ns, modified_ns))
+
+    def table(self) -> HudiTable:
+        return open_table(str(self.base))
+
+
+@pytest.fixture
+def built(tmp_path: pathlib.Path) -> Built:
+    return Built(tmp_path / "table", 6)
+
+
+def _only(table: HudiTable) -> Instant:
+    (instant,) = table.timeline().completed_writes
+    return instant
+
+
+def test_timeline_is_fresh(built: Built) -> None:
+    table = built.table()
+    assert table.timeline().instants == ()
+    built.write("001.commit", _commit())
+    assert [i.requested_time for i in table.timeline().completed_writes] == ["001"]
+
+
+def test_commit_is_read_once(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    built.write("001.commit", _commit("one"))
+    table = built.table()
+    first = table.commit(_only(table))
+    monkeypatch.setattr(table.storage, "read_bytes", _never)
+    assert table.commit(_only(table)) is first
+
+
+def _never(*_: object) -> bytes:
+    raise AssertionError("read again")
+
+
+def test_a_file_created_again_is_not_served_stale(built: Built) -> None:
+    built.write("001.commit", _commit("one"), 10**18)
+    table = built.table()
+    assert table.commit(_only(table)).schema_json == "one"
+    built.write("001.commit", _commit("two"), 10**18 + 1)
+    assert table.commit(_only(table)).schema_json == "two"
+
+
+def test_cached_with_and_without_a_listing(built: Built) -> None:
+    built.write("001.commit", _commit("one"))
+    instant = _only(built.table())
+    assert built.table().commit(instant).schema_json == "one"
+
+
+def test_empty_commit_file_is_read_once_more(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    built.write("001.commit", "")
+    table = built.table()
+    instant = _only(table)
+    answers = [b"", _commit("late").encode()]
+    monkeypatch.setattr(table.storage, "read_bytes", lambda *_: answers.pop(0))
+    assert table.commit(instant).schema_json == "late"
+
+
+def test_commit_file_that_stays_empty_is_corrupt(built: Built) -> None:
+    built.write("001.commit", "")
+    table = built.table()
+    with pytest.raises(CorruptFile, match=r"commit 001, file 001\.commit of table .* is empty: got 0 bytes"):
+        table.commit(_only(table))
+
+
+def test_truncated_commit_names_table_instant_and_file(built: Built) -> None:
+    built.write("001.commit", _commit()[:-5])
+    table = built.table()
+    with pytest.raises(CorruptFile, match=rf"commit 001, file 001\.commit of table {built.base} .*truncated"):
+        table.commit(_only(table))
+
+
+def test_commit_file_that_vanished_may_be_asked_again(built: Built) -> None:
+    built.write("001.commit", _commit())
+    table = built.table()
+    instant = _only(table)
+    (built.folder / "001.commit").unlink()
+    with pytest.raises(StorageError, match=r"001\.commit.*archived or rolled back"):
+        table.commit(instant)
+    with pytest.raises(StorageError, match=r"001\.commit"):
+        built.table().commit(instant)
+
+
+def test_plans_are_found_from_any_state(tmp_path: pathlib.Path) -> None:
+    built = Built(tmp_path / "table", 9)
+    operations = {"operations": [{"fileId": "f-0", "partitionPath": "p", "baseInstantTime": "000"}]}
+    cluster = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": []}}
+    built.write("001.compaction.requested", json.dumps(operations))
+    built.write("001.compaction.inflight")
+    built.write("002.clustering.requested", json.dumps(cluster))
+    built.write("003.clustering.requested", json.dumps(cluster))
+    built.write("003_004.replacecommit", _commit())
+    built.write("005.replacecommit.requested", "")
+    built.write("005_006.replacecommit", _commit())
+    table = built.table()
+    timeline = table.timeline()
+    compaction, clustering = timeline.pending
+    assert compaction.state == "inflight"
+    assert table.compaction_plan(compaction) == (CompactionGroup("p", "f-0", "000"),)
+    assert table.requested_replace(clustering).is_clustering
+    assert [table.requested_replace(i).is_clustering for i in timeline.completed_writes] == [True, False]
+    (built.folder / "002.clustering.requested").unlink()
+    with pytest.raises(StorageError, match=r"002\.clustering\.requested"):
+        table.requested_replace(clustering)
+
+
+def test_clean(built: Built) -> None:
+    metadata = {"partitionMetadata": {"p": {"successDeleteFiles": ["x"]}}, "earliestCommitToRetain": "003"}
+    built.write("004.clean", json.dumps(metadata))
+    table = built.table()
+    (clean,) = table.timeline().completed_cleans
+    assert table.clean(clean).earliest_to_retain == "003"
+
+
+def test_partitions_and_files(built: Built) -> None:
+    table = built.table()
+    assert table.list_partitions() == ("",), "a table without partition fields"
+    (built.base / "p=a").mkdir()
+    (built.base / "p=a/.hoodie_partition_metadata").write_text("")
+    (built.base / "p=a/f-0_0-1-2_001.parquet").write_text("xy")
+    assert table.list_partitions() == ("p=a",)
+    assert [(i.path, i.size_bytes) for i in table.list_partition("p=a")] == [("p=a/f-0_0-1-2_001.parquet", 2)]
+    with pytest.raises(CorruptFile, match="refused"):
+        table.list_partition("../x")
+
+
+def test_empty_partitioned_table_has_no_partition(built: Built) -> None:
+    built.properties.write_text(built.properties.read_text() + "hoodie.table.partition.fields=p\n")
+    assert built.table().list_partitions() == ()
+
+
+def test_refreshed_follows_an_upgrade_and_keeps_the_cache(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    built.write("001.commit", _commit("one"))
+    table = built.table()
+    instant = _only(table)
+    first = table.commit(instant)
+    assert table.refreshed() is table
+    built.properties.write_text(built.properties.read_text() + "hoodie.table.ordering.fields=ts\n")
+    again = table.refreshed()
+    assert again is not table and again.properties.ordering_fields == ("ts",)
+    monkeypatch.setattr(again.storage, "read_bytes", _never)
+    assert again.commit(instant) is first
+
+
+def test_archived_completions_are_read_once_a_version(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = Built(tmp_path / "table", 9)
+    table = built.table()
+    assert table.archived_completions() == {} and not table.has_archived()
+    history = built.folder / "history"
+    history.mkdir()
+    (history / "manifest_1").write_text('{"files":[]}')
+    (history / "_version_").write_text("1")
+    first = table.archived_completions()
+    assert table.archived_completions() is first
+    (history / "manifest_2").write_text('{"files":[]}')
+    (history / "_version_").write_text("2")
+    assert table.archived_completions() is not first
+
+
+def test_schema_history_is_refused(built: Built) -> None:
+    table = built.table()
+    table.refuse_unsupported()
+    (built.base / ".hoodie/.schema").mkdir()
+    (built.base / ".hoodie/.schema/001.schemacommit").write_text("{}")
+    with pytest.raises(UnsupportedFeature, match="schema-on-read history"):
+        table.refuse_unsupported()
+
+
+def test_open_table_says_what_is_missing(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(TableNotFound, match="does not exist"):
+        open_table(str(tmp_path / "nothing"))

@@ -1,0 +1,85 @@
+"""The walk for partitions, and the data files in one."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.table import partitions
+from penstock.table.partitions import find_partitions, list_data_files
+from penstock.table.storage import open_storage
+
+Touch = Callable[..., None]
+
+
+@pytest.fixture
+def touch(tmp_path: pathlib.Path) -> Touch:
+    def make(*paths: str) -> None:
+        for path in paths:
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_bytes(b"x")
+
+    return make
+
+
+def _found(base: pathlib.Path) -> tuple[str, ...]:
+    return find_partitions(open_storage(str(base)))
+
+
+def test_marked_folders_at_any_depth(tmp_path: pathlib.Path, touch: Touch) -> None:
+    touch(
+        "b/.hoodie_partition_metadata",
+        "a/x=1/y=ü/.hoodie_partition_metadata.parquet",
+        "a/x=2/y/.hoodie_partition_metadata.orc",
+        "unmarked/f-0_0-1-2_001.parquet",
+        ".hidden/.hoodie_partition_metadata",
+        "__MACOSX/b/.hoodie_partition_metadata",
+        ".hoodie/metadata/files/.hoodie_partition_metadata",
+        "c/..hoodie_partition_metadata.crc",
+        "__HIVE_DEFAULT_PARTITION__/.hoodie_partition_metadata",
+        "b/nested/.hoodie_partition_metadata",
+    )
+    assert _found(tmp_path) == ("__HIVE_DEFAULT_PARTITION__", "a/x=1/y=ü", "a/x=2/y", "b")
+
+
+def test_base_folder_is_the_partition(tmp_path: pathlib.Path, touch: Touch) -> None:
+    touch(".hoodie_partition_metadata", "sub/.hoodie_partition_metadata")
+    assert _found(tmp_path) == ("",)
+
+
+def test_nothing_marked(tmp_path: pathlib.Path) -> None:
+    assert _found(tmp_path) == () == _found(tmp_path / "none")
+
+
+def test_depth_and_count_are_bounded(tmp_path: pathlib.Path, touch: Touch, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch("/".join(["d"] * 40) + "/f")
+    with pytest.raises(CorruptFile, match="deeper than 32 levels"):
+        _found(tmp_path)
+    monkeypatch.setattr(partitions, "MAX_FOLDERS", 10)
+    with pytest.raises(CorruptFile, match="more than 10 folders"):
+        _found(tmp_path)
+
+
+def test_loop_of_links_ends(tmp_path: pathlib.Path, touch: Touch) -> None:
+    touch("a/f")
+    (tmp_path / "a" / "again").symlink_to(tmp_path)
+    with pytest.raises(CorruptFile):
+        _found(tmp_path)
+
+
+def test_data_files_only(tmp_path: pathlib.Path, touch: Touch) -> None:
+    names = ["f-0_0-1-2_001.parquet", ".f-0_001.log.1_0-1-2", ".f-0_001.log.1_0-1-2.cdc"]
+    other = [".hoodie_partition_metadata", "_SUCCESS", ".f-0_0-1-2_001.parquet.crc", "f-0_001.csv"]
+    touch(*(f"p/{name}" for name in names + other), "p/g-0_0-1-2_001.parquet/inner")
+    found = list_data_files(open_storage(str(tmp_path)), "p")
+    assert [info.path for info in found] == sorted(f"p/{name}" for name in names)
+    assert list_data_files(open_storage(str(tmp_path)), "none") == ()
+
+
+def test_external_files_are_refused_by_name(tmp_path: pathlib.Path, touch: Touch) -> None:
+    touch("p/part-0.parquet_001_hudiext")
+    with pytest.raises(UnsupportedFeature, match=r"externally written data file p/part-0\.parquet_001_hudiext"):
+        list_data_files(open_storage(str(tmp_path)), "p")

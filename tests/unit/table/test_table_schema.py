@@ -1,0 +1,67 @@
+"""Which schema a table has."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.table.properties import parse_table_properties
+from penstock.table.schema.avro import META_COLUMNS, parse_record_schema
+from penstock.table.schema.tables import refuse_schema_history, table_schema_json
+
+BASE = b"hoodie.table.name=t\nhoodie.table.version=9\n"
+PLAIN = parse_table_properties(BASE, "/base")
+
+
+def _schema(*names: str) -> str:
+    return json.dumps({"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", "long"]} for n in names]})
+
+
+def _names(text: str) -> list[str]:
+    return [field["name"] for field in json.loads(text)["fields"]]
+
+
+def test_newest_recorded_schema_with_meta_columns_in_front() -> None:
+    found = table_schema_json(["", "  ", _schema("a", "b"), _schema("a")], PLAIN)
+    assert _names(found) == [*META_COLUMNS, "a", "b"]
+    parsed = parse_record_schema(found)
+    assert [field.name for field in parsed.fields] == [*META_COLUMNS, "a", "b"]
+    assert all(field.nullable for field in parsed.fields)
+
+
+def test_recorded_meta_columns_are_not_doubled() -> None:
+    assert _names(table_schema_json([_schema("a", *META_COLUMNS)], PLAIN)) == [*META_COLUMNS, "a"]
+
+
+def test_create_schema_is_the_fallback() -> None:
+    properties = parse_table_properties(BASE + b"hoodie.table.create.schema=" + _schema("c").encode(), "/base")
+    assert _names(table_schema_json([""], properties)) == [*META_COLUMNS, "c"]
+    assert _names(table_schema_json([_schema("a")], properties)) == [*META_COLUMNS, "a"]
+
+
+def test_no_meta_columns_where_none_are_written() -> None:
+    properties = parse_table_properties(BASE + b"hoodie.populate.meta.fields=false\n", "/base")
+    assert _names(table_schema_json([_schema("a")], properties)) == ["a"]
+
+
+def test_no_schema_at_all_is_said() -> None:
+    with pytest.raises(UnsupportedFeature, match="no recorded schema: table /base"):
+        table_schema_json(["", ""], PLAIN)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '"long"', "[]", '{"type":"record","fields":[]}', '{"fields":[1]}', '{"fields":7}', "[" * 100_000]
+)
+def test_recorded_schema_that_is_none_is_corrupt_and_not_passed_over(text: str) -> None:
+    with pytest.raises(CorruptFile, match="schema of table /base"):
+        table_schema_json([text, _schema("a")], PLAIN)
+
+
+def test_schema_history_is_refused() -> None:
+    refuse_schema_history(["schema", "x"], ["001.schemacommit.requested", "001.schemacommit.inflight"], PLAIN)
+    with pytest.raises(UnsupportedFeature, match="schema-on-read history: table /base"):
+        refuse_schema_history(["latest_schema"], [], PLAIN)
+    with pytest.raises(UnsupportedFeature, match="schema-on-read history"):
+        refuse_schema_history([], ["001_002.schemacommit"], PLAIN)
