@@ -20,7 +20,10 @@ from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.options import Door, GivenOptions, parse_options
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan
+from penstock.proto.splits import Scan
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
+from penstock.table.columns import resolve_column
+from penstock.table.schema.avro import parse_record_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A planned read: its schema is known, no split is opened yet."""
+    """A planned read: its schema is known, no split is opened yet.
+
+    `event_time` is the table's name of the column whose highest value each split's report carries, or ''.
+    """
 
     schema: pa.Schema
     enumerator: Enumerator
     opened: OpenedPlan
     options: GivenOptions
+    event_time: str = ""
 
     def batches(self, on_progress: Callable[[Progress], None] | None = None) -> Generator[pa.RecordBatch, None, None]:
         """The rows, splits in plan order, at most `limit`. Closing the generator closes the files it holds open.
@@ -56,7 +63,7 @@ class Reading:
                 answer = self.enumerator.next_split(self.opened.plan_id, slot, index)
                 if isinstance(answer, EndOfSlot):
                     break
-                tally = SplitTally(event_time=self.options.event_time)
+                tally = SplitTally(event_time=self.event_time)
                 with closing(self._split_batches(answer, tally)) as batches:
                     for batch in batches:
                         part = batch if left is None else batch.slice(0, left)
@@ -93,7 +100,12 @@ def open_reading(table: str, options: GivenOptions) -> Reading:
     enumerator = enumerator_for(options.server)
     request = plan_request(table, options, lambda: enumerator.describe_table(table), slots=1)
     opened = enumerator.open_plan(request)
-    return Reading(output_schema(opened.scan), enumerator, opened, options)
+    event_time = options.event_time and _column(opened.scan, options.event_time)
+    return Reading(output_schema(opened.scan), enumerator, opened, options, event_time)
+
+
+def _column(scan: Scan, name: str) -> str:
+    return resolve_column(name, [field.name for field in parse_record_schema(scan.schema_json).fields])
 
 
 def read(

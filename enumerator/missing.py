@@ -57,35 +57,41 @@ class LaterEvidence:
     """What instants behind a view tell of the files in it.
 
     `built_on` maps a group to (instant of the base file that a later one was built on, instant of the later one);
-    `replaced` to the first later instant that replaced the group.
+    `replaced` to the first later instant that replaced the group; `from_logs` to the first later compaction of a slice
+    of logs alone. `incomplete`: instants were archived, so that a cleaned file may be named by nothing that is left.
     """
+
+    incomplete: bool
 
     built_on: Mapping[GroupId, tuple[str, str]]
     replaced: Mapping[GroupId, str]
+    from_logs: Mapping[GroupId, str]
 
 
 def later_evidence(facts: TimelineFacts, view: View, committed: CommittedInstants) -> LaterEvidence:
     """Gathers what active instants that the view does not show tell of the files it shows."""
     built_on: dict[GroupId, tuple[str, str]] = {}
     replaced: dict[GroupId, str] = {}
+    from_logs: dict[GroupId, str] = {}
+    evidence = LaterEvidence(
+        incomplete=bool(facts.complete_from), built_on=built_on, replaced=replaced, from_logs=from_logs
+    )
     if isinstance(view, Everything):
-        return LaterEvidence(built_on=built_on, replaced=replaced)
+        return evidence
     for requested_time, commit in facts.commits.items():
         if instant_is_visible(requested_time, view, committed):
             continue
         for group in commit.replaced:
             replaced[group] = min(replaced.get(group, requested_time), requested_time)
         for stat in commit.stats:
-            before = stat.prev_commit
-            if (
-                before
-                and committed.holds(before)
-                and instant_is_visible(before, view, committed)
-                and isinstance(parse_file_name(stat.file_name), BaseName)
-            ):
-                group = (stat.partition, stat.file_id)
+            if not isinstance(parse_file_name(stat.file_name), BaseName):
+                continue
+            group, before = (stat.partition, stat.file_id), stat.prev_commit
+            if not before and commit.is_service and not commit.replaced:
+                from_logs[group] = min(from_logs.get(group, requested_time), requested_time)
+            elif before and committed.holds(before) and instant_is_visible(before, view, committed):
                 built_on[group] = max(built_on.get(group, (before, requested_time)), (before, requested_time))
-    return LaterEvidence(built_on=built_on, replaced=replaced)
+    return evidence
 
 
 def missing_of_group(
@@ -97,7 +103,7 @@ def missing_of_group(
 ) -> Missing | None:
     """The first file that reading `visible` needs and that is gone, or None if all are there."""
     later = evidence.replaced.get(group, "")
-    if not slices and later:
+    if evidence.incomplete and later and not _any_listed(slices) and not (slices and slices[0].base):
         return Missing(file=_whole(group), named_by=later, cleaned_by="", superseded_by=later)
     for file in visible.files if visible else ():
         if not file.listed:
@@ -108,6 +114,10 @@ def missing_of_group(
                 cleaned_by=cleaned.get(file.ref.path, ""),
                 superseded_by=next(bases, later),
             )
+    if evidence.incomplete and group in evidence.from_logs:
+        by = evidence.from_logs[group]
+        if not _any_listed([item for item in slices if item.key < by]):
+            return Missing(file=f"the first slice of {_whole(group)}", named_by=by, cleaned_by="", superseded_by=by)
     if group in evidence.built_on:
         before, by = evidence.built_on[group]
         base = visible.base if visible else None
@@ -115,6 +125,10 @@ def missing_of_group(
             lost = f"the base file of instant {before} in {_whole(group)}"
             return Missing(file=lost, named_by=by, cleaned_by="", superseded_by=by)
     return None
+
+
+def _any_listed(slices: Sequence[FileSlice]) -> bool:
+    return any(file.listed for item in slices for file in (*([item.base] if item.base else []), *item.logs))
 
 
 def _whole(group: GroupId) -> str:

@@ -104,8 +104,10 @@ def _choose(state: TableState, selection: Selection) -> list[_Chosen] | Missing:
     hidden = _replaced_groups(state, selection)
     chosen: list[_Chosen] = []
     for group in sorted(_candidates(by_group, selection, evidence) - hidden):
-        pending = state.pending_compactions.get(group, frozenset())
-        slices = slice_group(by_group.get(group, ()), pending, state.committed)
+        files = by_group.get(group, [])
+        if group not in evidence.replaced and not any(file.listed or file.named_by for file in files):
+            continue  # cleaned away whole, and by no active instant replaced: an archived one ended it
+        slices = slice_group(files, state.pending_compactions.get(group, frozenset()), state.committed)
         pick = newest_base if selection.base_files_only else visible_files
         found = pick(slices, selection.view, state.committed)
         missing = missing_of_group(group, slices, found, evidence, state.cleaned)

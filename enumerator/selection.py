@@ -76,6 +76,8 @@ def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
             commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
             _refuse_archived_range(commit_range, facts)
             strict = OrderedUpTo(commit_range.upto.order_key)
+            if commit_range.upto == commit_range.after:
+                return (Selection(view=strict, commit_range=commit_range, rows=RowsOf(frozenset()), groups={}),)
             services = _services_behind(commit_range.upto, facts)
             views = (strict, OrderedUpTo(strict.order_key, services)) if services else (strict,)
             if is_earliest(commit_range.after):

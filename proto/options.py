@@ -102,7 +102,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
         doc="The columns to return, in this order; empty: every column. Names resolve by Spark's case rule.",
     ),
     Option(
-        name="where", type=Text("predicate"), default="", doors=EVERYWHERE, doc="Rows to keep, applied after merging."
+        name="where",
+        type=Text("predicate"),
+        default="",
+        doors=EVERYWHERE,
+        doc="Rows to keep: a condition as in SQL (docs/semantics.md), applied after merging.",
     ),
     Option(
         name="limit",

@@ -81,6 +81,11 @@ class BaseFile:
         self._file.close(force=True)
         self._source.close()
 
+    @property
+    def num_rows(self) -> int:
+        """Rows of the whole file."""
+        return int(self._file.metadata.num_rows)
+
     def row_groups(self, part: WholeFile | RowGroupRun, size: BatchSize) -> Iterator[BaseRowGroup]:
         """The row groups of this part, in file order. CorruptFile if the file has not so many."""
         total = self._file.num_row_groups

@@ -18,16 +18,16 @@ from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
 from penstock.reader.log_files import LogFiles
 from penstock.reader.merge.fold import RecordKind, fold
-from penstock.reader.merge.keys import number_keys
+from penstock.reader.merge.keys import RecordTable, number_keys, number_positions
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingValues
 from penstock.reader.merge.stream import LogWinners
+from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import RECORD_KEY, ReadShape
 from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_walk import DeleteWalk, walk_deletes
 from penstock.table.log.deletes import decode_deletes
-from penstock.table.log.positions import cardinality
 from penstock.table.schema.avro import parse_record_schema
 
 ONE_PASS_BYTES: Final = 256 << 10
@@ -106,7 +106,7 @@ class _LogReader:
         if not gathered.records:
             return None
         with tally.phase("build"):
-            table, numbers = number_keys(gathered.keys, compiled=self._compiled)
+            table, numbers = self._numbered(blocks, gathered)
             kinds = np.concatenate(gathered.kinds)
             ordering = self._ordering(gathered)
             folded = fold(self._scan.merge, numbers, table.count, kinds, None if ordering is None else ordering.ranks())
@@ -117,14 +117,23 @@ class _LogReader:
         with tally.phase("log_decode"):
             rows = self._rows(gathered, kinds, arrivals, one_pass)
         return LogWinners(
-            keys=table,
+            table=table,
             kinds=kinds[standing],
             ordering=None if ordering is None else ordering.take(standing),
             row_of=row_of,
             rows=rows,
-            every_copy=self._positions_usable(blocks, gathered.block_records),
             folded=folded,
         )
+
+    def _numbered(self, blocks: Sequence[CountedBlock], gathered: _Gathered) -> tuple[RecordTable, np.ndarray]:
+        """By position where Hudi does so too (every block has them for this base file), else by key. The rows differ
+        only where the base holds a key twice."""
+        if self._split.base is not None:
+            positions = usable_positions(blocks, gathered.block_records, self._split.base_instant)
+            if positions is not None:
+                where = f"table {self._scan.table}: base file {self._split.base.path}"
+                return number_positions(positions, gathered.keys, where)
+        return number_keys(gathered.keys, compiled=self._compiled)
 
     def _gather(self, blocks: Iterable[CountedBlock], columns: tuple[str, ...], *, keep_rows: bool) -> _Gathered:
         gathered = _Gathered()
@@ -226,19 +235,6 @@ class _LogReader:
             known = AvroDecoder(writer, columns, self._shape.record, compiled=self._compiled, where=str(found.place))
             self._decoders[schema_json, columns] = known
         return known
-
-    def _positions_usable(self, blocks: Sequence[CountedBlock], records: Sequence[int]) -> bool:
-        """Whether every block tells the base rows its records belong to: then Hudi merges by row, not by key, and a
-        key that the base holds twice is updated at each copy (`PositionBasedFileGroupRecordBuffer`)."""
-        if self._split.base is None:
-            return False
-        for found, count in zip(blocks, records, strict=True):
-            header = found.block.header
-            if not header.record_positions or header.base_instant_of_positions != self._split.base_instant:
-                return False
-            if cardinality(header.record_positions, str(found.place)) != count:
-                return False
-        return True
 
 
 def _compiled_walk() -> DeleteWalk:

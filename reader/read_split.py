@@ -11,12 +11,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pyarrow as pa
-from penstock.proto.errors import ConfigurationError, InvariantViolation, StateVersionError
+from penstock.proto.errors import ConfigurationError, CorruptBlock, InvariantViolation, StateVersionError
 from penstock.proto.splits import FORMAT_VERSION, Scan, Split, WholeFile
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
 from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
+from penstock.reader.merge.keys import PositionTable
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.report import SplitTally
@@ -103,6 +104,7 @@ class _Reading:
             if winners is None:
                 yield from self._emitted(emission, self._base_rows(base))
                 return
+            self._check_positions(winners, base)
             merge = Merge(winners, self._merge_shape())
             groups = base.row_groups(self.split.part, self._size) if base is not None else ()
             yield from self._emitted(emission, _counted(merge.run(groups)))
@@ -119,6 +121,15 @@ class _Reading:
         key = RECORD_KEY if with_log else ""
         base = BaseFile(self.storage, self.split.base, self.shape.record, columns, table=self.scan.table, key=key)
         return opened.enter_context(base)
+
+    def _check_positions(self, winners: LogWinners, base: BaseFile | None) -> None:
+        """A record that points behind the base's last row would pass for an insert."""
+        if base is None or not isinstance(winners.table, PositionTable) or winners.table.last_position < base.num_rows:
+            return
+        raise CorruptBlock(
+            f"table {self.scan.table}: split {self.split.split_id}: the log has a record for row "
+            f"{winners.table.last_position} of a base file with {base.num_rows} rows; one of them was replaced"
+        )
 
     def _base_rows(self, base: BaseFile | None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of a base file without a log; row groups wholly before `start` are not decoded."""

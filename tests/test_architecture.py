@@ -89,6 +89,7 @@ IMPORT_TO_DISTRIBUTION = {
     "google": "protobuf",
     "confluent_kafka": "confluent-kafka",
     "llvmlite": "numba",  # numba's own back end, always the release it was built for
+    "py4j": "pyspark",  # likewise
 }
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-SHOWN_ROWS = 3
-
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
@@ -29,14 +27,14 @@ class RowDifference:
         """Whether the tables are equal."""
         return not (self.columns or self.missing or self.unexpected)
 
-    def text(self) -> str:
-        """The difference in words; at most three rows of each side."""
+    def text(self, examples: int = 3) -> str:
+        """The difference in words, with at most so many rows of each side."""
         parts = []
         if self.columns:
             parts.append(f"columns on one side only: {', '.join(self.columns)}")
         for side, rows in (("missing", self.missing), ("unexpected", self.unexpected)):
             if rows:
-                shown = "; ".join(", ".join(f"{name}={value!r}" for name, value in row) for row in rows[:SHOWN_ROWS])
+                shown = "; ".join(", ".join(f"{name}={value!r}" for name, value in row) for row in rows[:examples])
                 parts.append(f"{len(rows)} {side} rows, e.g. {shown}")
         return " | ".join(parts) or "no difference"
 

@@ -12,8 +12,8 @@ from penstock.engine.demo.comparison import compare_rows
 from penstock.engine.demo.prerequisites import check_prerequisites
 from penstock.engine.demo.roads import ROADS, Road
 from penstock.engine.demo.sample import load_sample, packaged_data, unpack_table
-from penstock.engine.demo.server_process import handouts
-from penstock.engine.demo.show import show_handouts, show_rows, show_splits, show_timeline, show_verdict
+from penstock.engine.demo.server_process import handouts, summary
+from penstock.engine.demo.show import show_handouts, show_rows, show_sharing, show_splits, show_timeline, show_verdict
 from penstock.engine.demo.stage import Stage
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.queries import PlanRequest, Snapshot
@@ -56,17 +56,17 @@ def run(console: Console | None = None, *, data: Traversable | None = None, road
             stage.close()
     took = f"{time.monotonic() - started:.0f} s"
     if differing:
-        console.print(f"[bold red]{differing} answers differ from Hudi's[/] ({took})")
+        console.print(f"[bold red]{differing} findings: not what Hudi {sample.hudi} returned[/] ({took})")
         return 1
     console.print(f"[bold green]Every row of every road equals what Hudi {sample.hudi} returned[/] ({took})")
     return 0
 
 
 def _travel(console: Console, road: Road, stage: Stage) -> int:
-    """Takes a road's readings, shows and judges them; how many differ."""
+    """Goes a road, shows and judges what it brings; how much is wrong with it."""
     console.rule(road.name)
     console.print(road.call, style="cyan", markup=False, highlight=False)
-    seen = len(handouts(stage.server.log())) if "server" in vars(stage) else 0
+    seen = len(handouts(stage.server.log())) if road.slots else 0
     differing = 0
     for number, answer in enumerate(road.answers(stage)):
         if number == 0:
@@ -74,8 +74,12 @@ def _travel(console: Console, road: Road, stage: Stage) -> int:
         difference = compare_rows(answer.got, answer.want)
         show_verdict(console, answer, difference)
         differing += not difference.is_empty
-    if "server" in vars(stage):
-        show_handouts(console, handouts(stage.server.log())[seen:])
+    if road.slots:
+        handed = handouts(stage.server.log())[seen:]
+        show_handouts(console, handed)
+        found = summary(handed)
+        show_sharing(console, found, road.slots)
+        differing += bool(found.repeated) or found.most_slots < road.slots
     return differing
 
 

@@ -32,11 +32,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Road:
-    """A way to read: its name, the call a user would write, and the answers it brings."""
+    """A way to read: its name, the call a user would write, and the answers it brings.
+
+    `slots`: at least so many tasks must have shared the splits of one plan, by the server's log.
+    """
 
     name: str
     call: str
     answers: Callable[[Stage], Iterator[Answer]]
+    slots: int = 0
 
 
 def _ranges(stage: Stage) -> Iterator[tuple[str, SampleCommit]]:
@@ -106,6 +110,7 @@ ROADS: dict[str, Road] = {
         "Spark batch and stream through a server",
         'spark.readStream.format("penstock").option("server", …).option("maxCommitsPerTrigger", 1).load("orders")',
         served_answers,
+        slots=2,
     ),
     "command": Road(
         "Command line through a server", "penstock read orders --server … -o rows.parquet", command_answers

@@ -11,6 +11,8 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +33,27 @@ class Handout:
     plan: str
     slot: int
     split: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandoutSummary:
+    """What a list of handouts amounts to: distinct plans, (plan, slot) pairs, the most slots that one plan fed, and
+    splits that one plan handed out more than once (there must be none)."""
+
+    splits: int
+    plans: int
+    slots: int
+    most_slots: int
+    repeated: tuple[str, ...]
+
+
+def summary(handed: Sequence[Handout]) -> HandoutSummary:
+    """The handouts, counted."""
+    slots = {(one.plan, one.slot) for one in handed}
+    of_plan = Counter(plan for plan, _ in slots)
+    times = Counter((one.plan, one.split) for one in handed)
+    repeated = tuple(split for (_, split), count in times.items() if count > 1)
+    return HandoutSummary(len(handed), len(of_plan), len(slots), max(of_plan.values(), default=0), repeated)
 
 
 def handouts(log: str) -> tuple[Handout, ...]:

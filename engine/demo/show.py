@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.engine.demo.comparison import RowDifference
 from penstock.engine.demo.roads import Answer
 from penstock.engine.demo.sample import Sample
-from penstock.engine.demo.server_process import Handout
+from penstock.engine.demo.server_process import Handout, HandoutSummary
 from penstock.proto.splits import Plan
 from penstock.table.timeline import Timeline
 from rich.console import Console
@@ -63,23 +63,32 @@ def show_verdict(console: Console, answer: Answer, difference: RowDifference) ->
         console.print(
             f"[bold red]DIFFERS[/]  {answer.what}: {answer.got.num_rows} rows, Hudi has {answer.want.num_rows}"
         )
-        console.print(f"    {difference.text()}", markup=False, highlight=False)
+        console.print(f"    {difference.text(examples=1)}", markup=False, highlight=False)
 
 
 def show_handouts(console: Console, handed: Sequence[Handout]) -> None:
-    """From the server's log: which slot (Spark task) pulled which splits, a line a plan."""
+    """From the server's log: which slot (a Spark task) pulled which splits, a line for each plan and slot."""
     plans: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for one in handed:
         plans[one.plan][one.slot].append(_short(one.split))
-    grid = _grid("plan", "slot (task)", "splits it pulled, from the server's log")
+    grid = _grid("plan", "slot (task)", "splits it pulled, by the server's log")
     for plan, slots in plans.items():
         for slot, splits in sorted(slots.items()):
             grid.add_row(_short(plan), str(slot), " ".join(splits))
     console.print(grid)
-    slots_used = {(one.plan, one.slot) for one in handed}
-    console.print(
-        f"{len(handed)} splits of {len(plans)} plans, each handed out once, pulled by {len(slots_used)} tasks"
-    )
+
+
+def show_sharing(console: Console, found: HandoutSummary, wanted_slots: int) -> None:
+    """One line: whether each split was handed out once, to as many tasks as wanted."""
+    counts = f"{found.splits} splits of {found.plans} plans went to {found.slots} slots"
+    if found.repeated:
+        console.print(f"[bold red]TWICE[/]  {counts}; handed out more than once: {' '.join(found.repeated)}")
+    elif found.most_slots < wanted_slots:
+        console.print(
+            f"[bold red]NOT SHARED[/]  {counts}; no plan fed {wanted_slots} slots, at most {found.most_slots}"
+        )
+    else:
+        console.print(f"[green]once[/]   {counts}, each split once, up to {found.most_slots} slots a plan")
 
 
 def _grid(*names: str) -> Table:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
 from penstock.engine.spark import register
-from penstock.proto.errors import InvariantViolation
+from penstock.proto.errors import InvariantViolation, PenstockError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 FORMAT: Final = "penstock"
@@ -48,7 +50,8 @@ class LocalSpark:
 
     def rows(self, table: str, options: Mapping[str, str]) -> pa.Table:
         """A batch read. `table` is a path, or a name that the server of `options` serves."""
-        return self._session.read.format(FORMAT).options(**options).load(table).toArrow()
+        with _told_briefly():
+            return self._session.read.format(FORMAT).options(**options).load(table).toArrow()
 
     def micro_batches(self, table: str, options: Mapping[str, str]) -> list[pa.Table]:
         """A stream from its start to the newest commit, then its end: the rows of each micro-batch, in order."""
@@ -59,17 +62,30 @@ class LocalSpark:
                 raise InvariantViolation(f"micro-batch {number} came after {len(taken)} others")
             taken.append(batch.toArrow())
 
-        source = self._session.readStream.format(FORMAT).options(**options).load(table)
-        writer = source.writeStream.foreachBatch(take).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(self._folder / "checkpoint")).start()
-        if not query.awaitTermination(STREAM_TIMEOUT_S):
-            query.stop()
-            raise TimeoutError(f"the stream did not end within {STREAM_TIMEOUT_S} s")
+        with _told_briefly():
+            self._run_stream(table, options, take)
         return taken
 
     def stop(self) -> None:
         """Ends the session and its JVM's work."""
         self._session.stop()
+
+    def _run_stream(self, table: str, options: Mapping[str, str], take: Callable[[DataFrame, int], None]) -> None:
+        source = self._session.readStream.format(FORMAT).options(**options).load(table)
+        writer = source.writeStream.foreachBatch(take).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(self._folder / "checkpoint")).start()
+        if not query.awaitTermination(STREAM_TIMEOUT_S):
+            query.stop()
+            raise PenstockError(f"the stream of {table} did not end within {STREAM_TIMEOUT_S} s")
+
+
+@contextmanager
+def _told_briefly() -> Iterator[None]:
+    """What Spark raises inside, as one line without the JVM's stack."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise PenstockError(f"Spark failed: {' '.join(str(error).split())[:800]}") from error
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options import Door, GivenOptions, option_named, parse_options
+from penstock.proto.options import OPTIONS, Door, GivenOptions, option_named, parse_options
 from pyspark.sql.types import StructType
 
 _TABLE_KEY = "path"
@@ -37,10 +37,16 @@ def loaded(given: Mapping[str, str], door: Door, environment: Mapping[str, str])
 
 
 def door_before_use(given: Mapping[str, str]) -> Door:
-    """The door by which options are judged at load(), where Spark does not say yet whether a batch or a stream follows:
+    """The door by which options are parsed at load(), where Spark does not say yet whether a batch or a stream follows:
     an option that only a stream has makes it one."""
     ours = [option for option in map(option_named, given) if option is not None]
     return Door.STREAM if any(option.doors == frozenset({Door.STREAM}) for option in ours) else Door.BATCH
+
+
+def only_a_batch(options: GivenOptions) -> bool:
+    """Whether no stream could have these options, so that a batch's rules hold already at load()."""
+    never_streamed = {option.name for option in OPTIONS if Door.STREAM not in option.doors}
+    return bool(options.given & never_streamed) or ("query" in options.given and options.query != "incremental")
 
 
 def wanted_columns(schema: StructType, options: GivenOptions) -> tuple[str, ...]:

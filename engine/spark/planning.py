@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import cache
 
 import pyarrow as pa
 from penstock.engine.enumerators import enumerator_for
-from penstock.engine.requests import query_of, request_of
+from penstock.engine.requests import query_of, request_of, start_of_stream
 from penstock.engine.spark.casting import casting
-from penstock.engine.spark.options import Loaded
+from penstock.engine.spark.options import Loaded, only_a_batch
 from penstock.engine.spark.slots import PackedSlot, PulledSlot, Slot, pack
 from penstock.engine.spark.types import spark_schema
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.codec import encode_scan, encode_split
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.options import Door
-from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.queries import PlanRequest, SnapshotAsOf
 from penstock.proto.reports import TableDescription
 from penstock.reader.read_split import output_schema
 from penstock.table.columns import resolve_columns
@@ -31,26 +31,27 @@ from pyspark.sql.types import StructType
 log = logging.getLogger("penstock.engine.spark")
 
 
-def schema_of(load: Loaded, door: Door) -> StructType:
+def schema_of(load: Loaded) -> StructType:
     """The schema that `load()` shows, projected by the option `columns`.
 
-    The table's newest, also for a range; for `asOf` the schema of that instant, which only a plan tells.
+    The table's newest, also for a range; for `asOf` the schema of that instant, which only a plan tells. Options that
+    exclude each other are told here where no stream could have them, else when the batch or stream starts.
     """
-    enumerator = enumerator_for(load.options.server)
-    description: list[TableDescription] = []
+    table, options = load.table, load.options
+    enumerator = enumerator_for(options.server)
 
+    @cache
     def describe() -> TableDescription:
-        if not description:
-            description.append(enumerator.describe_table(load.table))
-        return description[0]
+        return enumerator.describe_table(table)
 
-    query: Query = Incremental() if door is Door.STREAM else query_of(load.table, load.options, describe)
-    match query:
-        case Snapshot() | ReadOptimized() | Incremental():
-            return spark_schema(_projected(describe(), load.options.columns))
-        case SnapshotAsOf():
-            scan = enumerator.open_plan(request_of(load.table, query, load.options, slots=1)).scan
-            return spark_schema(output_schema(scan))
+    if only_a_batch(options):
+        query = query_of(table, options, describe)
+        if isinstance(query, SnapshotAsOf):
+            return spark_schema(output_schema(enumerator.open_plan(request_of(table, query, options, slots=1)).scan))
+    else:
+        start_of_stream(table, options, describe)
+    schema = arrow_schema(parse_record_schema(describe().schema_json))
+    return spark_schema(pa.schema([schema.field(name) for name in resolve_columns(options.columns, schema.names)]))
 
 
 def plan_slots(enumerator: Enumerator, server: str | None, request: PlanRequest, schema: StructType) -> list[Slot]:
@@ -77,8 +78,3 @@ def plan_slots(enumerator: Enumerator, server: str | None, request: PlanRequest,
     )
     scan = encode_scan(plan.scan)
     return [PackedSlot(scan, tuple(encode_split(plan.splits[index]) for index in slot)) for slot in packed]
-
-
-def _projected(description: TableDescription, columns: tuple[str, ...]) -> pa.Schema:
-    schema = arrow_schema(parse_record_schema(description.schema_json))
-    return pa.schema([schema.field(name) for name in resolve_columns(columns, schema.names)])

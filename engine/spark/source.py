@@ -39,11 +39,10 @@ class PenstockDataSource(DataSource):
 
         Errors: `penstock.proto.errors`.
         """
-        door = door_before_use(self.options)
-        load = loaded(self.options, door, os.environ)
+        load = loaded(self.options, door_before_use(self.options), os.environ)
         for warning in load.options.warnings:
             log.warning("%s", warning)
-        return schema_of(load, door)
+        return schema_of(load)
 
     def reader(self, schema: StructType) -> PenstockBatchReader:
         """A batch read of just these columns."""

@@ -25,6 +25,8 @@ from penstock.proto.errors import ConfigurationError
 GRACE_S: Final = 10.0
 """How long calls under way may take after the server was told to stop."""
 
+SIGNAL_POLL_S: Final = 0.25
+
 
 class RunningServer:
     """A server that takes calls at `address` until it is stopped. As a context manager it stops at the end."""
@@ -125,7 +127,8 @@ def serve_forever(
         server = serve(tables, listen)
         try:
             ready(server.address)
-            ended.wait()
+            while not ended.wait(SIGNAL_POLL_S):  # Python runs no handler inside a wait that the signal just missed
+                pass
         finally:
             server.stop(grace_s)
 

@@ -1,6 +1,7 @@
-"""Record keys of a log, numbered; and which keys of a base file are among them. Two roads with equal answers.
+"""Which records of a log belong together, and which base rows they meet: by key, or by position in the base file.
 
-Belongs here: key bytes to key numbers. Not here: what the records of a key say, or which of them wins.
+Belongs here: keys (or positions) to numbers 0, 1, …; a number stands for all records that are versions of one row.
+By key there are two roads with equal answers. Not here: what the records of a number say, or which of them wins.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 
 MAX_RECORDS: Final = 2**31 - 1
 _ALL_BITS: Final = 64
@@ -23,7 +24,7 @@ _SEEDS: Final = np.frombuffer(os.urandom(24), np.uint64) | np.array([0, 1, 1], n
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Base rows whose key the log knows, ascending, and the number of each one's key. int64 both."""
+    """Base rows that log records meet, ascending, and the number of each one's records. int64 both."""
 
     rows: np.ndarray
     numbers: np.ndarray
@@ -34,12 +35,12 @@ class Matches:
         return Matches(self.rows[first:last] - begin, self.numbers[first:last])
 
 
-class KeyTable(Protocol):
-    """The distinct keys of some records, numbered 0..count-1 by first arrival."""
+class RecordTable(Protocol):
+    """Numbers 0..count-1 of a log's records, to be met by base rows. For one pass over one base file."""
 
     @property
     def count(self) -> int:
-        """How many distinct keys there are."""
+        """How many numbers there are."""
         ...
 
     @property
@@ -47,15 +48,28 @@ class KeyTable(Protocol):
         """Whether `match` costs much for each call, so that it should be given a row group's keys at once."""
         ...
 
-    def match(self, keys: pa.Array) -> Matches:
-        """Which of these keys (text, none null) are known. Equal means equal bytes."""
+    def match(self, keys: pa.Array, first_row: int) -> Matches:
+        """Which base rows have records. `keys` (text, none null) are those of consecutive rows of the base file, the
+        first of them `first_row` of the file."""
         ...
+
+
+def number_positions(
+    positions: Sequence[np.ndarray], keys: Sequence[pa.Array], where: str
+) -> tuple[PositionTable, np.ndarray]:
+    """The table of records by the base row they belong to, and the int64 number of each: parallel, in arrival order."""
+    together = np.concatenate(list(positions))
+    known, first, numbers = np.unique(together, return_index=True, return_inverse=True)
+    texts = pa.chunked_array(list(keys), pa.string()).cast(pa.large_string()).combine_chunks()
+    return PositionTable(known, texts.take(pa.array(first)), where), numbers.astype(np.int64)
 
 
 def number_keys(
     keys: Sequence[pa.Array], *, compiled: bool = True, hash_bits: int = _ALL_BITS
-) -> tuple[KeyTable, np.ndarray]:
-    """The table of these keys (text, none null, in arrival order), and the int64 number of each.
+) -> tuple[RecordTable, np.ndarray]:
+    """The table of records by these keys (text, none null, in arrival order), and the int64 number of each.
+
+    Keys are one if their bytes are equal.
 
     `compiled` takes the kernel, else Arrow's own functions: slower, the same numbers. `hash_bits` is for tests:
     fewer bits force collisions. UnsupportedFeature beyond 2^31-1 records.
@@ -71,7 +85,7 @@ def number_keys(
     return ArrowKeys(encoded.dictionary), encoded.indices.to_numpy().astype(np.int64)
 
 
-def _number_compiled(keys: pa.LargeStringArray, keep: np.uint64) -> tuple[KeyTable, np.ndarray]:
+def _number_compiled(keys: pa.LargeStringArray, keep: np.uint64) -> tuple[RecordTable, np.ndarray]:
     from penstock.reader.kernels import winners
 
     total = len(keys)
@@ -86,7 +100,7 @@ def _number_compiled(keys: pa.LargeStringArray, keep: np.uint64) -> tuple[KeyTab
 
 
 class CompiledKeys:
-    """`KeyTable` by the compiled kernel: 8 to 16 bytes and 16 to 32 bits a key beside the key itself."""
+    """`RecordTable` by the compiled kernel: 8 to 16 bytes and 16 to 32 bits a key beside the key itself."""
 
     wants_row_groups = False
 
@@ -99,7 +113,7 @@ class CompiledKeys:
         self._keep, self._slots, self._bloom = keep, slots, bloom
         self._scratch = (np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
 
-    def match(self, keys: pa.Array) -> Matches:
+    def match(self, keys: pa.Array, first_row: int) -> Matches:
         if len(self._scratch[0]) <= len(keys):
             places = len(keys) + 1
             self._scratch = (np.empty(places, np.uint64), np.empty(places, np.int64), np.empty(places, np.int64))
@@ -111,7 +125,7 @@ class CompiledKeys:
 
 
 class ArrowKeys:
-    """`KeyTable` by Arrow's `index_in`, which builds its table anew at every call."""
+    """`RecordTable` by Arrow's `index_in`, which builds its table anew at every call."""
 
     wants_row_groups = True
 
@@ -119,10 +133,38 @@ class ArrowKeys:
         self.count = len(distinct)
         self._distinct = distinct
 
-    def match(self, keys: pa.Array) -> Matches:
+    def match(self, keys: pa.Array, first_row: int) -> Matches:
         places = pc.index_in(keys.cast(pa.large_string()), value_set=self._distinct)
         rows = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
         return Matches(rows, places.take(pa.array(rows)).to_numpy().astype(np.int64))
+
+
+class PositionTable:
+    """`RecordTable` by record positions. A key that the base holds twice has records of its own at each place."""
+
+    wants_row_groups = False
+
+    def __init__(self, positions: np.ndarray, keys: pa.LargeStringArray, where: str) -> None:
+        """positions ascend; keys are those of the records there; `where` begins an error."""
+        self.count = len(positions)
+        self._positions, self._keys, self._where = positions, keys, where
+
+    @property
+    def last_position(self) -> int:
+        """The highest base row that has records; -1 if there is none."""
+        return int(self._positions[-1]) if self.count else -1
+
+    def match(self, keys: pa.Array, first_row: int) -> Matches:
+        """As `RecordTable`. CorruptBlock if a record's key is not that of the base row it points at."""
+        first, last = np.searchsorted(self._positions, (first_row, first_row + len(keys)))
+        rows = self._positions[first:last] - first_row
+        met = keys.take(pa.array(rows)).cast(pa.large_string())
+        if not met.equals(self._keys.slice(first, last - first)):
+            raise CorruptBlock(
+                f"{self._where}: the log's record positions do not fit the base file: between its rows {first_row} and "
+                f"{first_row + len(keys) - 1} a record's key is not the row's; the log or the base file was replaced"
+            )
+        return Matches(rows, np.arange(first, last))
 
 
 def _layout(texts: pa.Array, offset_type: type[np.int32] | type[np.int64]) -> tuple[np.ndarray, np.ndarray]:

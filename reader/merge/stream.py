@@ -7,7 +7,7 @@ inserts, in arrival order. Belongs here: the final merge. Not here: reading file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from penstock.proto.reports import MergeOutcomes
 from penstock.reader.merge.fold import Folded, RecordKind
-from penstock.reader.merge.keys import KeyTable, Matches
+from penstock.reader.merge.keys import Matches, RecordTable
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingValues
 
@@ -34,19 +34,17 @@ class RowGroup(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWinners:
-    """What stands for each key of a log. All arrays are by key number.
+    """What stands for each number of a log's records. All arrays are by number.
 
     kinds: uint8 of `RecordKind`. row_of: int64 row in `rows` of a data winner, ascending with arrival; -1 for deletes.
-    ordering: None where the newer always wins. every_copy: a key that the base holds twice is merged at each copy
-    (usable record positions), else at its first only.
+    ordering: None where the newer always wins.
     """
 
-    keys: KeyTable
+    table: RecordTable
     kinds: np.ndarray
     ordering: OrderingValues | None
     row_of: np.ndarray
     rows: LogRows
-    every_copy: bool
     folded: Folded
 
 
@@ -67,14 +65,15 @@ class Merge:
     def __init__(self, winners: LogWinners, shape: MergeShape) -> None:
         self._winners = winners
         self._shape = shape
-        self._met = np.zeros(winners.keys.count, bool)
-        self._won = np.zeros(winners.keys.count, bool)
-        self._place = np.zeros(winners.keys.count, np.int64)
+        self._met = np.zeros(winners.table.count, bool)
+        self._won = np.zeros(winners.table.count, bool)
+        self._place = np.zeros(winners.table.count, np.int64)
 
     def run(self, row_groups: Iterable[RowGroup]) -> Iterator[pa.RecordBatch]:
         """Merged rows, `shape.columns` of them, in the order the module states. A batch without a hit passes as is."""
+        row = 0
         for group in row_groups:
-            yield from self._row_group(group)
+            row = yield from self._row_group(group, row)
         inserts = self._winners.row_of[~self._met]
         self._won |= ~self._met
         yield from self._put(inserts[inserts >= 0])
@@ -89,16 +88,17 @@ class Merge:
             deleted=int(np.count_nonzero(self._won & deletes)),
         )
 
-    def _row_group(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
-        table, shape = self._winners.keys, self._shape
-        known = table.match(group.keys()) if table.wants_row_groups else None
+    def _row_group(self, group: RowGroup, first_row: int) -> Generator[pa.RecordBatch, None, int]:
+        """Yields the row group's merged rows; returns the file's row behind it."""
+        table, shape = self._winners.table, self._shape
+        known = table.match(group.keys(), first_row) if table.wants_row_groups else None
         placed: list[np.ndarray] = []
-        row = 0
+        row = first_row
         for batch in group.batches():
             if known is None:
-                matches = table.match(batch.column(shape.key))
+                matches = table.match(batch.column(shape.key), row)
             else:
-                matches = known.between(row, row + batch.num_rows)
+                matches = known.between(row - first_row, row - first_row + batch.num_rows)
             row += batch.num_rows
             standing = batch.select(shape.columns)
             if len(matches.rows):
@@ -109,13 +109,12 @@ class Merge:
                 yield standing
         if placed:
             yield from self._put(np.concatenate(placed))
+        return row
 
     def _meet(self, matches: Matches, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         """(base rows that go, log rows that come) where keys of the log meet rows of a base batch."""
         winners = self._winners
-        rows, numbers = matches.rows, matches.numbers
-        if not winners.every_copy:
-            rows, numbers = self._first_copies(rows, numbers)
+        rows, numbers = self._first_copies(matches)
         self._met[numbers] = True
         if winners.ordering is not None and self._shape.ordering is not None:
             base = batch.column(self._shape.ordering).take(pa.array(rows))
@@ -125,10 +124,11 @@ class Merge:
         put = winners.row_of[numbers]
         return rows, put[put >= 0]
 
-    def _first_copies(self, rows: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Only keys the base has not shown before, each once: Hudi takes a key off its map when it first meets it."""
-        new = ~self._met[numbers]
-        rows, numbers = rows[new], numbers[new]
+    def _first_copies(self, matches: Matches) -> tuple[np.ndarray, np.ndarray]:
+        """Only what no base row met before, each once: Hudi takes a key off its map when it first meets it, and
+        further copies of it in the base pass as they are."""
+        new = ~self._met[matches.numbers]
+        rows, numbers = matches.rows[new], matches.numbers[new]
         places = np.arange(len(numbers))
         self._place[numbers[::-1]] = places[::-1]  # of several assignments to one place the last one stays
         first = self._place[numbers] == places

@@ -315,19 +315,18 @@ SERVER = """
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_server_process_in_order(golden: object, number: signal.Signals) -> None:
     table = golden.table("A_merge_event_long_v9_h120")  # type: ignore[attr-defined]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SERVER), json.dumps({"trips": str(table)})],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    try:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        assert EnumeratorClient(address, ONCE).describe_table("trips").table_version == 9
-        process.send_signal(number)
-        out, err = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        process.wait()
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            assert EnumeratorClient(address, ONCE).describe_table("trips").table_version == 9
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (process.returncode, out, err) == (0, "ended\n", "")

@@ -68,6 +68,6 @@ def test_whole_demo_from_any_folder(tmp_path: pathlib.Path) -> None:
     )
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-4000:]
     assert "Every row of every road equals" in result.stdout
-    assert "pulled by 2 slots" in result.stdout
+    assert "each split once, up to 2 slots a plan" in result.stdout
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -77,14 +77,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             os.environ[name] = value
 
 
-@dataclass
 class EnumeratorLog(logging.Handler):
     """The lines of logger `penstock.enumerator`, taken apart."""
 
-    lines: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         super().__init__(logging.INFO)
+        self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keeps the line."""

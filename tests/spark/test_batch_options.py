@@ -122,7 +122,7 @@ def test_a_temporary_view(source: Any, spark: SparkSession, golden: Any, rows_of
 def test_a_wrong_option_is_told(spark: SparkSession, golden: Any, options: dict[str, str], text: str) -> None:
     table = str(golden.table("A_fuzz_event_long_s1_v9_h120"))
     with pytest.raises(PySparkException, match=f"(?s){text}"):
-        spark.read.format("penstock").options(**options).load(table)
+        spark.read.format("penstock").options(**options).load(table).count()
 
 
 def test_a_bad_filter_is_told(source: Any) -> None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import penstock
 import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from penstock.engine import arrow
+from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptBlock,
@@ -310,6 +312,17 @@ class TestRealTables:
         batches = list(found)
         assert sum(batch.num_rows for batch in batches) == 5
         assert max(batch.num_rows for batch in batches) <= 2
+
+    def test_event_times_are_reported(self, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch) -> None:
+        reports: list[SplitReport] = []
+        monkeypatch.setattr(EmbeddedEnumerator, "finish_split", lambda *given: reports.append(given[-1]))
+        table = golden.table("A_merge_event_timestamp_v9_h120")
+        rows = penstock.read(table, event_time="TS", columns=["id"]).read_all().num_rows
+        highest = pc.max(
+            golden.expected("A_merge_event_timestamp_v9_h120", "snapshot")["ts"].cast(pa.timestamp("us", "UTC"))
+        )
+        assert [report.max_event_time_us for report in reports] == [highest.value]
+        assert sum(report.rows for report in reports) == rows
 
     def test_a_reader_dropped_early_holds_no_file(self, golden: GoldenTables) -> None:
         table = golden.table("A_merge_event_long_v9_h120")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import pytest
@@ -21,9 +22,9 @@ from penstock.enumerator.planner import plan_splits
 from penstock.enumerator.selection import TimelineFacts, select
 from penstock.enumerator.table_state import TableState
 from penstock.enumerator.union import CleanedFile, files_of_groups
-from penstock.proto.errors import PositionExpired
+from penstock.proto.errors import PositionExpired, UnsupportedFeature
 from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot
+from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import Plan, RowsOf
 from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.instants import Action, State, instant_file_name, parse_instant_file
@@ -91,6 +92,7 @@ class ModelTable:
         self.groups: list[Group] = []
         self.files: dict[str, ModelFile] = {}
         self.instants: list[Done] = []
+        self.archived_instants = 0
         self.ended: dict[int, tuple[int, frozenset[Token]]] = {}  # overwriting instant -> (key, tokens it ended)
 
     def now(self) -> int:
@@ -190,7 +192,7 @@ class ModelTable:
         fate = self.dice.random()
         if fate < 0.2:
             if fate < 0.1:  # half done: the base file is there, the commit is not
-                for group, logs, base in plans:
+                for group, _, _ in plans:
                     self._file(f"p/{group.file_id}_9-1-1_{text(requested)}.parquet", frozenset(), requested)
             return
         for group, logs, base in plans:
@@ -244,7 +246,7 @@ class ModelTable:
     def facts(self) -> TimelineFacts:
         names = []
         commits: dict[str, CommitMetadata] = {}
-        for done in self.instants:
+        for done in self.instants[len(self.archived) :]:
             state = State.REQUESTED if done.completed is None else State.COMPLETED
             completion = text(done.completed) if done.completed is not None else None
             names.append(instant_file_name(text(done.requested), done.action, state, completion, self.layout))
@@ -255,10 +257,36 @@ class ModelTable:
                     replaced=tuple(sorted(done.replaced)),
                 )  # fmt: skip
         parsed = [parse_instant_file(name, self.layout) for name in names]
+        timeline = build_timeline(self.layout, [item for item in parsed if item])
+        complete_from = ""
+        if self.archived:
+            complete_from = text(max(map(self.order_key, self.archived))) if self.layout == 2 else timeline.first_active
         return TimelineFacts(
-            table="model", timeline=build_timeline(self.layout, [item for item in parsed if item]), commits=commits,
-            pending_clusterings=frozenset(), complete_from="",
+            table="model", timeline=timeline, commits=commits, pending_clusterings=frozenset(),
+            complete_from=complete_from,
         )  # fmt: skip
+
+    @property
+    def archived(self) -> list[Done]:
+        """The instants that left the active timeline: always the oldest, never a pending one."""
+        return self.instants[: self.archived_instants]
+
+    def archive(self, instants: int) -> None:
+        """Archives up to so many instants, by requested time; keeps one."""
+        self.instants.sort(key=lambda done: done.requested)
+        pending = (number for number, done in enumerate(self.instants) if done.completed is None)
+        self.archived_instants = max(0, min(instants, next(pending, len(self.instants)), len(self.instants) - 1))
+
+    def cleanable(self, up_to: int) -> tuple[str, ...]:
+        """Files that completed instants requested up to `up_to` superseded, and every file of the groups that archived
+        ones replaced: archival waits for that."""
+        by = {d.requested for d in self.instants if d.completed is not None and d.requested <= up_to}
+        ended = {file_id for done in self.archived for _, file_id in done.replaced}
+        return tuple(
+            path
+            for path, file in self.files.items()
+            if file.superseded_at in by or path[2:].lstrip(".").partition("_")[0] in ended
+        )
 
     def state(self, query: Query, cleaned: tuple[str, ...] = (), told: bool = True) -> TableState:
         facts = self.facts()
@@ -290,7 +318,9 @@ class ModelTable:
             selections=selections,
             committed=CommittedInstants(
                 layout=self.layout,
-                order_keys={i.requested_time: facts.timeline.order_key(i) for i in facts.timeline.completed_writes},
+                order_keys={
+                    text(d.requested): text(self.order_key(d)) for d in self.instants if d.completed is not None
+                },
                 archived_before=facts.timeline.first_active,
             ),
             files=files_of_groups(facts, {"p": listed}, removed, wanted),
@@ -299,11 +329,12 @@ class ModelTable:
             schema_json=SCHEMA,
         )
 
-    def tokens(self, plan: Plan) -> list[Token]:
+    def tokens(self, plan: Plan, cleaned: Collection[str] = ()) -> list[Token]:
         """What a reader would return: base rows, blocks that count, then the row filter."""
         found: list[Token] = []
         for split in plan.splits:
             for file in (*((split.base,) if split.base else ()), *split.logs):
+                assert file.path not in cleaned
                 tokens = self.files[file.path].tokens
                 name = parse_file_name(file.path[2:])
                 if isinstance(name, LogName):
@@ -350,13 +381,13 @@ def tables(draw: st.DrawFn) -> ModelTable:
 
 
 @given(tables())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3000, deadline=None)
 def test_a_snapshot_holds_every_committed_token_once(model: ModelTable) -> None:
     assert Counter(model.tokens(model.plan(Snapshot()))) == model.expected(None)
 
 
 @given(tables(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3000, deadline=None)
 def test_a_range_holds_exactly_its_tokens_as_its_end_shows_them(model: ModelTable, data: st.DataObject) -> None:
     marks = [0, *model.keys()]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
@@ -376,25 +407,37 @@ def test_ranges_that_touch_cover_what_one_range_does(model: ModelTable, data: st
 
 
 @given(tables(), st.data())
-@settings(max_examples=300, deadline=None)
-def test_cleaned_files_give_the_same_rows_or_an_error(model: ModelTable, data: st.DataObject) -> None:
-    """The cleaner takes superseded files, whole slices at a time; its metadata may be archived already."""
-    horizon_tick = data.draw(st.integers(100, model.tick))
-    completed = {d.requested for d in model.instants if d.completed is not None}
-    cleaned = tuple(
-        path
-        for path, file in model.files.items()
-        if file.superseded_at in completed and file.superseded_at is not None and file.superseded_at <= horizon_tick
-    )
+@settings(max_examples=4000, deadline=None)
+def test_cleaned_and_archived_tables_give_the_same_rows_or_an_error(model: ModelTable, data: st.DataObject) -> None:
+    """The cleaner takes superseded slices; its metadata may be archived already, as may the commits that wrote them."""
+    model.archive(data.draw(st.integers(0, len(model.instants))))
+    cleaned = model.cleanable(data.draw(st.integers(100, model.tick)))
     told = data.draw(st.booleans())
-    assert Counter(model.tokens(model.plan(Snapshot(), cleaned=cleaned, told=told))) == model.expected(None)
-    marks = [0, *model.keys()]
+    assert Counter(model.tokens(model.plan(Snapshot(), cleaned=cleaned, told=told), cleaned)) == model.expected(None)
+    marks = [0, *sorted(model.order_key(d) for d in model.instants if d.completed is not None)]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
     try:
         plan = model.plan(Incremental(position(after), position(upto)), cleaned=cleaned, told=told)
-    except PositionExpired:
+    except (PositionExpired, UnsupportedFeature):
         return
-    assert Counter(model.tokens(plan)) == model.expected(upto, after)
+    assert Counter(model.tokens(plan, cleaned)) == model.expected(upto, after)
+
+
+@given(tables(), st.data())
+@settings(max_examples=3000, deadline=None)
+def test_time_travel_gives_what_it_gave_before_the_clean_or_an_error(model: ModelTable, data: st.DataObject) -> None:
+    query = SnapshotAsOf(InstantTime(text(data.draw(st.integers(100, model.tick)))))
+    before = Counter(model.tokens(model.plan(query)))
+    assert set(before.values()) <= {1}
+    if model.layout == 1:
+        assert before == model.expected(int(query.instant))
+    model.archive(data.draw(st.integers(0, len(model.instants))))
+    cleaned = model.cleanable(data.draw(st.integers(100, model.tick)))
+    try:
+        plan = model.plan(query, cleaned=cleaned, told=data.draw(st.booleans()))
+    except (PositionExpired, UnsupportedFeature):
+        return
+    assert Counter(model.tokens(plan, cleaned)) == before
 
 
 @given(tables())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer
-from penstock.engine.cli import demo, main, timeline
+from penstock.engine.cli import main
 from penstock.engine.cli.shell import Shell, given_options, start_logs
 from penstock.proto.errors import ConfigurationError
 from penstock.version import __version__
@@ -146,7 +146,6 @@ def test_demo_runs_the_demo(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli("demo").code == 1
     monkeypatch.setattr(demo_main, "run", lambda: 0)
     assert cli("demo").code == 0
-    assert demo.demo.__doc__
 
 
 class TestShell:
@@ -200,7 +199,3 @@ class TestShell:
         found = json.loads(capsysbinary.readouterr().err)
         assert (found["level"], found["message"], found["table"]) == ("error", "failed", "t")
         assert "ValueError" in found["traceback"]
-
-
-def test_commands_have_their_own_files() -> None:
-    assert timeline.timeline.__module__ == "penstock.engine.cli.timeline"

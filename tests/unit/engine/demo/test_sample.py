@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from penstock.engine.demo.comparison import compare_rows
 from penstock.engine.demo.sample import load_sample, packaged_data, unpack_table
-from penstock.engine.demo.server_process import Handout, handouts
+from penstock.engine.demo.server_process import Handout, HandoutSummary, handouts, summary
 from penstock.enumerator.events import event_text
 
 
@@ -47,3 +47,10 @@ def test_handouts_are_read_from_the_servers_own_log_lines() -> None:
     other = [event_text("plan opened", plan="p1", slots=2), event_text("slot sealed", plan="p1", slot=0, index=1)]
     log = "\n".join(f"2026-01-01 INFO penstock.enumerator: {line}" for line in [*other, *assigned])
     assert handouts(log) == (Handout("p1", 0, "s-1"), Handout("p1", 1, "s 2"))
+
+
+def test_a_split_handed_out_twice_is_told() -> None:
+    once = [Handout("p", 0, "a"), Handout("p", 1, "b"), Handout("q", 0, "a")]
+    assert summary(once) == HandoutSummary(splits=3, plans=2, slots=3, most_slots=2, repeated=())
+    assert summary([*once, Handout("p", 1, "a")]).repeated == ("a",)
+    assert summary([]) == HandoutSummary(splits=0, plans=0, slots=0, most_slots=0, repeated=())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from penstock.engine.spark.options import door_before_use, loaded, wanted_columns
+from penstock.engine.spark.options import door_before_use, loaded, only_a_batch, wanted_columns
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import Door, GivenOptions
 from pyspark.sql import types as st
@@ -62,6 +62,22 @@ def test_the_environment_fills_in() -> None:
 def test_the_door_before_spark_says_which() -> None:
     assert door_before_use({"path": "/t", "upto": "latest"}) is Door.BATCH
     assert door_before_use({"path": "/t", "maxcommitspertrigger": "1"}) is Door.STREAM
+
+
+@pytest.mark.parametrize(
+    ("given", "batch"),
+    [
+        ({}, False),
+        ({"after": "earliest"}, False),
+        ({"query": "incremental"}, False),
+        ({"query": "snapshot"}, True),
+        ({"hoodie.datasource.query.type": "read_optimized"}, True),
+        ({"asof": "20260131235959123"}, True),
+        ({"limit": "3"}, True),
+    ],
+)
+def test_what_no_stream_could_have(given: dict[str, str], batch: bool) -> None:
+    assert only_a_batch(loaded({"path": "/t", **given}, Door.BATCH, {}).options) is batch
 
 
 def test_columns_are_always_named() -> None:

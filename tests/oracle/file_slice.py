@@ -1,0 +1,115 @@
+"""A file slice read from disk to merged rows: base file by pyarrow's to_pylist, logs by `log_file`, rows as dicts."""
+
+from __future__ import annotations
+
+import datetime
+import pathlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from oracle import log_file
+from oracle.merge import DATA, DELETE, Record, merge
+
+KEY = "_hoodie_record_key"
+_CLASSES = {
+    "int": "IntWrapper",
+    "long": "LongWrapper",
+    "float": "FloatWrapper",
+    "double": "DoubleWrapper",
+    "string": "StringWrapper",
+    "date": "DateWrapper",
+    "decimal": "DecimalWrapper",
+    "timestamp": "LongWrapper",
+}
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """What to read: paths, which instants' blocks count, how records compare.
+
+    `ordering` is (column, its kind: a key of `_CLASSES`), or None for commit time. `sortable` maps ordering values.
+    """
+
+    base: pathlib.Path | None
+    logs: Sequence[pathlib.Path]
+    base_instant: str = ""
+    visible: Callable[[str], bool] = lambda instant: True
+    ordering: tuple[str, str] | None = None
+    sortable: Callable[[Any], Any] = field(default=lambda value: value)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Merged rows in output order."""
+        blocks = self._counting_blocks()
+        located = [self._located(block) for block in blocks]
+        by_position = self.base is not None and bool(blocks) and all(found is not None for found in located)
+        records: list[Record] = []
+        for block, places in zip(blocks, located, strict=True):
+            own = self._records(block)
+            if by_position:
+                assert places is not None
+                own = [_at(record, place) for record, place in zip(own, places, strict=True)]
+            records += own
+        return merge(
+            self._row_groups(),
+            records,
+            event_time=self.ordering is not None,
+            key_of=(lambda row, place: place) if by_position else (lambda row, place: row[KEY]),
+            ordering_of=lambda row: self.sortable(row.get(self.ordering[0])) if self.ordering else None,
+        )
+
+    def _counting_blocks(self) -> list[log_file.Block]:
+        by_instant: dict[str, list[log_file.Block]] = {}
+        for log in self.logs:
+            for block in log_file.blocks(log.read_bytes()):
+                instant = block.headers[log_file.INSTANT_TIME]
+                if block.kind == log_file.COMMAND:
+                    by_instant.pop(block.headers[log_file.TARGET_INSTANT_TIME], None)
+                elif block.kind in (log_file.AVRO_DATA, log_file.DELETE) and self.visible(instant):
+                    by_instant.setdefault(instant, []).append(block)
+        return [block for found in by_instant.values() for block in found]
+
+    def _located(self, block: log_file.Block) -> list[int] | None:
+        if block.headers.get(log_file.POSITIONS_BASE) != self.base_instant or not self.base_instant:
+            return None
+        places = log_file.positions(block)
+        return places if places is not None and len(places) == len(self._records(block)) else None
+
+    def _records(self, block: log_file.Block) -> list[Record]:
+        if block.kind == log_file.AVRO_DATA:
+            return [self._data_record(row) for row in log_file.data_records(block)]
+        return [self._delete_record(*entry) for entry in log_file.delete_entries(block)]
+
+    def _data_record(self, row: dict[str, Any]) -> Record:
+        value = row.get(self.ordering[0]) if self.ordering else None
+        if row.get("_hoodie_is_deleted") is True:
+            is_int = self.ordering is not None and self.ordering[1] == "int"
+            default = value is None or (is_int and value == 0)
+            return Record(row[KEY], DELETE, self.sortable(value), default)
+        return Record(row[KEY], DATA, self.sortable(value), row=row)
+
+    def _delete_record(self, key: str, wrapper: str, value: Any) -> Record:
+        if self.ordering is None or wrapper == "" or (wrapper == "IntWrapper" and value == 0):
+            return Record(key, DELETE, default=True)
+        kind = self.ordering[1]
+        own = wrapper == _CLASSES[kind] or (kind == "timestamp" and wrapper == "TimestampMicrosWrapper")
+        if not own:
+            return Record(key, DELETE, default=True)
+        if kind == "date":
+            value = datetime.date(1970, 1, 1) + datetime.timedelta(days=value)
+        if kind == "timestamp":
+            value = _EPOCH + datetime.timedelta(microseconds=value)
+        return Record(key, DELETE, self.sortable(value))
+
+    def _row_groups(self) -> list[list[dict[str, Any]]]:
+        if self.base is None:
+            return []
+        with pq.ParquetFile(self.base) as file:
+            return [file.read_row_group(number).to_pylist() for number in range(file.num_row_groups)]
+
+
+def _at(record: Record, place: int) -> Record:
+    return Record(place, record.what, record.ordering, record.default, record.row)

@@ -1,0 +1,160 @@
+"""Log files of Hudi, parsed one block and one record at a time."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+
+COMMAND, DELETE, CORRUPT, AVRO_DATA, HFILE_DATA, PARQUET_DATA, CDC_DATA = range(7)
+INSTANT_TIME, TARGET_INSTANT_TIME, SCHEMA, COMMAND_TYPE, COMPACTED, POSITIONS, _, PARTIAL, POSITIONS_BASE = range(9)
+
+_WRAPPERS = [
+    ("BooleanWrapper", "boolean"),
+    ("IntWrapper", "int"),
+    ("LongWrapper", "long"),
+    ("FloatWrapper", "float"),
+    ("DoubleWrapper", "double"),
+    ("BytesWrapper", "bytes"),
+    ("StringWrapper", "string"),
+    ("DateWrapper", "int"),
+    ("DecimalWrapper", {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}),
+    ("TimeMicrosWrapper", "long"),
+    ("TimestampMicrosWrapper", "long"),
+]
+DELETE_LIST = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "HoodieDeleteRecordList",
+        "fields": [
+            {
+                "name": "deleteRecordList",
+                "type": {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": "HoodieDeleteRecord",
+                        "fields": [
+                            {"name": "recordKey", "type": ["null", "string"]},
+                            {"name": "partitionPath", "type": ["null", "string"]},
+                            {
+                                "name": "orderingVal",
+                                "type": [
+                                    "null",
+                                    *(
+                                        {"type": "record", "name": name, "fields": [{"name": "value", "type": kind}]}
+                                        for name, kind in _WRAPPERS
+                                    ),
+                                ],
+                            },
+                        ],
+                    },
+                },
+            }
+        ],
+    }
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block: type ordinal, headers by ordinal, content."""
+
+    kind: int
+    headers: dict[int, str]
+    content: bytes
+
+
+def blocks(data: bytes) -> Iterator[Block]:
+    """Every block of a file without damage."""
+    at = 0
+    while at < len(data):
+        assert data[at : at + 6] == b"#HUDI#", f"no block at byte {at}"
+        (size,) = struct.unpack_from(">q", data, at + 6)
+        version, kind, entries = struct.unpack_from(">iii", data, at + 14)
+        assert version == 1
+        place, headers = at + 26, {}
+        for _entry in range(entries):
+            ordinal, length = struct.unpack_from(">ii", data, place)
+            headers[ordinal] = data[place + 8 : place + 8 + length].decode()
+            place += 8 + length
+        (length,) = struct.unpack_from(">q", data, place)
+        yield Block(kind, headers, data[place + 8 : place + 8 + length])
+        at += 14 + size
+        assert struct.unpack_from(">q", data, at - 8)[0] == size + 6
+
+
+def data_records(block: Block) -> list[dict[str, Any]]:
+    """The records of an Avro data block as fastavro's dicts."""
+    schema = fastavro.parse_schema(json.loads(block.headers[SCHEMA]))
+    _version, count = struct.unpack_from(">ii", block.content, 0)
+    place, records = 8, []
+    for _record in range(count):
+        (length,) = struct.unpack_from(">i", block.content, place)
+        body = io.BytesIO(block.content[place + 4 : place + 4 + length])
+        record = fastavro.schemaless_reader(body, schema, None)
+        assert isinstance(record, dict)
+        records.append(record)
+        place += 4 + length
+    assert place == len(block.content)
+    return records
+
+
+def delete_entries(block: Block) -> list[tuple[str, str, Any]]:
+    """(key, wrapper's name or '', value) of a delete block of version 3."""
+    version, length = struct.unpack_from(">ii", block.content, 0)
+    assert version == 3
+    assert length == len(block.content) - 8
+    found = fastavro.schemaless_reader(
+        io.BytesIO(block.content[8:]), DELETE_LIST, None, return_record_name=True, return_named_type=True
+    )
+    entries = []
+    for entry in found["deleteRecordList"]:
+        wrapped = entry["orderingVal"]
+        name, value = ("", None) if wrapped is None else (wrapped[0], wrapped[1]["value"])
+        entries.append((entry["recordKey"], name, value))
+    return entries
+
+
+def positions(block: Block) -> list[int] | None:
+    """The base rows of a block's records, or None without them."""
+    if not block.headers.get(POSITIONS):
+        return None
+    data = io.BytesIO(base64.b64decode(block.headers[POSITIONS]))
+    found: list[int] = []
+    for _bitmap in range(struct.unpack("<Q", data.read(8))[0]):
+        (high,) = struct.unpack("<I", data.read(4))
+        found += [(high << 32) + low for low in _roaring(data)]
+    return found
+
+
+def _roaring(data: io.BytesIO) -> list[int]:
+    (cookie,) = struct.unpack("<I", data.read(4))
+    runs = b""
+    if cookie & 0xFFFF == 12347:
+        containers = (cookie >> 16) + 1
+        runs = data.read((containers + 7) // 8)
+    else:
+        assert cookie == 12346
+        (containers,) = struct.unpack("<I", data.read(4))
+    heads = [struct.unpack("<HH", data.read(4)) for _ in range(containers)]
+    if not runs or containers >= 4:
+        data.read(4 * containers)
+    found: list[int] = []
+    for number, (key, last) in enumerate(heads):
+        if runs and runs[number // 8] & (1 << number % 8):
+            for _run in range(struct.unpack("<H", data.read(2))[0]):
+                first, more = struct.unpack("<HH", data.read(4))
+                found += [(key << 16) + low for low in range(first, first + more + 1)]
+        elif last + 1 > 4096:
+            bits = data.read(8192)
+            found += [(key << 16) + low for low in range(65536) if bits[low // 8] & (1 << low % 8)]
+        else:
+            found += [(key << 16) + low for low in struct.unpack(f"<{last + 1}H", data.read(2 * (last + 1)))]
+    return found

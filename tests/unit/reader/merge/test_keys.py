@@ -1,0 +1,62 @@
+"""Records numbered by key on both roads, and by position."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from penstock.proto.errors import CorruptBlock
+from penstock.reader.merge.keys import Matches, number_keys, number_positions
+
+KEYS = st.one_of(st.sampled_from(["", "a", "é", "ключ", "😀", "k" * 300]), st.text(max_size=20))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(KEYS, max_size=20), max_size=4), st.lists(KEYS, max_size=40), st.sampled_from([1, 3, 64]))
+def test_both_roads_number_and_match_alike(chunks: list[list[str]], base: list[str], hash_bits: int) -> None:
+    arrays = [pa.array(chunk, pa.string()) for chunk in chunks]
+    log = [key for chunk in chunks for key in chunk]
+    expected = {key: place for place, key in enumerate(dict.fromkeys(log))}
+    keys = pa.array(["before", *base, "behind"], pa.string()).slice(1, len(base))
+    for compiled in (True, False):
+        table, numbers = number_keys(arrays, compiled=compiled, hash_bits=hash_bits)
+        assert table.count == len(expected)
+        assert numbers.tolist() == [expected[key] for key in log]
+        matches = table.match(keys, 7)
+        assert matches.rows.tolist() == [row for row, key in enumerate(base) if key in expected]
+        assert matches.numbers.tolist() == [expected[key] for key in base if key in expected]
+
+
+def test_a_batch_larger_than_the_last_one_finds_room() -> None:
+    table, _ = number_keys([pa.array(["a"])])
+    for size in (1, 1000, 10, 5000):
+        assert len(table.match(pa.array(["a"] * size), 0).rows) == size
+
+
+def test_sliced_and_large_log_keys() -> None:
+    keys = pa.array(["x", "a", "b", "a"]).slice(1)
+    for compiled in (True, False):
+        table, numbers = number_keys([keys], compiled=compiled)
+        assert numbers.tolist() == [0, 1, 0]
+        assert table.match(pa.array(["b", "x", "a"], pa.large_string()), 0).numbers.tolist() == [1, 0]
+
+
+def test_matches_of_a_row_group_are_cut_to_batches() -> None:
+    matches = Matches(np.array([0, 3, 4, 9]), np.array([5, 6, 7, 8]))
+    cut = matches.between(3, 9)
+    assert (cut.rows.tolist(), cut.numbers.tolist()) == ([0, 1], [6, 7])
+
+
+def test_positions_are_numbers_and_keys_are_checked() -> None:
+    table, numbers = number_positions(
+        [np.array([2, 5]), np.array([0, 5])], [pa.array(["c", "f"]), pa.array(["a", "f"])], "table t"
+    )
+    assert (table.count, table.last_position, numbers.tolist()) == (3, 5, [1, 2, 0, 2])
+    matches = table.match(pa.array(["a", "b", "c"]), 0)
+    assert (matches.rows.tolist(), matches.numbers.tolist()) == ([0, 2], [0, 1])
+    matches = table.match(pa.array(["d", "e", "f"]), 3)
+    assert (matches.rows.tolist(), matches.numbers.tolist()) == ([2], [2])
+    with pytest.raises(CorruptBlock, match=r"table t: .*rows 3 and 5"):
+        table.match(pa.array(["d", "e", "another"]), 3)

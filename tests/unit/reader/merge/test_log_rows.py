@@ -1,0 +1,48 @@
+"""Log rows kept in chunks and taken out again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from penstock.proto.errors import InvariantViolation
+from penstock.reader.merge import log_rows
+from penstock.reader.merge.log_rows import LogRows, rows_within
+
+
+def batches(sizes: list[int]) -> list[pa.RecordBatch]:
+    starts = np.cumsum([0, *sizes])
+    return [pa.record_batch({"v": pa.array(range(start, start + size))}) for start, size in zip(starts, sizes, strict=False)]
+
+
+@given(st.lists(st.integers(0, 9), max_size=8), st.data())
+def test_rows_come_back_in_order_and_repeated(sizes: list[int], data: st.DataObject) -> None:
+    rows = LogRows(batches(sizes))
+    assert len(rows) == sum(sizes)
+    wanted = sorted(data.draw(st.lists(st.integers(0, sum(sizes) - 1), max_size=20))) if sum(sizes) else []
+    batch_rows = data.draw(st.integers(1, 5))
+    taken = list(rows.take(np.array(wanted, np.int64), batch_rows, 1 << 20))
+    assert all(1 <= batch.num_rows <= batch_rows for batch in taken)
+    assert [value for batch in taken for value in batch["v"].to_pylist()] == wanted
+
+
+def test_small_batches_are_put_together_and_large_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_rows, "_CHUNK_ROWS", 10)
+    rows = LogRows(batches([3, 3, 3, 3, 12, 1]))
+    assert [batch.num_rows for batch in rows.take(np.arange(len(rows)), 1 << 20, 1 << 20)] == [9, 3, 12, 1]
+
+
+def test_wide_rows_make_small_batches() -> None:
+    wide = pa.record_batch({"v": pa.array(["x" * 1000] * 100)})
+    assert rows_within(wide, 1 << 20, 10_000) in (9, 10)
+    assert rows_within(wide, 5, 10_000) == 5
+    assert rows_within(wide, 1 << 20, 1) == 1
+    assert all(batch.num_rows <= 10 for batch in LogRows([wide]).take(np.arange(100), 1 << 20, 10_000))
+
+
+@pytest.mark.parametrize("wanted", [[-1], [3]])
+def test_rows_that_are_not_there_are_our_own_bug(wanted: list[int]) -> None:
+    with pytest.raises(InvariantViolation):
+        list(LogRows(batches([3])).take(np.array(wanted), 10, 10))

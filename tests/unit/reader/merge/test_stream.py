@@ -1,0 +1,139 @@
+"""The final merge over decoded row groups against the oracle's loop: rows, their order, their outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle.merge import DATA, DELETE, Record
+from oracle.merge import merge as slow_merge
+from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
+from penstock.reader.merge.fold import RecordKind, fold
+from penstock.reader.merge.keys import number_keys
+from penstock.reader.merge.log_rows import LogRows
+from penstock.reader.merge.ordering import OrderingValues
+from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
+
+KEYS = st.sampled_from(["", "a", "b", "é", "a key of more than sixteen bytes", "c", "d", "e"])
+ORDERINGS = st.one_of(st.none(), st.integers(0, 4))
+ROWS = st.tuples(KEYS, ORDERINGS)
+RECORDS = st.lists(
+    st.builds(
+        lambda key, what, ordering, default: (key, what, None if default and what == DELETE else ordering),
+        KEYS,
+        st.sampled_from([DATA, DATA, DELETE]),
+        ORDERINGS,
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=25,
+)
+COLUMNS = ("v", "key", "ts")
+SCHEMA = pa.schema([("key", pa.string()), ("ts", pa.int64()), ("v", pa.int64())])
+
+
+@dataclass
+class Group:
+    rows: list[tuple[str, int | None, int]]
+    batch_rows: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for first in range(0, len(self.rows), self.batch_rows):
+            yield batch_of(self.rows[first : first + self.batch_rows])
+
+    def keys(self) -> pa.Array:
+        return pa.array([row[0] for row in self.rows], pa.string())
+
+
+def batch_of(rows: list[tuple[str, int | None, int]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
+
+
+def winners(records: list[Record], event_time: bool, compiled: bool, hash_bits: int) -> LogWinners:
+    kinds = np.array(
+        [
+            RecordKind.DATA if r.what == DATA else RecordKind.DEFAULT_DELETE if r.default else RecordKind.DELETE
+            for r in records
+        ],
+        np.uint8,
+    )
+    table, numbers = number_keys([pa.array([r.key for r in records])], compiled=compiled, hash_bits=hash_bits)
+    ordering = OrderingValues(pa.array([r.ordering for r in records], pa.int64()))
+    mode = EventTimeOrdering(("ts",)) if event_time else CommitTimeOrdering()
+    folded = fold(mode, numbers, table.count, kinds, ordering.ranks())
+    data = kinds[folded.standing] == RecordKind.DATA
+    arrivals = np.sort(folded.standing[data])
+    return LogWinners(
+        table=table,
+        kinds=kinds[folded.standing],
+        ordering=ordering.take(folded.standing) if event_time else None,
+        row_of=np.where(data, np.searchsorted(arrivals, folded.standing), -1),
+        rows=LogRows([batch_of([records[place].row for place in arrivals.tolist()]).select(list(COLUMNS))]),
+        folded=folded,
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    groups=st.lists(st.lists(ROWS, max_size=12), max_size=3),
+    history=RECORDS,
+    event_time=st.booleans(),
+    compiled=st.booleans(),
+    batch_rows=st.sampled_from([1, 3, 100]),
+    hash_bits=st.sampled_from([1, 3, 64]),
+)
+def test_rows_order_and_outcomes_are_the_oracles(
+    groups: list[list[tuple[str, int | None]]],
+    history: list[tuple[str, str, int | None]],
+    event_time: bool,
+    compiled: bool,
+    batch_rows: int,
+    hash_bits: int,
+) -> None:
+    """Ties, nulls, deletes and new rows after them, keys the base holds twice, forced collisions."""
+    count = iter(range(10_000))
+    base = [[(key, ordering, next(count)) for key, ordering in group] for group in groups]
+    records = [
+        Record(key, what, ordering, what == DELETE and ordering is None, (key, ordering, 100_000 + place))
+        for place, (key, what, ordering) in enumerate(history)
+    ]
+    expected = slow_merge(
+        base, records, event_time=event_time, key_of=lambda row, place: row[0], ordering_of=lambda row: row[1]
+    )
+    merge = Merge(
+        winners(records, event_time, compiled, hash_bits),
+        MergeShape(
+            columns=COLUMNS,
+            key="key",
+            ordering="ts" if event_time else None,
+            batch_rows=batch_rows,
+            batch_bytes=1 << 20,
+        ),
+    )
+    found = list(merge.run([Group(group, batch_rows) for group in base]))
+    assert all(batch.schema.names == list(COLUMNS) and 0 < batch.num_rows <= batch_rows for batch in found)
+    assert [(row["key"], row["ts"], row["v"]) for batch in found for row in batch.to_pylist()] == expected
+    outcomes = merge.outcomes()
+    assert outcomes.won == sum(row[2] >= 100_000 for row in expected)
+    assert outcomes.won + outcomes.lost_event_time + outcomes.duplicate + outcomes.deleted == len(records)
+
+
+def test_a_batch_without_a_hit_passes_as_it_is() -> None:
+    rows = [(f"base {number}", number, number) for number in range(10)]
+    held = batch_of(rows)
+
+    class Held(Group):
+        def batches(self) -> Iterator[pa.RecordBatch]:
+            yield held
+
+    records = [Record("log", DATA, 5, row=("log", 5, 99))]
+    shape = MergeShape(columns=COLUMNS, key="key", ordering="ts", batch_rows=100, batch_bytes=1 << 20)
+    first, *rest = Merge(winners(records, True, True, 64), shape).run([Held(rows, 100)])
+    assert [column.buffers()[-1].address for column in first.columns] == [
+        column.buffers()[-1].address for column in held.select(list(COLUMNS)).columns
+    ]
+    assert [batch.to_pylist() for batch in rest] == [[{"key": "log", "ts": 5, "v": 99}]]
