@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.enumerator.assigner import Assigned, Assigner, Assignment, Sealed
-from penstock.proto.errors import StorageError, UnknownPlan, UnknownSplit
+from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
 from penstock.proto.reports import EndOfSlot, MergeOutcomes, NextSplit, SplitAnswer, SplitReport
 from penstock.proto.splits import Plan
 
@@ -89,7 +89,13 @@ class PlanStore:
         self._splits = 0
 
     def add(self, plan: Plan, assigner: Assigner) -> HeldPlan:
-        """Keeps the plan under a new id. StorageError if there is no room and nothing may be forgotten."""
+        """Keeps the plan under a new id. StorageError if there is no room and nothing may be forgotten;
+        ConfigurationError for a plan that would not fit into an empty store."""
+        if len(plan.splits) > self._max_splits:
+            raise ConfigurationError(
+                f"the plan of table {plan.scan.table} has {len(plan.splits)} splits, at most {self._max_splits} are "
+                "held: read a shorter range, or larger splits"
+            )
         with self._lock:
             now_ms = self._clock_ms()
             self._forget_expired(now_ms)

@@ -98,14 +98,12 @@ class EnumeratorClient:
 
     def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
         """See `Enumerator.newest_position`."""
-        with encoding("newest position"):
-            request = calls.newest_to_message(table, after, max_commits)
+        request = calls.newest_to_message(table, after, max_commits)
         return calls.newest_answer_from_message(self._call("NewestPosition", request, pb.NewestPositionResponse))
 
     def open_plan(self, request: PlanRequest) -> OpenedPlan:
         """See `Enumerator.open_plan`. Given the longer deadline: planning lists storage."""
-        with encoding("plan request"):
-            message = calls.request_to_message(request)
+        message = calls.request_to_message(request)
         return calls.opened_from_message(self._call("OpenPlan", message, pb.OpenPlanResponse))
 
     def describe_plan(self, plan_id: str) -> Scan:
@@ -122,8 +120,8 @@ class EnumeratorClient:
 
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
         """See `Enumerator.finish_split`."""
+        message = calls.report_to_message(report)
         with encoding("finish split"):
-            message = calls.report_to_message(report)
             request = pb.FinishSplitRequest(plan_id=plan_id, slot=slot, index=index, report=message)
         self._call("FinishSplit", request, pb.FinishSplitResponse)
 

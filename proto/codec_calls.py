@@ -41,21 +41,22 @@ def table_from_message(message: pb.DescribeTableRequest) -> str:
 
 def description_to_message(description: TableDescription) -> pb.DescribeTableResponse:
     """A table's description."""
-    return pb.DescribeTableResponse(
-        table=description.table,
-        base_path=description.base_path,
-        hudi_name=description.hudi_name,
-        table_type=description.table_type,
-        table_version=description.table_version,
-        timeline_layout=description.timeline_layout,
-        timeline_timezone=description.timeline_timezone,
-        merge_mode=description.merge_mode,
-        record_key_fields=description.record_key_fields,
-        partition_fields=description.partition_fields,
-        ordering_fields=description.ordering_fields,
-        schema_json=description.schema_json,
-        newest=position_to_message(description.newest),
-    )
+    with check.encoding(f"description of table {description.table!r}"):
+        return pb.DescribeTableResponse(
+            table=description.table,
+            base_path=description.base_path,
+            hudi_name=description.hudi_name,
+            table_type=description.table_type,
+            table_version=description.table_version,
+            timeline_layout=description.timeline_layout,
+            timeline_timezone=description.timeline_timezone,
+            merge_mode=description.merge_mode,
+            record_key_fields=description.record_key_fields,
+            partition_fields=description.partition_fields,
+            ordering_fields=description.ordering_fields,
+            schema_json=description.schema_json,
+            newest=position_to_message(description.newest),
+        )
 
 
 def description_from_message(message: pb.DescribeTableResponse) -> TableDescription:
@@ -82,9 +83,10 @@ def description_from_message(message: pb.DescribeTableResponse) -> TableDescript
 
 def newest_to_message(table: str, after: Position | None, max_commits: int) -> pb.NewestPositionRequest:
     """A request for the newest position."""
-    return pb.NewestPositionRequest(
-        table=table, after=None if after is None else position_to_message(after), max_commits=max_commits
-    )
+    with check.encoding("newest position"):
+        return pb.NewestPositionRequest(
+            table=table, after=None if after is None else position_to_message(after), max_commits=max_commits
+        )
 
 
 def newest_from_message(message: pb.NewestPositionRequest) -> tuple[str, Position | None, int]:
@@ -104,25 +106,26 @@ def newest_answer_from_message(message: pb.NewestPositionResponse) -> Position:
 
 def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
     """A plan request; the query is its one of `query`."""
-    message = pb.OpenPlanRequest(
-        table=request.table,
-        columns=request.columns,
-        where=request.where,
-        slots=request.slots,
-        event_time=request.event_time,
-        target_split_bytes=request.target_split_bytes,
-    )
-    match request.query:
-        case Snapshot():
-            message.snapshot.CopyFrom(pb.Snapshot())
-        case SnapshotAsOf(instant):
-            message.snapshot_as_of.CopyFrom(pb.SnapshotAsOf(instant=instant))
-        case ReadOptimized():
-            message.read_optimized.CopyFrom(pb.ReadOptimized())
-        case Incremental(after, upto):
-            end = None if isinstance(upto, Latest) else position_to_message(upto)
-            message.incremental.CopyFrom(pb.Incremental(after=position_to_message(after), upto=end))
-    return message
+    with check.encoding(f"plan request for table {request.table!r}"):
+        message = pb.OpenPlanRequest(
+            table=request.table,
+            columns=request.columns,
+            where=request.where,
+            slots=request.slots,
+            event_time=request.event_time,
+            target_split_bytes=request.target_split_bytes,
+        )
+        match request.query:
+            case Snapshot():
+                message.snapshot.CopyFrom(pb.Snapshot())
+            case SnapshotAsOf(instant):
+                message.snapshot_as_of.CopyFrom(pb.SnapshotAsOf(instant=instant))
+            case ReadOptimized():
+                message.read_optimized.CopyFrom(pb.ReadOptimized())
+            case Incremental(after, upto):
+                end = None if isinstance(upto, Latest) else position_to_message(upto)
+                message.incremental.CopyFrom(pb.Incremental(after=position_to_message(after), upto=end))
+        return message
 
 
 def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
@@ -163,13 +166,14 @@ def _query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
 
 def opened_to_message(opened: OpenedPlan) -> pb.OpenPlanResponse:
     """An opened plan."""
-    return pb.OpenPlanResponse(
-        plan_id=opened.plan_id,
-        slots=opened.slots,
-        splits=opened.splits,
-        size_bytes=opened.size_bytes,
-        scan=scan_to_message(opened.scan),
-    )
+    with check.encoding(f"opened plan {opened.plan_id}"):
+        return pb.OpenPlanResponse(
+            plan_id=opened.plan_id,
+            slots=opened.slots,
+            splits=opened.splits,
+            size_bytes=opened.size_bytes,
+            scan=scan_to_message(opened.scan),
+        )
 
 
 def opened_from_message(message: pb.OpenPlanResponse) -> OpenedPlan:
@@ -216,7 +220,8 @@ def answer_to_message(answer: SplitAnswer) -> pb.NextSplitResponse:
     """A split, or the end of the slot."""
     match answer:
         case NextSplit(split):
-            return pb.NextSplitResponse(split=split_to_message(split))
+            with check.encoding(f"split {split.split_id!r}"):
+                return pb.NextSplitResponse(split=split_to_message(split))
         case EndOfSlot():
             return pb.NextSplitResponse(end_of_slot=pb.EndOfSlot())
 
@@ -236,16 +241,17 @@ def answer_from_message(message: pb.NextSplitResponse) -> SplitAnswer:
 
 def report_to_message(report: SplitReport) -> pb.SplitReport:
     """A split's report. Of two phases with one name the later counts."""
-    return pb.SplitReport(
-        rows=report.rows,
-        size_bytes=report.size_bytes,
-        phase_ms=dict(report.phase_ms),
-        won=report.outcomes.won,
-        lost_event_time=report.outcomes.lost_event_time,
-        duplicate=report.outcomes.duplicate,
-        deleted=report.outcomes.deleted,
-        max_event_time_us=report.max_event_time_us,
-    )
+    with check.encoding("report on a split"):
+        return pb.SplitReport(
+            rows=report.rows,
+            size_bytes=report.size_bytes,
+            phase_ms=dict(report.phase_ms),
+            won=report.outcomes.won,
+            lost_event_time=report.outcomes.lost_event_time,
+            duplicate=report.outcomes.duplicate,
+            deleted=report.outcomes.deleted,
+            max_event_time_us=report.max_event_time_us,
+        )
 
 
 def report_from_message(message: pb.FinishSplitRequest) -> SplitReport:

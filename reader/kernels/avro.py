@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.cache import called, compiled_lean, inlined
 
 # What to do with a field: decode it into a lane (wide: 8 bytes a row, narrow: 4, small: 1, text: bytes) ...
 LONG: Final = 0  # wide
@@ -127,7 +127,7 @@ def _decimal(data: Any, p: int, size: int) -> Any:
     return np.int64(low), np.int64(high), fits
 
 
-@inlined
+@called
 def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any) -> Any:
     """The place behind a nested value, or FAR. `left` counts the items to come of each open array or map."""
     depth = 0
@@ -244,7 +244,7 @@ def _put_bits(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow
     return p + 1
 
 
-@inlined
+@called
 def _put_decimal(data: Any, p: int, stop: int, size: int, slot: int, r: int, wide: Any) -> Any:
     """A decimal into two slots; the place behind it, or FAR."""
     if size < 0:

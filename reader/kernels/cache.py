@@ -47,7 +47,13 @@ def compiled_lean(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A piece of a `compiled_lean` kernel of the same file, copied into it where it is called."""
-    piece: Callable[..., Any] = _njit(nogil=True, _nrt=False, inline="always")(function)
+    piece: Callable[..., Any] = _njit(nogil=True, _nrt=False, forceinline=True)(function)
+    return piece
+
+
+def called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A piece of a `compiled_lean` kernel of the same file that is rare or large: the compiler decides."""
+    piece: Callable[..., Any] = _njit(nogil=True, _nrt=False)(function)
     return piece
 
 

@@ -72,6 +72,8 @@ class DeleteRecords:
         if kind is None:
             raise UnsupportedFeature(f"{self.place}: deletes ordered by a column of type {column_type}")
         default = self.kinds != kind
+        if kind == TIMESTAMP_MICROS:  # Spark writers hand timestamps over as plain longs, in micros
+            default &= self.kinds != LONG
         if kind == INT:
             default |= self.numbers == 0
         validity = pa.py_buffer(np.packbits(~default, bitorder="little"))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import logging
 import pickle
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server import limits
 from penstock.enumerator.server.run import serve, serve_enumerator
 from penstock.proto.client import MAX_CHANNELS, CallLimits, EnumeratorClient
@@ -27,10 +31,13 @@ from penstock.proto.errors import (
     PositionExpired,
     StorageError,
     TableNotFound,
+    UnknownPlan,
 )
 from penstock.proto.positions import InstantTime, Position
 from penstock.proto.queries import PlanRequest, Snapshot
 from penstock.proto.splits import VisibleInstants
+from penstock.proto.v1 import penstock_pb2 as pb
+from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
     from conftest import Door
@@ -116,6 +123,53 @@ def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(ser
         go_on.set()
         for asker in askers:
             asker.join()
+
+
+def test_a_call_without_a_deadline_is_refused_with_its_code(served: Door) -> None:
+    assert served.server is not None
+    with grpc.insecure_channel(served.server.address) as channel:
+        ask = pb_grpc.EnumeratorServiceStub(channel).DescribeTable
+        with pytest.raises(grpc.RpcError) as caught:
+            ask(pb.DescribeTableRequest(table="trips"))
+    call: object = caught.value
+    assert isinstance(call, grpc.Call)
+    assert call.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert ("penstock-error-code", "CONFIGURATION") in [(key, value) for key, value in call.trailing_metadata()]
+
+
+def test_the_server_s_log_names_the_request_and_the_client(served: Door, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "penstock.enumerator.server"), pytest.raises(UnknownPlan):
+        served.enumerator.describe_plan("nowhere")
+    version = importlib.metadata.version("penstock")
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "penstock.enumerator.server"]
+    assert re.match(rf"DescribePlan request='[0-9a-f]{{32}}' client='{version}' failed: UNKNOWN_PLAN: no plan", line)
+
+
+def test_a_call_that_waited_past_its_deadline_costs_no_work() -> None:
+    with pytest.raises(StorageError, match="the deadline passed before the call was begun"):
+        limits.require_deadline(0.0)
+
+
+def test_a_server_that_was_started_again_is_found_and_knows_no_old_plan(served: Door) -> None:
+    assert served.server is not None
+    opened = served.enumerator.open_plan(ALL)
+    address = served.server.address
+    served.server.stop(0)
+    with serve_enumerator(EmbeddedEnumerator({"trips": "/lake/trips"}, reads=served.table), address):
+        assert served.enumerator.newest_position("trips")
+        with pytest.raises(UnknownPlan, match="before a restart"):
+            served.enumerator.next_split(opened.plan_id, 0, 0)
+
+
+def test_a_value_that_cannot_travel_is_refused_on_the_side_that_has_it(served: Door) -> None:
+    with pytest.raises(ConfigurationError, match=r"plan request for table .* cannot be encoded"):
+        served.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), where="\ud800"))
+    assert served.table.calls == 0
+    plan = served.embedded.plan(ALL)
+    odd = replace(plan, scan=replace(plan.scan, base_path="/lake/\udce4"))
+    served.table.plan = lambda path, name, request: odd  # type: ignore[method-assign]
+    with pytest.raises(ConfigurationError, match="opened plan plan-0 cannot be encoded"):
+        served.enumerator.open_plan(ALL)
 
 
 def test_something_that_is_no_enumerator_is_told_apart() -> None:

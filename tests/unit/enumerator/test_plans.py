@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from penstock.enumerator.assigner import SlotAssigner
 from penstock.enumerator.plans import HOUR_MS, SETTLED_IDLE_MS, HeldPlan, PlanStore, total
-from penstock.proto.errors import StorageError, UnknownPlan, UnknownSplit
+from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime
 from penstock.proto.reports import EndOfSlot, MergeOutcomes, NextSplit, SplitReport
 from penstock.proto.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
@@ -133,6 +133,11 @@ def test_splits_are_bounded_as_well_as_plans() -> None:
     with pytest.raises(StorageError, match="at most 2000 and 5 are"):
         opened(store, splits=3)
     opened(store, splits=2)
+
+
+def test_a_plan_that_can_never_fit_is_not_worth_a_retry() -> None:
+    with pytest.raises(ConfigurationError, match="the plan of table t has 6 splits, at most 5 are held"):
+        opened(store_of(Clock(), max_splits=5), splits=6)
 
 
 def test_an_expired_plan_makes_room() -> None:

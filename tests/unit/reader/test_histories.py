@@ -49,7 +49,12 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 
 KINDS = {
     "long": Kind("long", (-(2**63), -1, 0, 1, 2**63 - 1), "LongWrapper"),
     "int": Kind("int", (-(2**31), -1, 0, 1, 2**31 - 1), "IntWrapper"),
-    "string": Kind("string", ("", "a", "é", "\uff5e", "\U0001f600"), "StringWrapper", sortable=lambda text: text and text.encode()),
+    "string": Kind(
+        "string",
+        ("", "a", "é", "\uff5e", "\U0001f600"),
+        "StringWrapper",
+        sortable=lambda text: None if text is None else text.encode(),
+    ),
     "double": Kind("double", (-math.inf, -0.0, 0.0, 1.5, math.nan), "DoubleWrapper", sortable=java_double),
     "decimal": Kind(
         DECIMAL, tuple(decimal.Decimal(text) for text in ("-3.50", "-0.01", "0.00", "0.01", "99.99")), "DecimalWrapper"
@@ -111,7 +116,12 @@ def delete_entry(kind: Kind, key: str, place: int | None, default: bool) -> tupl
 
 
 def comparable(rows: list[dict[str, Any]]) -> list[str]:
-    return [repr(sorted(row.items())) for row in rows]
+    """Exact text of rows: NaN equals itself, -0.0 differs from 0.0, moments are UTC."""
+
+    def value(held: Any) -> Any:
+        return held.astimezone(datetime.UTC) if isinstance(held, datetime.datetime) else held
+
+    return [repr(sorted((name, value(held)) for name, held in row.items())) for row in rows]
 
 
 @pytest.mark.parametrize("name", KINDS)
