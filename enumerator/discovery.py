@@ -49,11 +49,9 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     table.refuse_unsupported()
     facts = read_timeline(table)
     selections = select(request.query, facts)
-    groups = _wanted_groups(selections)
-    if groups is None:
-        partitions: Collection[str] = table.list_partitions()
-    else:
-        partitions = sorted({partition for partition, _ in groups})
+    wanted = _wanted_groups(selections)
+    partitions = frozenset(table.list_partitions()) if wanted is None else {partition for partition, _ in wanted}
+    groups = None if wanted is None else wanted | _written_groups(facts, selections, partitions)
     listing = {partition: table.list_partition(partition) for partition in partitions}
     cleaned = _cleaned_files(table, facts, selections)
     files = files_of_groups(facts, listing, cleaned, groups)
@@ -79,6 +77,19 @@ def _wanted_groups(selections: Collection[Selection]) -> frozenset[GroupId] | No
             return None
         wanted.update(selection.groups)
     return frozenset(wanted)
+
+
+def _written_groups(
+    facts: TimelineFacts, selections: Collection[Selection], partitions: Collection[str]
+) -> set[GroupId]:
+    """Groups in these partitions that the range's instants wrote to, those that were replaced later included."""
+    instants = {instant for selection in selections for instant in selection.instants}
+    return {
+        (stat.partition, stat.file_id)
+        for instant in instants
+        for stat in facts.commits[instant].stats
+        if stat.partition in partitions
+    }
 
 
 def _pending_clusterings(table: HudiTable, timeline: Timeline) -> frozenset[str]:

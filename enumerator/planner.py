@@ -28,6 +28,7 @@ from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.slices import (
     GroupId,
+    OrderedUpTo,
     RequestedUpTo,
     VisibleFiles,
     group_files,
@@ -52,7 +53,7 @@ class _Chosen:
 def plan_splits(state: TableState, request: PlanRequest) -> Plan:
     """The plan of a request: one split a file slice, by order key, then split id.
 
-    The first alternative whose files are all there is planned. PositionExpired or CorruptFile if every one lacks a
+    The preferred alternative whose files are all there is planned. PositionExpired or CorruptFile if every one lacks a
     file; ConfigurationError for a column, filter or event-time column that does not suit the table;
     UnsupportedFeature for what a chosen file or the table's merging needs and this build has not.
     """
@@ -63,7 +64,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
     if request.event_time:
         event_time_column(request.event_time, schema)
     gone: list[Missing] = []
-    for selection in state.selections:
+    for selection in _alternatives(state):
         chosen = _choose(state, selection)
         if isinstance(chosen, Missing):
             gone.append(chosen)
@@ -95,6 +96,18 @@ def event_time_column(name: str, schema: pa.Schema) -> str:
     raise ConfigurationError(
         f"event-time column {column!r} is {column_type}: expected a timestamp, date or long column"
     )
+
+
+def _alternatives(state: TableState) -> list[Selection]:
+    """The selections in order of preference, but the view with services behind the range first once the cleaner has
+    begun to take what the range's own instants wrote: the newest files with the same rows are the last it takes."""
+    instants = state.selections[0].instants
+    begun = any(file.named_by in instants and not file.listed for file in state.files)
+    return sorted(state.selections, key=lambda selection: begun and not _lets_services_in(selection))
+
+
+def _lets_services_in(selection: Selection) -> bool:
+    return isinstance(selection.view, OrderedUpTo) and bool(selection.view.services)
 
 
 def _choose(state: TableState, selection: Selection) -> list[_Chosen] | Missing:

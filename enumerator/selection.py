@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from penstock.enumerator.order import completed_in_order, horizon, is_earliest, newest_position, resolved_range
 from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import Incremental, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.queries import Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import AllRows, RowsOf
 from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.instants import Instant
@@ -46,12 +46,14 @@ class TimelineFacts:
 class Selection:
     """What to read: a view, the file groups (None: all), which rows of them.
 
-    `groups` maps a file group to the order key its split gets: the newest data instant of the range that wrote rows
-    into it, or into a group that was clustered into it.
+    `instants` are the requested times of the active data instants of an incremental range. `groups` maps a file group
+    to the order key its split gets: the newest data instant of the range that wrote rows into it, or into a group that
+    was clustered into it.
     """
 
     view: View
     commit_range: CommitRange
+    instants: frozenset[InstantTime] = frozenset()
     rows: AllRows | RowsOf = field(default_factory=AllRows)
     groups: Mapping[GroupId, InstantTime] | None = None
     base_files_only: bool = False
@@ -73,16 +75,25 @@ def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
             _refuse_archived_as_of(instant, facts)
             return (Selection(view=RequestedUpTo(instant), commit_range=_up_to_instant(instant, facts)),)
         case Incremental():
-            commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
-            _refuse_archived_range(commit_range, facts)
-            strict = OrderedUpTo(commit_range.upto.order_key)
-            if commit_range.upto == commit_range.after:
-                return (Selection(view=strict, commit_range=commit_range, rows=RowsOf(frozenset()), groups={}),)
-            services = _services_behind(commit_range.upto, facts)
-            views = (strict, OrderedUpTo(strict.order_key, services)) if services else (strict,)
-            if is_earliest(commit_range.after):
-                return tuple(Selection(view=view, commit_range=commit_range) for view in views)
-            return tuple(_range_selection(view, commit_range, facts) for view in views)
+            return _incremental(query, facts)
+
+
+def _incremental(query: Incremental, facts: TimelineFacts) -> tuple[Selection, ...]:
+    """The state at the end of the range strictly, and with the services behind it let in.
+
+    `Latest` means the table as it is now, so services come first there.
+    """
+    commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
+    _refuse_archived_range(commit_range, facts)
+    order_key = commit_range.upto.order_key
+    if commit_range.upto == commit_range.after:
+        nothing = Selection(view=OrderedUpTo(order_key), commit_range=commit_range, rows=RowsOf(frozenset()), groups={})
+        return (nothing,)
+    services = _services_behind(commit_range.upto, facts)
+    views = [OrderedUpTo(order_key), OrderedUpTo(order_key, services)] if services else [OrderedUpTo(order_key)]
+    if isinstance(query.upto, Latest):
+        views.reverse()
+    return tuple(_range_selection(view, commit_range, facts) for view in views)
 
 
 def _up_to_newest(facts: TimelineFacts) -> CommitRange:
@@ -113,12 +124,17 @@ def _services_behind(upto: Position, facts: TimelineFacts) -> frozenset[str]:
 
 
 def _range_selection(view: OrderedUpTo, commit_range: CommitRange, facts: TimelineFacts) -> Selection:
+    """From the start on a range is the snapshot at its end: every group, every row."""
     completed = completed_in_order(facts.timeline, facts.pending_clusterings)
     inside = [item for item in completed if commit_range.holds(facts.timeline.order_key(item)) and facts.is_data(item)]
+    instants = frozenset(item.requested_time for item in inside)
+    if is_earliest(commit_range.after):
+        return Selection(view=view, commit_range=commit_range, instants=instants)
     return Selection(
         view=view,
         commit_range=commit_range,
-        rows=RowsOf(frozenset(item.requested_time for item in inside)),
+        instants=instants,
+        rows=RowsOf(instants),
         groups=_touched_groups(completed, view, commit_range, facts),
     )
 

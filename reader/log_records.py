@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from penstock.proto.errors import CorruptBlock
+from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.splits import Scan, Split
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
@@ -26,9 +26,9 @@ from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import RECORD_KEY, ReadShape
 from penstock.table.log.blocks import BlockKind, read_blocks
-from penstock.table.log.delete_walk import DeleteWalk, walk_deletes
-from penstock.table.log.deletes import decode_deletes
-from penstock.table.schema.avro import parse_record_schema
+from penstock.table.log.delete_walk import LONG, DeleteWalk, walk_deletes
+from penstock.table.log.deletes import DeleteRecords, decode_deletes
+from penstock.table.schema.avro import Primitive, parse_record_schema
 
 ONE_PASS_BYTES: Final = 256 << 10
 """Up to so many bytes of data blocks, full rows are decoded at once: a second pass would cost more than it saves."""
@@ -155,9 +155,18 @@ class _LogReader:
         kinds = np.full(len(deletes), RecordKind.DEFAULT_DELETE, np.uint8)
         ordering = None
         if self._shape.ordering:
+            self._check_unit(deletes)
             ordering, default = deletes.ordering_as(self._ordering_type)
             kinds[~default] = RecordKind.DELETE
         gathered.add(deletes.keys, kinds, ordering)
+
+    def _check_unit(self, deletes: DeleteRecords) -> None:
+        """A plain long says no unit: for a column of micros it is micros, for one of millis it may be either."""
+        ordering = self._shape.record.by_name()[self._shape.ordering]
+        if ordering.type == Primitive("long", "timestamp-millis") and (deletes.kinds == LONG).any():
+            raise UnsupportedFeature(
+                f"{deletes.place}: deletes ordered by column {ordering.name!r} (timestamp-millis) with values of no unit"
+            )
 
     def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:
         block, data = found.block, self._files.data(found.log)

@@ -36,6 +36,8 @@ _COMPARISONS: Final[dict[type[exp.Condition], Op]] = {
     exp.GTE: Op.GE,
 }
 _MIRRORED: Final = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.NE: Op.NE}
+_SIGNS: Final = {"=", "==", "!=", "<>", "<", "<=", ">", ">=", "(", ")", ",", ".", "-"}
+_QUOTED: Final = {"STRING", "NUMBER", "IDENTIFIER"}
 _NESTING: Final = {"L_PAREN", "NOT", "DASH"}
 _TIMESTAMPS: Final = {"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ"}
 
@@ -141,26 +143,35 @@ def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
     if len(text) > MAX_TEXT_CHARS:
         raise ConfigurationError(f"the filter has {len(text)} characters: at most {MAX_TEXT_CHARS} are taken")
     try:
-        _check_depth([token.token_type.name for token in sqlglot.tokenize(text, dialect="spark")])
+        _check_tokens([(token.token_type.name, token.text) for token in sqlglot.tokenize(text, dialect="spark")])
         parsed = sqlglot.parse_one(text, dialect="spark", into=exp.Condition)
+        return _Binding(schema).predicate(parsed)
     except ParseError as error:
         place = error.errors[0] if error.errors else {}
         at = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""
         raise ConfigurationError(f"cannot read the filter {text[:_SHOWN_CHARS]!r}{at}; {_ALLOWED}") from None
-    except SqlglotError as error:
+    except RecursionError:
+        raise _too_deep() from None
+    except (SqlglotError, LookupError, AttributeError, TypeError, ValueError) as error:  # its builders raise them too
         reason = str(error).partition("\n")[0][:_SHOWN_CHARS]
         raise ConfigurationError(f"cannot read the filter {text[:_SHOWN_CHARS]!r}: {reason}; {_ALLOWED}") from None
-    return _Binding(schema).predicate(parsed)
 
 
-def _check_depth(tokens: Sequence[str]) -> None:
-    """Bounds what the parser recurses over: open parentheses, and NOT and minus signs in a row."""
+def _check_tokens(tokens: Sequence[tuple[str, str]]) -> None:
+    """Refuses signs that no filter has, and bounds what the parser recurses over: open parentheses, NOT and minus
+    signs in a row."""
     depth = run = 0
-    for token in tokens:
-        run = run + 1 if token in _NESTING else 0
-        depth += (token == "L_PAREN") - (token == "R_PAREN")
+    for kind, text in tokens:
+        if kind not in _QUOTED and text not in _SIGNS and not text.replace("_", "a").isalnum():
+            raise ConfigurationError(f"{text[:_SHOWN_CHARS]!r} in the filter is not supported; {_ALLOWED}")
+        run = run + 1 if kind in _NESTING else 0
+        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
         if max(depth, run) > MAX_DEPTH:
-            raise ConfigurationError(f"the filter is nested deeper than {MAX_DEPTH} levels: write it flatter")
+            raise _too_deep()
+
+
+def _too_deep() -> ConfigurationError:
+    return ConfigurationError(f"the filter is nested deeper than {MAX_DEPTH} levels: write it flatter")
 
 
 class _Binding:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from penstock.reader.kernels.cache import called, compiled_lean, inlined
+from penstock.reader.kernels.cache import compiled_lean, inlined
 
 # What to do with a field: decode it into a lane (wide: 8 bytes a row, narrow: 4, small: 1, text: bytes) ...
 LONG: Final = 0  # wide
@@ -78,12 +78,18 @@ def walk_prefixed(data: Any, start: int, stop: int, begin: Any, end: Any) -> Any
 
 
 @inlined
+def _byte(data: Any, p: int) -> Any:
+    """data[p]. An unsigned index spares the compiler Python's count from the end: half the time of the kernel."""
+    return data[np.uint64(p)]
+
+
+@inlined
 def _varint(data: Any, p: int) -> Any:
     """(zigzag value, place behind it); reads 10 bytes at most, then the place is FAR."""
     bits = np.uint64(0)
     shift = np.uint64(0)
     for _ in range(10):
-        byte = np.uint64(data[p])
+        byte = np.uint64(_byte(data, p))
         p += 1
         bits |= (byte & np.uint64(127)) << shift
         if byte < 128:
@@ -95,7 +101,7 @@ def _varint(data: Any, p: int) -> Any:
 @inlined
 def _skip_varint(data: Any, p: int) -> Any:
     for _ in range(10):
-        if data[p] < 128:
+        if _byte(data, p) < 128:
             return p + 1
         p += 1
     return np.int64(FAR)
@@ -105,20 +111,20 @@ def _skip_varint(data: Any, p: int) -> Any:
 def _little_endian(data: Any, p: int, size: int) -> Any:
     bits = np.uint64(0)
     for j in range(size):
-        bits |= np.uint64(data[p + j]) << np.uint64(8 * j)
+        bits |= np.uint64(_byte(data, p + j)) << np.uint64(8 * j)
     return bits
 
 
 @inlined
 def _decimal(data: Any, p: int, size: int) -> Any:
     """(low, high, fits) of a big-endian two's complement number that fits 128 bits; longer ones must be padding."""
-    negative = data[p] >= 128
+    negative = _byte(data, p) >= 128
     fill = np.uint8(255) if negative else np.uint8(0)
     low = ~np.uint64(0) if negative else np.uint64(0)
     high = low
     fits = True
     for j in range(size):
-        byte = data[p + j]
+        byte = _byte(data, p + j)
         left = size - j
         if (left > 16 and byte != fill) or (left == 16 and (byte >= 128) != negative):
             fits = False
@@ -127,7 +133,7 @@ def _decimal(data: Any, p: int, size: int) -> Any:
     return np.int64(low), np.int64(high), fits
 
 
-@called
+@inlined
 def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any) -> Any:
     """The place behind a nested value, or FAR. `left` counts the items to come of each open array or map."""
     depth = 0
@@ -145,7 +151,7 @@ def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any)
         elif kind == STEP_FIXED:
             p += steps[step, 1]
         elif kind == STEP_UNION:
-            branch = data[p]
+            branch = _byte(data, p)
             p += 1
             if branch == steps[step, 1]:
                 step = steps[step, 2]
@@ -181,11 +187,11 @@ def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any)
 @inlined
 def _put_null(program: Any, f: int, r: int, offsets: Any, fill: Any, valid: Any) -> None:
     """Numbers stay as they were handed in; a text is as long as nothing."""
-    opcode = program[f, OPCODE]
+    opcode = program[f, np.uint64(OPCODE)]
     if opcode <= DECIMAL:
-        valid[program[f, COLUMN], r] = 0
+        valid[program[f, np.uint64(COLUMN)], r] = 0
         if TEXT <= opcode <= FIXED:
-            slot = program[f, SLOT]
+            slot = np.uint64(program[f, np.uint64(SLOT)])
             offsets[slot, r + 1] = fill[slot]
 
 
@@ -197,10 +203,10 @@ def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offs
     at = fill[slot]
     if length <= OVERCOPY and p + OVERCOPY <= len(data):  # most texts: two moves instead of a loop
         for j in range(OVERCOPY):
-            text[slot, at + j] = data[p + j]
+            text[slot, np.uint64(at + j)] = _byte(data, p + j)
     else:
         for j in range(length):
-            text[slot, at + j] = data[p + j]
+            text[slot, np.uint64(at + j)] = _byte(data, p + j)
     fill[slot] = at + length
     offsets[slot, r + 1] = at + length
     return p + length
@@ -210,13 +216,13 @@ def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offs
 def _put_integer(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow: Any) -> Any:
     """A varint into its lane; the place behind it, or FAR if its type does not allow the value."""
     value, p = _varint(data, p)
-    opcode = program[f, OPCODE]
-    slot = program[f, SLOT]
+    opcode = program[f, np.uint64(OPCODE)]
+    slot = np.uint64(program[f, np.uint64(SLOT)])
     if opcode == LONG:
         wide[slot, r] = value
         return p
     if opcode == ENUM:
-        if value < 0 or value >= program[f, ARGUMENT]:
+        if value < 0 or value >= program[f, np.uint64(ARGUMENT)]:
             return np.int64(FAR)
     elif value < -(1 << 31) or value >= 1 << 31:
         return np.int64(FAR)
@@ -230,21 +236,21 @@ def _put_integer(data: Any, p: int, program: Any, f: int, r: int, wide: Any, nar
 @inlined
 def _put_bits(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow: Any, small: Any) -> Any:
     """A double, float or boolean into its lane; the place behind it, or FAR."""
-    opcode = program[f, OPCODE]
-    slot = program[f, SLOT]
+    opcode = program[f, np.uint64(OPCODE)]
+    slot = np.uint64(program[f, np.uint64(SLOT)])
     if opcode == DOUBLE:
         wide[slot, r] = np.int64(_little_endian(data, p, 8))
         return p + 8
     if opcode == FLOAT:
         narrow[slot, r] = np.int32(np.uint32(_little_endian(data, p, 4)))
         return p + 4
-    if data[p] > 1:
+    if _byte(data, p) > 1:
         return np.int64(FAR)
-    small[slot, r] = data[p]
+    small[slot, r] = _byte(data, p)
     return p + 1
 
 
-@called
+@inlined
 def _put_decimal(data: Any, p: int, stop: int, size: int, slot: int, r: int, wide: Any) -> Any:
     """A decimal into two slots; the place behind it, or FAR."""
     if size < 0:
@@ -299,17 +305,17 @@ def decode_records(
         for f in range(len(program)):
             if p > stop:
                 return r
-            null_byte = program[f, NULL_BYTE]
+            null_byte = program[f, np.uint64(NULL_BYTE)]
             if null_byte >= 0:
-                branch = np.int64(data[p])
+                branch = np.int64(_byte(data, p))
                 p += 1
                 if branch == null_byte:
                     _put_null(program, f, r, offsets, fill, valid)
                     continue
                 if branch != 2 - null_byte:
                     return r
-            opcode = program[f, OPCODE]
-            slot = program[f, SLOT]
+            opcode = program[f, np.uint64(OPCODE)]
+            slot = np.uint64(program[f, np.uint64(SLOT)])
             if opcode == TEXT:
                 length, p = _varint(data, p)
                 p = _put_text(data, p, stop, length, slot, r, offsets, text, fill)
@@ -318,11 +324,11 @@ def decode_records(
             elif opcode <= BOOLEAN:
                 p = _put_bits(data, p, program, f, r, wide, narrow, small)
             elif opcode == FIXED:
-                p = _put_text(data, p, stop, program[f, ARGUMENT], slot, r, offsets, text, fill)
+                p = _put_text(data, p, stop, program[f, np.uint64(ARGUMENT)], slot, r, offsets, text, fill)
             elif opcode == DECIMAL:
-                p = _put_decimal(data, p, stop, program[f, ARGUMENT], slot, r, wide)
+                p = _put_decimal(data, p, stop, program[f, np.uint64(ARGUMENT)], slot, r, wide)
             else:
-                p = _skip(data, p, stop, opcode, program[f, ARGUMENT], steps, left)
+                p = _skip(data, p, stop, opcode, program[f, np.uint64(ARGUMENT)], steps, left)
         if p > stop or (exact and p != stop):
             return r
     return -1

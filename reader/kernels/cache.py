@@ -51,12 +51,6 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     return piece
 
 
-def called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A piece of a `compiled_lean` kernel of the same file that is rare or large: the compiler decides."""
-    piece: Callable[..., Any] = _njit(nogil=True, _nrt=False)(function)
-    return piece
-
-
 def _kept(kernel: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     with contextlib.suppress(RuntimeError):  # numba's word for "no place": then the kernel lives in memory only
         kernel._cache = _KernelCache(function)

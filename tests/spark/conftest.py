@@ -50,7 +50,8 @@ def autoload_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """local[2,4]: two cores, and a task may fail three times before its job does."""
+    """local[2,4]: two cores, and a task may fail three times before its job does. The JVM compiles little: it is gone
+    before thorough compilation would pay."""
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
     before = {name: os.environ.get(name) for name in names}
     python_path = [str(autoload_folder(tmp_path_factory)), *filter(None, [before["PYTHONPATH"]])]
@@ -58,6 +59,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local[2,4]")
         .appName("penstock-tests")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")

@@ -2,7 +2,7 @@
 
 Arguments: server's address, table, checkpoint, output folder. It says on stdout where it is and goes on only when a
 line comes in on stdin: `planned N` (the plan is open, no row is read), `written N` (the file is there, Spark's commit
-is not), at the end `done`, or `failed` and why.
+is not), `failed` and why (then it starts the query again), at the end `done`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def main(server: str, table: str, checkpoint: str, output: str) -> None:
 
     spark = (
         SparkSession.builder.master("local[2]")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -51,18 +52,15 @@ def main(server: str, table: str, checkpoint: str, output: str) -> None:
     spark.sparkContext.setLogLevel("OFF")
     register(spark)
     frame = spark.readStream.format("penstock").options(server=server, maxCommitsPerTrigger="1", slots="2").load(table)
-    query = (
-        frame.writeStream.foreachBatch(write)
-        .option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        query.awaitTermination()
-    except PySparkException as error:
-        say("failed " + " ".join(str(error).split()))
-        return
-    say("done")
+    writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    while True:
+        try:
+            writer.start().awaitTermination()
+        except PySparkException as error:
+            ask("failed " + " ".join(str(error).split()))
+        else:
+            say("done")
+            return
 
 
 if __name__ == "__main__":

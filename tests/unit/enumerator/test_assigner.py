@@ -55,6 +55,10 @@ def test_equal_splits_are_dealt_round_robin() -> None:
     assert shares([5] * 12, 4) == ((0, 4, 8), (1, 5, 9), (2, 6, 10), (3, 7, 11))
 
 
+def test_splits_of_unknown_size_are_dealt_out_too() -> None:
+    assert shares([0, 0, 0, 0], 2) == ((0, 2), (1, 3))
+
+
 def test_one_huge_split_has_a_slot_of_its_own() -> None:
     assert shares([1, 1, 1000, 1, 1], 2) == ((2,), (0, 1, 3, 4))
 

@@ -140,9 +140,10 @@ def test_a_plan_that_can_never_fit_is_not_worth_a_retry() -> None:
         opened(store_of(Clock(), max_splits=5), splits=6)
 
 
-def test_an_expired_plan_makes_room() -> None:
+@pytest.mark.parametrize("limit", [{"max_plans": 1}, {"max_splits": 3}])
+def test_an_expired_plan_makes_room(limit: dict[str, int]) -> None:
     clock = Clock()
-    store = store_of(clock, max_plans=1, ttl_ms=HOUR_MS)
+    store = store_of(clock, ttl_ms=HOUR_MS, **limit)
     opened(store)
     clock.now_ms += HOUR_MS
     opened(store)

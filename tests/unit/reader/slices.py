@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,3 +130,21 @@ def table_of(batches: Sequence[SplitBatch], scan: Scan) -> pa.Table:
 def ordinals_of(batches: Sequence[SplitBatch]) -> list[int]:
     """The ordinal of each row."""
     return [ordinal for found in batches for ordinal in found.ordinals().tolist()]
+
+
+def comparable(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Exact text of rows: NaN equals itself, -0.0 differs from 0.0, moments are UTC, a map is a list of its entries."""
+
+    def value(held: Any) -> Any:
+        match held:
+            case datetime.datetime() if held.tzinfo is not None:
+                return held.astimezone(datetime.UTC)
+            case dict():
+                return sorted((name, value(inner)) for name, inner in held.items())
+            case list():
+                return [value(inner) for inner in held]
+            case tuple():
+                return tuple(value(inner) for inner in held)
+        return held
+
+    return [repr(value(dict(row))) for row in rows]

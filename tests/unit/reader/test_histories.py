@@ -22,7 +22,7 @@ from oracle import slice_writer
 from oracle.merge import java_double
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.read_split import ReadOptions
-from slices import BASE_INSTANT, SliceFolder, ordinals_of
+from slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of
 
 
 @dataclass(frozen=True)
@@ -65,21 +65,19 @@ KINDS = {
         "DateWrapper",
         lambda day: (day - datetime.date(1970, 1, 1)).days,
     ),
-    "timestamp": Kind(
-        {"type": "long", "logicalType": "timestamp-micros"}, moments(), "TimestampMicrosWrapper", micros
-    ),
+    "timestamp": Kind({"type": "long", "logicalType": "timestamp-micros"}, moments(), "TimestampMicrosWrapper", micros),
 }
 KEYS = st.sampled_from(["", "k1", "k2", "ключ", "k4", "a key of more than sixteen bytes", "k6", "k7"])
 PLACES = st.one_of(st.none(), st.integers(0, 4))
 ROWS = st.tuples(KEYS, PLACES)
-DATA_BLOCK = st.tuples(st.just("data"), st.lists(st.tuples(KEYS, PLACES, st.sampled_from([None, False, True])), max_size=8))
+DATA_BLOCK = st.tuples(
+    st.just("data"), st.lists(st.tuples(KEYS, PLACES, st.sampled_from([None, False, True])), max_size=8)
+)
 DELETE_BLOCK = st.tuples(st.just("delete"), st.lists(st.tuples(KEYS, PLACES, st.booleans()), max_size=6))
 HISTORY = st.lists(st.one_of(DATA_BLOCK, DATA_BLOCK, DELETE_BLOCK), min_size=1, max_size=6)
 
 
-def write(
-    folder: SliceFolder, kind: Kind, groups: list[Any], history: list[Any], files: int, positions: bool
-) -> None:
+def write(folder: SliceFolder, kind: Kind, groups: list[Any], history: list[Any], files: int, positions: bool) -> None:
     """The slice on disk. With positions each block holds only keys of the base, once for each copy, as Hudi does."""
     values = (*kind.values, None)
     serial = iter(range(10_000))
@@ -115,17 +113,8 @@ def delete_entry(kind: Kind, key: str, place: int | None, default: bool) -> tupl
     return (key, "", None) if place is None else (key, kind.wrapper, kind.wrapped(kind.values[place]))
 
 
-def comparable(rows: list[dict[str, Any]]) -> list[str]:
-    """Exact text of rows: NaN equals itself, -0.0 differs from 0.0, moments are UTC."""
-
-    def value(held: Any) -> Any:
-        return held.astimezone(datetime.UTC) if isinstance(held, datetime.datetime) else held
-
-    return [repr(sorted((name, value(held)) for name, held in row.items())) for row in rows]
-
-
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     event_time=st.sampled_from([True, True, False]),
     groups=st.lists(st.lists(ROWS, max_size=8), max_size=3),

@@ -35,7 +35,11 @@ def test_members_and_archived_instants_count_and_later_ones_do_not() -> None:
 
 
 def test_blocks_of_one_instant_stay_together_where_the_first_was() -> None:
-    assert counting([block("010"), block("020", offset=1)], [block("010", BlockKind.DELETE)]) == [(0, 0), (1, 0), (0, 1)]
+    assert counting([block("010"), block("020", offset=1)], [block("010", BlockKind.DELETE)]) == [
+        (0, 0),
+        (1, 0),
+        (0, 1),
+    ]
 
 
 def test_a_rollback_takes_back_earlier_blocks_of_any_file_and_no_later_ones() -> None:

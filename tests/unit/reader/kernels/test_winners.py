@@ -39,7 +39,9 @@ def number(keys: list[bytes], hash_bits: int) -> tuple[int, np.ndarray, np.ndarr
     return count, slots, bloom, first, numbers
 
 
-def find(keys: list[bytes], distinct: list[bytes], slots: np.ndarray, bloom: np.ndarray, hash_bits: int) -> dict[int, int]:
+def find(
+    keys: list[bytes], distinct: list[bytes], slots: np.ndarray, bloom: np.ndarray, hash_bits: int
+) -> dict[int, int]:
     offsets, data = layout(keys, np.int32)
     known = layout(distinct, np.int64)
     codes, rows = np.zeros(len(keys) + 1, np.uint64), np.zeros(len(keys) + 1, np.int64)

@@ -14,7 +14,9 @@ from penstock.reader.merge.log_rows import LogRows, rows_within
 
 def batches(sizes: list[int]) -> list[pa.RecordBatch]:
     starts = np.cumsum([0, *sizes])
-    return [pa.record_batch({"v": pa.array(range(start, start + size))}) for start, size in zip(starts, sizes, strict=False)]
+    return [
+        pa.record_batch({"v": pa.array(range(start, start + size))}) for start, size in zip(starts, sizes, strict=False)
+    ]
 
 
 @given(st.lists(st.integers(0, 9), max_size=8), st.data())
