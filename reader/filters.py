@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from penstock.proto.errors import InvariantViolation
 from penstock.table.literals import Op
-from penstock.table.predicate import (
+from penstock.table.predicate_tree import (
     And,
     Column,
     Compare,

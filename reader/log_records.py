@@ -165,7 +165,7 @@ class _LogReader:
         ordering = self._shape.record.by_name()[self._shape.ordering]
         if ordering.type == Primitive("long", "timestamp-millis") and (deletes.kinds == LONG).any():
             raise UnsupportedFeature(
-                f"{deletes.place}: deletes ordered by column {ordering.name!r} (timestamp-millis) with values of no unit"
+                f"{deletes.place}: deletes ordered by column {ordering.name!r} (timestamp-millis) by plain longs"
             )
 
     def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:

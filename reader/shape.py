@@ -10,7 +10,8 @@ import pyarrow as pa
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, RowsOf, Scan
 from penstock.reader.merge.ordering import check_ordering_type
-from penstock.table.predicate import Predicate, columns_of, parse_predicate
+from penstock.table.predicate import parse_predicate
+from penstock.table.predicate_tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import Primitive, RecordSchema, parse_record_schema
 

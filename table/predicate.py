@@ -1,14 +1,13 @@
-"""A filter's text as a small typed tree: what may stand in `where`, bound to a table's schema.
+"""A filter's text into a typed tree: what may stand in `where`, bound to a table's schema.
 
-Belongs here: the grammar and its tree. What a comparison with a literal means is `table.literals`; evaluation is the
-reader's. The grammar (docs/semantics.md) is a part of Spark SQL's: comparisons of a column with a literal, IN,
-BETWEEN, LIKE 'prefix%', IS [NOT] NULL, a boolean column alone, AND, OR, NOT and parentheses.
+Belongs here: the grammar. The tree is `table.predicate_tree`, what a comparison with a literal means `table.literals`;
+evaluation is the reader's. The grammar (docs/semantics.md) is a part of Spark SQL's: comparisons of a column with a
+literal, IN, BETWEEN, LIKE 'prefix%', IS [NOT] NULL, a boolean column alone, AND, OR, NOT and parentheses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +15,18 @@ import sqlglot
 from penstock.proto.errors import ConfigurationError
 from penstock.table.columns import resolve_column
 from penstock.table.literals import Against, Always, Day, Literal, Moment, Op, Text, Truth, comparison, number
+from penstock.table.predicate_tree import (
+    And,
+    Column,
+    Compare,
+    Decided,
+    IsNull,
+    Not,
+    OneOf,
+    Or,
+    Predicate,
+    StartsWith,
+)
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
@@ -42,97 +53,6 @@ _NESTING: Final = {"L_PAREN", "NOT", "DASH"}
 _TIMESTAMPS: Final = {"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ"}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table, or a field inside a struct column: names from the outside in, and the type found."""
-
-    path: tuple[str, ...]
-    type: pa.DataType
-
-    def __str__(self) -> str:
-        return ".".join(self.path)
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """`column op value`; null where the column is null. A floating column compares as double."""
-
-    column: Column
-    op: Op
-    value: pa.Scalar
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A comparison whose answer is the same for every value, such as `int_column = 3.5`; null where null."""
-
-    column: Column
-    answer: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """The column equals one of these values (none of them null); null where the column is null."""
-
-    column: Column
-    values: pa.Array
-
-
-@dataclass(frozen=True, slots=True)
-class StartsWith:
-    """The column's text starts with `prefix`; null where the column is null."""
-
-    column: Column
-    prefix: str
-
-
-@dataclass(frozen=True, slots=True)
-class IsNull:
-    """The column is null; never null itself."""
-
-    column: Column
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """Kleene negation: null stays null."""
-
-    term: Predicate
-
-
-@dataclass(frozen=True, slots=True)
-class And:
-    """Kleene conjunction of two or more terms."""
-
-    terms: tuple[Predicate, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Or:
-    """Kleene disjunction of two or more terms."""
-
-    terms: tuple[Predicate, ...]
-
-
-Predicate = Compare | Decided | OneOf | StartsWith | IsNull | Not | And | Or
-
-
-def columns_of(predicate: Predicate) -> tuple[str, ...]:
-    """The table's columns that the predicate looks at: outermost names, each once, in order of appearance."""
-
-    def leaves(node: Predicate) -> Iterator[str]:
-        match node:
-            case And(terms) | Or(terms):
-                for term in terms:
-                    yield from leaves(term)
-            case Not(term):
-                yield from leaves(term)
-            case _:
-                yield node.column.path[0]
-
-    return tuple(dict.fromkeys(leaves(predicate)))
-
-
 def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
     """The filter that `text` spells, with columns and literals bound to `schema` (the table's own).
 
@@ -143,15 +63,19 @@ def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
     if len(text) > MAX_TEXT_CHARS:
         raise ConfigurationError(f"the filter has {len(text)} characters: at most {MAX_TEXT_CHARS} are taken")
     try:
+        return _Binding(schema).predicate(_parsed(text))
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _parsed(text: str) -> exp.Condition:
+    try:
         _check_tokens([(token.token_type.name, token.text) for token in sqlglot.tokenize(text, dialect="spark")])
-        parsed = sqlglot.parse_one(text, dialect="spark", into=exp.Condition)
-        return _Binding(schema).predicate(parsed)
+        return sqlglot.parse_one(text, dialect="spark", into=exp.Condition)
     except ParseError as error:
         place = error.errors[0] if error.errors else {}
         at = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""
         raise ConfigurationError(f"cannot read the filter {text[:_SHOWN_CHARS]!r}{at}; {_ALLOWED}") from None
-    except RecursionError:
-        raise _too_deep() from None
     except (SqlglotError, LookupError, AttributeError, TypeError, ValueError) as error:  # its builders raise them too
         reason = str(error).partition("\n")[0][:_SHOWN_CHARS]
         raise ConfigurationError(f"cannot read the filter {text[:_SHOWN_CHARS]!r}: {reason}; {_ALLOWED}") from None

@@ -64,7 +64,12 @@ def plan_slots(enumerator: Enumerator, server: str | None, request: PlanRequest,
         casting(output_schema(opened.scan), schema)
         log.info(
             "table %s: plan %s at %s, %d splits, %d bytes, %d slots",
-            *(request.table, opened.plan_id, server, opened.splits, opened.size_bytes, opened.slots),
+            request.table,
+            opened.plan_id,
+            server,
+            opened.splits,
+            opened.size_bytes,
+            opened.slots,
         )
         return [PulledSlot(server, opened.plan_id, slot) for slot in range(opened.slots)]
     if not isinstance(enumerator, EmbeddedEnumerator):
@@ -73,8 +78,11 @@ def plan_slots(enumerator: Enumerator, server: str | None, request: PlanRequest,
     casting(output_schema(plan.scan), schema)
     packed = pack([split.size_bytes for split in plan.splits], os.cpu_count() or 1, request.slots)
     log.info(
-        "table %s: plan of %s embedded, %d splits, %d slots",
-        *(request.table, plan.commit_range, len(plan.splits), len(packed)),
+        "table %s: plan up to %s in this process, %d splits, %d slots",
+        request.table,
+        plan.commit_range.upto,
+        len(plan.splits),
+        len(packed),
     )
     scan = encode_scan(plan.scan)
     return [PackedSlot(scan, tuple(encode_split(plan.splits[index]) for index in slot)) for slot in packed]

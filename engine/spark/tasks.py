@@ -5,9 +5,9 @@ Runs on executors. Never lists a table, never plans: an embedded slot carries it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import pyarrow as pa
@@ -70,21 +70,24 @@ def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Iterator[pa.Record
                 return
             case NextSplit(split=split):
                 tally = SplitTally(event_time=reading.event_time)
-                yield from _rows(scan, split, shape, reading, tally)
-                enumerator.finish_split(pulled.plan_id, pulled.slot, index, tally.report())
+                rows = yield from _rows(scan, split, shape, reading, tally)
+                report = replace(tally.report(), rows=rows)
+                enumerator.finish_split(pulled.plan_id, pulled.slot, index, report)
 
 
 def _rows(
     scan: Scan, split: Split, shape: Casting, reading: SlotReading, tally: SplitTally
-) -> Iterator[pa.RecordBatch]:
-    left = reading.limit_rows
-    if left == 0:
-        return
-    with closing(read_split(scan, split, options=ReadOptions(batch_rows=reading.batch_rows), tally=tally)) as batches:
+) -> Generator[pa.RecordBatch, None, int]:
+    """The split's rows, cast, at most `limit_rows`; returns how many were handed on."""
+    limit, rows = reading.limit_rows, 0
+    if limit == 0:
+        return rows
+    options = ReadOptions(batch_rows=reading.batch_rows if limit is None else min(reading.batch_rows, limit))
+    with closing(read_split(scan, split, options=options, tally=tally)) as batches:
         for found in batches:
-            batch = found.batch if left is None else found.batch.slice(0, left)
+            batch = found.batch if limit is None else found.batch.slice(0, limit - rows)
             yield from shape.batches(batch)
-            if left is not None:
-                left -= batch.num_rows
-                if left == 0:
-                    return
+            rows += batch.num_rows
+            if rows == limit:
+                break
+    return rows

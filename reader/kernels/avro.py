@@ -187,11 +187,11 @@ def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any)
 @inlined
 def _put_null(program: Any, f: int, r: int, offsets: Any, fill: Any, valid: Any) -> None:
     """Numbers stay as they were handed in; a text is as long as nothing."""
-    opcode = program[f, np.uint64(OPCODE)]
+    opcode = program[f, OPCODE]
     if opcode <= DECIMAL:
-        valid[program[f, np.uint64(COLUMN)], r] = 0
+        valid[program[f, COLUMN], r] = 0
         if TEXT <= opcode <= FIXED:
-            slot = np.uint64(program[f, np.uint64(SLOT)])
+            slot = np.uint64(program[f, SLOT])
             offsets[slot, r + 1] = fill[slot]
 
 
@@ -216,13 +216,13 @@ def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offs
 def _put_integer(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow: Any) -> Any:
     """A varint into its lane; the place behind it, or FAR if its type does not allow the value."""
     value, p = _varint(data, p)
-    opcode = program[f, np.uint64(OPCODE)]
-    slot = np.uint64(program[f, np.uint64(SLOT)])
+    opcode = program[f, OPCODE]
+    slot = np.uint64(program[f, SLOT])
     if opcode == LONG:
         wide[slot, r] = value
         return p
     if opcode == ENUM:
-        if value < 0 or value >= program[f, np.uint64(ARGUMENT)]:
+        if value < 0 or value >= program[f, ARGUMENT]:
             return np.int64(FAR)
     elif value < -(1 << 31) or value >= 1 << 31:
         return np.int64(FAR)
@@ -236,8 +236,8 @@ def _put_integer(data: Any, p: int, program: Any, f: int, r: int, wide: Any, nar
 @inlined
 def _put_bits(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow: Any, small: Any) -> Any:
     """A double, float or boolean into its lane; the place behind it, or FAR."""
-    opcode = program[f, np.uint64(OPCODE)]
-    slot = np.uint64(program[f, np.uint64(SLOT)])
+    opcode = program[f, OPCODE]
+    slot = np.uint64(program[f, SLOT])
     if opcode == DOUBLE:
         wide[slot, r] = np.int64(_little_endian(data, p, 8))
         return p + 8
@@ -257,7 +257,7 @@ def _put_decimal(data: Any, p: int, stop: int, size: int, slot: int, r: int, wid
         size, p = _varint(data, p)
     if size < 1 or size > stop - p:
         return np.int64(FAR)
-    wide[slot, r], wide[slot + 1, r], fits = _decimal(data, p, size)
+    wide[slot, r], wide[slot + np.uint64(1), r], fits = _decimal(data, p, size)
     return p + size if fits else np.int64(FAR)
 
 
@@ -305,7 +305,7 @@ def decode_records(
         for f in range(len(program)):
             if p > stop:
                 return r
-            null_byte = program[f, np.uint64(NULL_BYTE)]
+            null_byte = program[f, NULL_BYTE]
             if null_byte >= 0:
                 branch = np.int64(_byte(data, p))
                 p += 1
@@ -314,8 +314,8 @@ def decode_records(
                     continue
                 if branch != 2 - null_byte:
                     return r
-            opcode = program[f, np.uint64(OPCODE)]
-            slot = np.uint64(program[f, np.uint64(SLOT)])
+            opcode = program[f, OPCODE]
+            slot = np.uint64(program[f, SLOT])
             if opcode == TEXT:
                 length, p = _varint(data, p)
                 p = _put_text(data, p, stop, length, slot, r, offsets, text, fill)
@@ -324,11 +324,11 @@ def decode_records(
             elif opcode <= BOOLEAN:
                 p = _put_bits(data, p, program, f, r, wide, narrow, small)
             elif opcode == FIXED:
-                p = _put_text(data, p, stop, program[f, np.uint64(ARGUMENT)], slot, r, offsets, text, fill)
+                p = _put_text(data, p, stop, program[f, ARGUMENT], slot, r, offsets, text, fill)
             elif opcode == DECIMAL:
-                p = _put_decimal(data, p, stop, program[f, np.uint64(ARGUMENT)], slot, r, wide)
+                p = _put_decimal(data, p, stop, program[f, ARGUMENT], slot, r, wide)
             else:
-                p = _skip(data, p, stop, opcode, program[f, np.uint64(ARGUMENT)], steps, left)
+                p = _skip(data, p, stop, opcode, program[f, ARGUMENT], steps, left)
         if p > stop or (exact and p != stop):
             return r
     return -1

@@ -57,6 +57,17 @@ def test_small_batches_give_the_same_rows(source: Any, golden: Any, rows_of: Row
     assert rows_of(source.read(batchRows=batch_rows)) == rows_of(golden.expected(source.case, "snapshot"))
 
 
+@pytest.mark.parametrize(
+    "case", ["A_types_v9_h120", "A_types_v6_h0150", "A_part_special_v9_h120", "A_drop_part_cols_v6_h0150"]
+)
+def test_types_and_partition_values_arrive_exactly(
+    spark: SparkSession, golden: Any, rows_of: RowsOf, case: str
+) -> None:
+    """Decimals, both timestamps, binary, arrays, maps and structs in structs; partition values of odd characters."""
+    found = spark.read.format("penstock").load(str(golden.table(case)))
+    assert rows_of(found) == rows_of(golden.expected(case, "snapshot"))
+
+
 def test_read_optimized(source: Any, golden: Any, rows_of: RowsOf) -> None:
     assert rows_of(source.read(query="read_optimized")) == rows_of(golden.expected(source.case, "read_optimized"))
 

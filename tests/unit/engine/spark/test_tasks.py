@@ -1,0 +1,120 @@
+"""What a task does with its slot, on a golden table, without Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from penstock.engine.spark import tasks, workers
+from penstock.engine.spark.options import Loaded
+from penstock.engine.spark.planning import plan_slots, schema_of
+from penstock.engine.spark.slots import PackedSlot, PulledSlot
+from penstock.engine.spark.tasks import SlotReading, read_partition
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownPlan
+from penstock.proto.options import GivenOptions
+from penstock.proto.queries import PlanRequest, Snapshot
+from pyspark.sql import types as st
+from pyspark.sql.datasource import InputPartition
+
+pytestmark = pytest.mark.golden
+
+CASE = "A_fuzz_event_long_s1_v9_h120"
+SERVER = "127.0.0.1:1"
+
+
+@pytest.fixture
+def table(golden: Any) -> str:
+    return str(golden.table(CASE))
+
+
+@pytest.fixture
+def schema(table: str) -> st.StructType:
+    return schema_of(Loaded(table, GivenOptions()))
+
+
+@pytest.fixture
+def enumerator(monkeypatch: pytest.MonkeyPatch) -> EmbeddedEnumerator:
+    """Stands in for the server: every task asks this one."""
+    made = EmbeddedEnumerator()
+    monkeypatch.setattr(tasks, "enumerator_for", lambda server: made)
+    monkeypatch.setattr(workers, "_scans", workers.LastUsed(2))
+    return made
+
+
+def request(table: str, slots: int) -> PlanRequest:
+    return PlanRequest(table=table, query=Snapshot(), slots=slots)
+
+
+def reading(schema: st.StructType, limit: int | None = None, batch_rows: int = 1000) -> SlotReading:
+    return SlotReading(schema, limit, batch_rows, "")
+
+
+def rows(batches: list[pa.RecordBatch]) -> list[Any]:
+    return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize("partition", [None, InputPartition(None)])
+def test_the_slot_spark_makes_of_no_slots_is_empty(partition: InputPartition | None, schema: st.StructType) -> None:
+    assert list(read_partition(partition, reading(schema))) == []
+
+
+def test_a_slot_of_another_kind_is_our_bug(schema: st.StructType) -> None:
+    with pytest.raises(InvariantViolation, match="holds a str, expected a slot"):
+        list(read_partition(InputPartition("slot"), reading(schema)))
+
+
+@pytest.mark.parametrize("server", [None, SERVER])
+@pytest.mark.parametrize("slots", [1, 2, 9])
+def test_all_slots_together_are_the_table(
+    table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, golden: Any, server: str | None, slots: int
+) -> None:
+    planned = plan_slots(enumerator, server, request(table, slots), schema)
+    assert all(isinstance(slot, PackedSlot if server is None else PulledSlot) for slot in planned)
+    assert 1 <= len(planned) <= slots
+    batches = [batch for slot in planned for batch in read_partition(InputPartition(slot), reading(schema))]
+    assert rows(batches) == sorted(tuple(row.values()) for row in golden.expected(CASE, "snapshot").to_pylist())
+
+
+def test_a_second_attempt_reads_the_same_and_its_report_replaces_the_first(
+    table: str, schema: st.StructType, enumerator: EmbeddedEnumerator
+) -> None:
+    slots = plan_slots(enumerator, SERVER, request(table, 2), schema)
+    assert isinstance(slots[0], PulledSlot)
+    attempt = read_partition(InputPartition(slots[0]), reading(schema, batch_rows=1))
+    next(attempt)
+    attempt.close()  # type: ignore[attr-defined]
+    assert enumerator.reports(slots[0].plan_id) == {}, "a split that was not read to its end is not reported"
+    first, second = (list(read_partition(InputPartition(slots[0]), reading(schema))) for _ in range(2))
+    assert rows(first) == rows(second)
+    assert enumerator.totals(slots[0].plan_id).rows == len(rows(first))
+
+
+@pytest.mark.parametrize(("limit", "batch_rows"), [(0, 1000), (3, 1000), (3, 2), (10_000, 7)])
+def test_a_limit_stops_each_split_and_its_report(
+    table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, limit: int, batch_rows: int
+) -> None:
+    everything = plan_slots(enumerator, SERVER, request(table, 1), schema)[0]
+    assert isinstance(everything, PulledSlot)
+    list(read_partition(InputPartition(everything), reading(schema)))
+    of_each_split = [report.rows for report in enumerator.reports(everything.plan_id).values()]
+    limited = plan_slots(enumerator, SERVER, request(table, 1), schema)[0]
+    assert isinstance(limited, PulledSlot)
+    found = rows(list(read_partition(InputPartition(limited), reading(schema, limit, batch_rows))))
+    expected = [min(count, limit) for count in of_each_split]
+    assert len(found) == sum(expected)
+    assert [report.rows for report in enumerator.reports(limited.plan_id).values()] == expected
+
+
+def test_a_plan_that_is_gone(schema: st.StructType, enumerator: EmbeddedEnumerator) -> None:
+    with pytest.raises(UnknownPlan):
+        list(read_partition(InputPartition(PulledSlot(SERVER, "gone", 0)), reading(schema)))
+
+
+def test_a_wrong_type_is_told_before_a_task_runs(table: str, enumerator: EmbeddedEnumerator) -> None:
+    wrong = st.StructType([st.StructField("ts", st.StringType())])
+    asked = PlanRequest(table=table, query=Snapshot(), columns=("ts",))
+    for server in (None, SERVER):
+        with pytest.raises(ConfigurationError, match="column ts: the table's type is bigint"):
+            plan_slots(enumerator, server, asked, wrong)
