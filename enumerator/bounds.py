@@ -19,7 +19,6 @@ from penstock.table.storage import Storage, shown_uri
 _DAY_US: Final = 86_400_000_000
 _INT64_MAX: Final = 2**63 - 1
 _UNITS: Final = {"milliseconds": ("millis", 1000), "microseconds": ("micros", 1)}
-_FOOTER_PREFETCH_BYTES: Final = 64 << 10
 
 
 def read_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:

@@ -29,12 +29,11 @@ def read_timeline(table: HudiTable) -> TimelineFacts:
     """The active timeline with the metadata of every completed write; what was read before is not read again."""
     timeline = table.timeline()
     commits: dict[str, CommitMetadata] = {item.requested_time: table.commit(item) for item in timeline.completed_writes}
-    refuse_schema_history({key for commit in commits.values() for key in commit.extra}, (), table.properties)
     return TimelineFacts(
         table=shown_uri(table.base_path),
         timeline=timeline,
         commits=commits,
-        pending_clusterings=_pending_clusterings(table, timeline),
+        pending_clusterings=pending_clusterings(table, timeline),
         complete_from=_complete_from(table, timeline),
     )
 
@@ -48,6 +47,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     """
     table.refuse_unsupported()
     facts = read_timeline(table)
+    refuse_schema_history({key for commit in facts.commits.values() for key in commit.extra}, (), table.properties)
     selections = select(request.query, facts)
     wanted = _wanted_groups(selections)
     partitions = frozenset(table.list_partitions()) if wanted is None else {partition for partition, _ in wanted}
@@ -92,8 +92,8 @@ def _written_groups(
     }
 
 
-def _pending_clusterings(table: HudiTable, timeline: Timeline) -> frozenset[str]:
-    """Pending replacecommits that are clusterings; on layout 1 only their requested files tell."""
+def pending_clusterings(table: HudiTable, timeline: Timeline) -> frozenset[str]:
+    """Requested times of pending replacecommits that are clusterings; on layout 1 only their requested files tell."""
     return frozenset(
         item.requested_time
         for item in timeline.pending

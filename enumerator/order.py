@@ -62,6 +62,7 @@ def newest_position(
 ) -> Position:
     """The newest position that may be consumed: behind the newest data instant below the horizon, or EARLIEST.
 
+    If nothing but services is active, all data instants were archived: then behind the newest service.
     With `after` it is never behind that, and `after` itself if nothing new is there; a `max_commits` above 0 stops
     behind so many data instants, counted in order-key order. UnsupportedFeature for an `after` inside an instant.
     """
@@ -73,6 +74,8 @@ def newest_position(
         newest = max(islice(filter(is_data, ahead), max_commits), key=timeline.order_key, default=None)
     else:
         newest = next(filter(is_data, reversed(ahead)), None)
+    if newest is None and ahead and is_earliest(start):
+        newest = ahead[-1]  # the rows that services rearranged are of archived instants
     return start if newest is None else Position(timeline.order_key(newest))
 
 

@@ -171,8 +171,12 @@ def _visible_instants(state: TableState, selection: Selection) -> VisibleInstant
 
 
 def _path_fields(state: TableState, schema: pa.Schema, chosen: Collection[_Chosen]) -> tuple[str, ...]:
-    """The table's own names of the columns that take their values from the partition path."""
+    """The table's own names of the columns that take their values from the partition path; none if a partition field
+    is no top-level column (a nested field: only files hold it)."""
     fields = path_value_fields(state.properties, {item.group[0] for item in chosen})
+    columns = {name.lower() for name in schema.names}
+    if any(field.lower() not in columns for field in fields):
+        return ()
     return tuple(resolve_column(field, schema.names) for field in fields)
 
 

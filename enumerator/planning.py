@@ -5,13 +5,12 @@ Shell: reads, then asks the pure parts. Not here: keeping of plans (`plans`), na
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
 from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
-from penstock.enumerator.discovery import discover, read_timeline, recorded_schemas
+from penstock.enumerator.discovery import discover, pending_clusterings, read_timeline, recorded_schemas
 from penstock.enumerator.order import newest_position
 from penstock.enumerator.planner import event_time_column, plan_splits
 from penstock.enumerator.row_groups import cut
@@ -21,7 +20,7 @@ from penstock.proto.errors import CorruptFile, PositionExpired, StorageError, Un
 from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
 from penstock.proto.reports import TableDescription
-from penstock.proto.splits import EventTimeOrdering, FileRef, Plan, RowGroupRun, Scan, Split
+from penstock.proto.splits import EventTimeOrdering, Plan, Scan, Split
 from penstock.table.hudi_table import HudiTable
 from penstock.table.merge_rules import merge_mode
 from penstock.table.properties import TableProperties
@@ -68,9 +67,10 @@ def describe(table: HudiTable, table_name: str) -> TableDescription:
 
 
 def newest(table: HudiTable, after: Position | None, max_commits: int) -> Position:
-    """The newest position that may be consumed; see `order.newest_position`."""
-    facts = read_timeline(table)
-    return newest_position(facts.timeline, facts.pending_clusterings, facts.is_data, after, max_commits)
+    """The newest position that may be consumed; see `order.newest_position`. Reads metadata only as far as needed."""
+    timeline = table.timeline()
+    clusterings = pending_clusterings(table, timeline)
+    return newest_position(timeline, clusterings, lambda item: not table.commit(item).is_service, after, max_commits)
 
 
 def _told_merge_mode(properties: TableProperties) -> str:
@@ -91,12 +91,14 @@ def _told_schema(facts: TimelineFacts, properties: TableProperties) -> str:
 def _planned(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
     plan = plan_splits(discover(table, table_name, request), request)
     event_time = _event_time_field(plan.scan, request.event_time)
-
-    def refined(split: Split) -> tuple[Split, ...]:
-        return _with_footer(table.storage, split, event_time, request.target_split_bytes)
-
+    target_bytes = request.target_split_bytes
+    open_ones = [split for split in plan.splits if _needs_footer(split, event_time, target_bytes)]
+    if not open_ones:
+        return plan
     with ThreadPoolExecutor(max_workers=_FOOTER_READERS) as pool:
-        splits = [part for parts in pool.map(refined, plan.splits) for part in parts]
+        parts = pool.map(lambda split: _parts(table.storage, split, event_time, target_bytes), open_ones)
+        refined = {split.split_id: made for split, made in zip(open_ones, parts, strict=True)}
+    splits = (part for split in plan.splits for part in refined.get(split.split_id, (split,)))
     return replace(plan, splits=in_commit_order(splits))
 
 
@@ -109,23 +111,25 @@ def _event_time_field(scan: Scan, name: str) -> AvroField | None:
     return None if column in scan.partition_fields else record.by_name()[column]
 
 
-def _with_footer(storage: Storage, split: Split, event_time: AvroField | None, target_bytes: int) -> tuple[Split, ...]:
+def _needs_footer(split: Split, event_time: AvroField | None, target_bytes: int) -> bool:
+    """Whether the split has no logs, and either its event-time bounds are wanted or its base file may be cut."""
+    return (
+        split.base is not None and not split.logs and (event_time is not None or split.base.size_bytes > target_bytes)
+    )
+
+
+def _parts(storage: Storage, split: Split, event_time: AvroField | None, target_bytes: int) -> tuple[Split, ...]:
     """The split with event-time bounds, or cut into runs of row groups that have theirs."""
-    base = split.base
-    if base is None or split.logs or (event_time is None and base.size_bytes <= target_bytes):
+    if split.base is None:
         return (split,)
-    return tuple(_parts(storage, split, base, event_time, target_bytes))
-
-
-def _parts(
-    storage: Storage, split: Split, base: FileRef, event_time: AvroField | None, target_bytes: int
-) -> Iterator[Split]:
-    footer = read_footer(storage, base)
+    footer = read_footer(storage, split.base)
     sizes_bytes = row_group_sizes(footer)
-    runs = cut(sizes_bytes, target_bytes) if base.size_bytes > target_bytes else ()
-    for run in runs or (RowGroupRun(0, len(sizes_bytes)),):
-        part = replace(split, part=run, split_id=run_id(split.split_id, run)) if runs else split
-        if event_time is not None:
-            groups = range(run.first, run.end)
-            part = replace(part, event_time=event_time_bounds(footer, groups, event_time.name, event_time.type))
-        yield part
+    runs = cut(sizes_bytes, target_bytes) if split.base.size_bytes > target_bytes else ()
+    parts = [replace(split, part=run, split_id=run_id(split.split_id, run)) for run in runs] or [split]
+    if event_time is None:
+        return tuple(parts)
+    row_groups = [range(run.first, run.end) for run in runs] or [range(len(sizes_bytes))]
+    return tuple(
+        replace(part, event_time=event_time_bounds(footer, groups, event_time.name, event_time.type))
+        for part, groups in zip(parts, row_groups, strict=True)
+    )

@@ -6,13 +6,12 @@ that needs it fails loudly and never gives fewer rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.enumerator.selection import TimelineFacts
 from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.splits import FileRef
-from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.names import BaseName, LogName, parse_file_name
 from penstock.table.slices import DataFile, GroupId
 from penstock.table.storage import FileInfo
@@ -34,8 +33,9 @@ class CleanedFile:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
+    """What a commit tells of a file."""
+
     partition: str
-    name: BaseName | LogName
     size_bytes: int
     named_by: str
 
@@ -57,17 +57,22 @@ def files_of_groups(
         for info in infos:
             name = parse_file_name(info.name)
             if name is not None and (groups is None or (partition, name.file_id) in groups):
-                by = named.get(info.path)
-                ref = FileRef(info.path, info.size_bytes)
+                by = named.pop(info.path, None)
                 found[info.path] = DataFile(
-                    partition=partition, ref=ref, name=name, listed=True, named_by=by.named_by if by else ""
+                    partition=partition,
+                    ref=FileRef(info.path, info.size_bytes),
+                    name=name,
+                    listed=True,
+                    named_by=by.named_by if by else "",
                 )
     for path, item in named.items():
-        if path not in found:
-            ref = FileRef(path, item.size_bytes)
-            found[path] = DataFile(
-                partition=item.partition, ref=ref, name=item.name, listed=False, named_by=item.named_by
-            )
+        found[path] = DataFile(
+            partition=item.partition,
+            ref=FileRef(path, item.size_bytes),
+            name=_known_name(path, item, facts),
+            listed=False,
+            named_by=item.named_by,
+        )
     for file in cleaned:
         name = parse_file_name(file.name)
         if name is not None and file.path not in found and (groups is None or (file.partition, name.file_id) in groups):
@@ -76,36 +81,26 @@ def files_of_groups(
 
 
 def _named_files(facts: TimelineFacts, groups: Collection[GroupId] | None) -> dict[str, _Named]:
-    """Files by path that active completed commits name; the newest commit's word counts."""
+    """Files by path that active completed commits name: what they wrote, and the base file a log was written for
+    (where metadata tells: version 6, and with change logging). The newest commit that wrote a file counts."""
     named: dict[str, _Named] = {}
     for commit in facts.commits.values():
         for stat in commit.stats:
-            if groups is None or (stat.partition, stat.file_id) in groups:
-                named.update(_written(stat, commit, facts))
-                for path, base in _built_on(stat, commit, facts):
-                    named.setdefault(path, base)
+            if groups is not None and (stat.partition, stat.file_id) not in groups:
+                continue
+            if stat.path:
+                named[stat.path] = _Named(stat.partition, max(stat.file_size_bytes, 0), commit.requested_time)
+            if stat.base_file:
+                path = _path(stat.partition, stat.base_file)
+                named.setdefault(path, _Named(stat.partition, 0, commit.requested_time))
     return named
 
 
-def _written(stat: WriteStat, commit: CommitMetadata, facts: TimelineFacts) -> Iterator[tuple[str, _Named]]:
-    """The file that was written, if any."""
-    if stat.path:
-        name = _known_name(stat.path, commit, facts)
-        yield stat.path, _Named(stat.partition, name, max(stat.file_size_bytes, 0), commit.requested_time)
-
-
-def _built_on(stat: WriteStat, commit: CommitMetadata, facts: TimelineFacts) -> Iterator[tuple[str, _Named]]:
-    """The base file that a log was written for, where metadata tells (version 6, and with change logging)."""
-    if stat.base_file:
-        path = _path(stat.partition, stat.base_file)
-        yield path, _Named(stat.partition, _known_name(path, commit, facts), 0, commit.requested_time)
-
-
-def _known_name(path: str, commit: CommitMetadata, facts: TimelineFacts) -> BaseName | LogName:
+def _known_name(path: str, item: _Named, facts: TimelineFacts) -> BaseName | LogName:
     name = parse_file_name(path.rpartition("/")[2])
     if name is None:
         raise UnsupportedFeature(
-            f"data file of unknown kind: instant {commit.requested_time} of table {facts.table} names {path[:300]!r}; "
+            f"data file of unknown kind: instant {item.named_by} of table {facts.table} names {path[:300]!r}; "
             "this build reads base and log files that Hudi named"
         )
     return name

@@ -12,8 +12,8 @@ from penstock.reader.avro_values import BadRecord, BadValue, booleans, decimals,
 from penstock.reader.kernels import avro as kernel
 from penstock.table.schema.avro import AvroType, Decimal, EnumType, Primitive, RecordSchema
 
-MAX_TEXT_BYTES: Final = 256 << 20
-"""Text room of one call at most: text columns x bytes of the records. Only what is written to is ever touched."""
+MAX_TEXT_BYTES: Final = 512 << 20
+"""Text room of one call at most: text columns x bytes of the records. Only the part that is written to takes memory."""
 
 _NO_COLUMNS: Final[Mapping[str, bool]] = {}
 _LEVELS: Final = 65
@@ -42,9 +42,10 @@ class CompiledReader:
             writer, {name: type_ == Primitive("int") and pa.types.is_int64(target) for name, type_, target in columns}
         )
 
-    def fits(self, size_bytes: int) -> bool:
-        """Whether records of so many bytes may be read in one call."""
-        return (size_bytes + kernel.OVERCOPY) * max(self._plan.text_slots, 1) <= MAX_TEXT_BYTES
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of records that one call may read."""
+        return MAX_TEXT_BYTES // max(self._plan.text_slots, 1) - kernel.OVERCOPY
 
     def read(self, data: np.ndarray, begin: np.ndarray, end: np.ndarray, room: TextRoom) -> list[pa.Array]:
         """The columns, in their order. `data` reaches `kernel.OVERRUN` bytes behind every end.

@@ -17,13 +17,17 @@ from penstock.reader.avro_fallback import FallbackReader
 from penstock.reader.avro_plan import FLAT
 from penstock.reader.avro_values import BadRecord, BadValue
 from penstock.reader.kernels import avro as kernel
+from penstock.reader.kernels.deletes import walk_deletes
 from penstock.table.log.blocks import BlockPlace
+from penstock.table.log.deletes import decode_deletes
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import AvroField, RecordSchema, parse_record_schema
 from penstock.table.schema.compatibility import Refused, compatible, lacking
 
 CHUNK_ROWS: Final = 8192
 CHUNK_BYTES: Final = 16 << 20
+FALLBACK_CHUNK_BYTES: Final = 2 << 20
+"""Less by fastavro: a byte of a nested record may become a Python object."""
 
 Bytes: TypeAlias = memoryview | pa.Buffer | np.ndarray | bytes
 
@@ -105,15 +109,16 @@ class AvroDecoder:
     def decode(self, data: Bytes, begin: np.ndarray, end: np.ndarray, where: BlockPlace) -> Iterator[pa.RecordBatch]:
         """Batches of the records data[begin[i]:end[i]], in this order: any choice of the records of `record_bounds`.
 
-        A batch has at most 8192 rows, and 16 MiB of records or a single one. CorruptBlock, naming place and record
-        number (of those handed in), if a record does not fit the writer's schema or a value its type.
+        A batch has at most 8192 rows, and 16 MiB of records (2 MiB by fastavro) or a single one. CorruptBlock, naming
+        place and record number (of those handed in), if a record does not fit the writer's schema or a value its type.
         """
         view = frozen(_as_array(data))
         begin, end = np.asarray(begin, np.int64), np.asarray(end, np.int64)
         if begin.shape != end.shape or (len(begin) and not _inside(begin, end, len(view))):
             raise InvariantViolation(f"record bounds leave {len(view)} bytes")
         room = TextRoom()
-        for first, last in _chunks(end - begin):
+        limit_bytes = FALLBACK_CHUNK_BYTES if self._compiled is None else min(CHUNK_BYTES, self._compiled.most_bytes)
+        for first, last in _chunks(end - begin, limit_bytes):
             try:
                 arrays = self._read(view, begin[first:last], end[first:last], room)
             except BadRecord as bad:
@@ -132,7 +137,8 @@ class AvroDecoder:
             )
 
     def _read(self, view: np.ndarray, begin: np.ndarray, end: np.ndarray, room: TextRoom) -> list[pa.Array]:
-        if self._compiled is not None and self._compiled.fits(int((end - begin).sum())):
+        """By the kernel; by fastavro what nests, checked by the kernel first, and a record beyond the text room."""
+        if self._compiled is not None and int((end - begin).sum()) <= self._compiled.most_bytes:
             return self._compiled.read(*_with_overrun(view, begin, end), room)
         if self._check is not None:
             self._check.check(*_with_overrun(view, begin, end))
@@ -140,13 +146,14 @@ class AvroDecoder:
 
 
 def warm_up() -> None:
-    """Compiles the kernels, or loads them from the cache: for the start of a worker instead of its first split."""
+    """Compiles the kernels of log records and deletes, or loads them from the cache: for the start of a worker."""
     place = BlockPlace("", "", 0, "")
     content = b"\0\0\0\3" + b"\0\0\0\1" + b"\0\0\0\1" + b"\2"
     schema = parse_record_schema('{"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}')
     begin, end = record_bounds(content, place)
     for _ in AvroDecoder(schema, ["a"], schema).decode(content, begin, end, place):
         pass
+    decode_deletes(b"\0\0\0\3" + b"\0\0\0\1" + b"\0", place, walk_deletes)
 
 
 _ADVICE: Final = "the file is damaged or not all there: restore it from a copy, or roll the instant back in Hudi"
@@ -171,13 +178,13 @@ def _inside(begin: np.ndarray, end: np.ndarray, size: int) -> bool:
     return bool(begin.min() >= 0 and (begin <= end).all() and end.max() <= size)
 
 
-def _chunks(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Runs first..last-1 of records, by rows and bytes."""
+def _chunks(sizes: np.ndarray, limit_bytes: int) -> Iterator[tuple[int, int]]:
+    """Runs first..last-1 of records: as many as fit CHUNK_ROWS and the bytes, or a single one."""
     behind = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
         before = int(behind[first - 1]) if first else 0
-        by_bytes = int(np.searchsorted(behind, before + CHUNK_BYTES, side="right"))
+        by_bytes = int(np.searchsorted(behind, before + limit_bytes, side="right"))
         last = min(first + CHUNK_ROWS, max(first + 1, by_bytes))
         yield first, last
         first = last

@@ -24,6 +24,14 @@ _FOOTER_BYTES: Final = 256 << 20
 _REMOTE: Final = ("AWS Error", "HTTP", "curl", "timed out", "Timeout", "GcsClient", "Azure")
 """What failures of a remote store have in their text, where Parquet's own have not."""
 
+_FAILURES: Final = (
+    pa.ArrowInvalid,
+    pa.ArrowNotImplementedError,
+    pa.ArrowSerializationError,
+    UnicodeDecodeError,
+    OSError,
+)
+
 _T = TypeVar("_T")
 
 
@@ -55,9 +63,8 @@ class BaseFile:
             raise self._gone() from None
         try:
             self._file = self._guarded(self._open)
-            schema = self._file.schema
-            physical = [schema.column(place).physical_type for place in range(len(schema))]
-            sources = column_sources(self._file.schema_arrow, physical, record, wanted, self._where)
+            schema, physical = self._guarded(self._layout)
+            sources = column_sources(schema, physical, record, wanted, self._where)
         except BaseException:
             self._source.close()
             raise
@@ -129,6 +136,11 @@ class BaseFile:
             thrift_container_size_limit=_FOOTER_BYTES,
         )
 
+    def _layout(self) -> tuple[pa.Schema, list[str]]:
+        """The file's schema and its leaves' physical types."""
+        leaves = self._file.schema
+        return self._file.schema_arrow, [leaves.column(place).physical_type for place in range(len(leaves))]
+
     def _conformed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         columns: list[pa.Array] = []
         for source in self._sources:
@@ -170,7 +182,7 @@ class BaseFile:
         """The action's answer; a failure as CorruptFile, or StorageError where the storage is to blame."""
         try:
             return action()
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowSerializationError, OSError) as error:
+        except _FAILURES as error:
             reason = str(error).partition("\n")[0][:300]
             if isinstance(error, OSError) and (error.errno is not None or any(sign in reason for sign in _REMOTE)):
                 raise StorageError(f"{self._where}: reading failed: {reason}; asking again may help") from error

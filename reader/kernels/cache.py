@@ -24,6 +24,7 @@ from numba.core import caching
 
 # numba's types change from release to release: seen through Any they mean the same under each.
 _njit: Any = numba.njit
+_config: Any = numba.config
 _Locator: Any = caching._CacheLocator
 _CacheImpl: Any = caching.CompileResultCacheImpl
 _FunctionCache: Any = caching.FunctionCache
@@ -46,7 +47,7 @@ def compiled_lean(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A piece of a `compiled_lean` kernel of the same file, copied into it where it is called."""
+    """A piece of a `compiled_lean` kernel of the same file, copied into it wherever it is called."""
     piece: Callable[..., Any] = _njit(nogil=True, _nrt=False, forceinline=True)(function)
     return piece
 
@@ -141,7 +142,7 @@ class _ChosenPlace(_Locator):  # type: ignore[misc]
         folder, source = cache_folder(source_file), _source_of(function)
         if folder is None or source is None:
             return None
-        stamp = f"{hashlib.sha256(source.encode()).hexdigest()} {numba.config.BOUNDSCHECK}"
+        stamp = f"{hashlib.sha256(source.encode()).hexdigest()} {_config.BOUNDSCHECK}"
         return cls(folder, stamp, function.__code__.co_firstlineno)
 
 

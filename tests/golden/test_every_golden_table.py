@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from catalogue import Entry, counted_entries
 from penstock.enumerator.planning import plan_request
 from penstock.proto.errors import CorruptBlock, CorruptFile, PenstockError, PositionExpired, UnsupportedFeature
-from penstock.proto.queries import PlanRequest
+from penstock.proto.queries import PlanRequest, Query, Snapshot
 from penstock.reader.read_split import output_schema, read_split
 from penstock.table.hudi_table import open_table
 from rows import difference
@@ -46,9 +48,9 @@ class Golden(Protocol):
     def expected(self, name: str, query_id: str) -> pa.Table: ...
 
 
-def rows_of(path: pathlib.Path, entry: Entry) -> pa.Table:
-    """What Penstock returns for an entry, read split by split."""
-    plan = plan_request(open_table(str(path)), entry.case, PlanRequest(table=entry.case, query=entry.query))
+def rows_of(path: pathlib.Path, query: Query, **more: Any) -> pa.Table:
+    """What Penstock returns for a query, read split by split."""
+    plan = plan_request(open_table(str(path)), path.name, PlanRequest(table=path.name, query=query, **more))
     batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split)]
     return pa.Table.from_batches(batches, output_schema(plan.scan))
 
@@ -76,11 +78,23 @@ def accepted(entry: Entry) -> tuple[type[PenstockError], ...]:
 @pytest.mark.parametrize("entry", ENTRIES, ids=str)
 def test_entry(golden: Golden, entry: Entry) -> None:
     try:
-        got = rows_of(golden.table(entry.case), entry)
+        got = rows_of(golden.table(entry.case), entry.query)
     except accepted(entry):
         return
     assert not entry.must_fail, "files of the range are gone: expected an error"
     assert difference(got, wanted_rows(golden, entry)) == ""
+
+
+def test_runs_of_row_groups_give_the_rows_of_the_file(golden: Golden, tmp_path: pathlib.Path) -> None:
+    """A golden table whose base files were written anew with one row in each row group."""
+    folder = tmp_path / "table"
+    shutil.copytree(golden.table("B_v9_inc_cow"), folder)
+    for file in folder.glob("*/*.parquet"):
+        pq.write_table(pq.read_table(file), file, row_group_size=1)
+    request = PlanRequest(table="t", query=Snapshot(), target_split_bytes=1)
+    rows = golden.expected("B_v9_inc_cow", "snapshot")
+    assert len(plan_request(open_table(str(folder)), "t", request).splits) == rows.num_rows
+    assert difference(rows_of(folder, Snapshot(), target_split_bytes=1), rows) == ""
 
 
 def test_the_list_of_supported_tables_is_no_empty_word() -> None:

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+sys.path.append(str(pathlib.Path(__file__).parent))
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 REQUIREMENTS = REPOSITORY / "requirements" / "hudi-peer.txt"
 BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
@@ -122,6 +124,20 @@ class Hudi:
     def write_query(self, table: pathlib.Path, select: str, options: Mapping[str, str]) -> None:
         """One write of a SQL query's rows."""
         self._ask({"do": "write", "path": str(table), "select": select, "options": dict(options)})
+
+    def race(
+        self,
+        table: pathlib.Path,
+        columns: Sequence[tuple[str, str]],
+        slow: tuple[Sequence[Sequence[Any]], Mapping[str, str]],
+        fast: tuple[Sequence[Sequence[Any]], Mapping[str, str]],
+    ) -> list[tuple[str, str | None, str]]:
+        """Two writes of (rows, options): `slow` is requested first, `fast` completes first."""
+        writes = {
+            name: {"columns": columns, "rows": rows, "options": dict(options)}
+            for name, (rows, options) in (("slow", slow), ("fast", fast))
+        }
+        return [tuple(instant) for instant in self._ask({"do": "race", "path": str(table), **writes})]
 
     def instants(self, table: pathlib.Path) -> list[tuple[str, str | None, str]]:
         """The table's completed instants as (requested, completion, action)."""

@@ -9,6 +9,8 @@ Requests on stdin, one answer on stdout each, `{"ok": …}` or `{"error": text}`
     {"do": "write", "path", "select", "options"}             the rows of a SQL query
     {"do": "sql", "text"}                                    a procedure call such as run_compaction
     {"do": "read", "path", "options", "into"}                Hudi's rows as Parquet files in the folder `into`
+    {"do": "race", "path", "slow", "fast"}                   two writes (as above): `slow` is requested first, and its
+                                                             rows are held back until `fast` is done
     {"do": "instants", "path"}                               [[requested, completion or null, action]] of completed ones
 """
 
@@ -18,6 +20,7 @@ import os
 import pathlib
 import re
 import sys
+import threading
 import time
 import traceback
 
@@ -30,7 +33,7 @@ def start_spark(jar, package, ivy):
     from pyspark.sql import SparkSession
 
     builder = (
-        SparkSession.builder.master("local[1]")
+        SparkSession.builder.master("local[2]")
         .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
         .config("spark.kryo.registrator", "org.apache.spark.HoodieSparkKryoRegistrar")
         .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
@@ -87,11 +90,59 @@ def write(spark, request):
     return [instant for instant in instants(path) if instant not in before]
 
 
+def race(spark, request):
+    """A write whose rows are held back by a file until another write is done; the instants both completed."""
+    path, slow = pathlib.Path(request["path"]), request["slow"]
+    gate = path.with_name(f"{path.name}.gate-{time.monotonic_ns()}")
+    before, known, failed = instants(path), requested(path), []
+
+    def write_slowly():
+        try:
+            data = held_back(frame(spark, slow["columns"], slow["rows"]).coalesce(1), str(gate))
+            data.write.format("hudi").options(**slow["options"]).mode("append").save(str(path))
+        except Exception:  # noqa: BLE001 - raised again below
+            failed.append(traceback.format_exc())
+
+    thread = threading.Thread(target=write_slowly)
+    thread.start()
+    try:
+        while requested(path) == known and thread.is_alive():
+            time.sleep(0.05)
+        write(spark, {"path": str(path), **request["fast"]})
+    finally:
+        gate.touch()
+        thread.join()
+    if failed:
+        raise RuntimeError(failed[0])
+    return [instant for instant in instants(path) if instant not in before]
+
+
+def held_back(data, gate):
+    """The same rows, first to be had when the file `gate` exists."""
+    from pyspark.sql.functions import udf
+
+    def wait(key):
+        import pathlib
+        import time
+
+        while not pathlib.Path(gate).exists():
+            time.sleep(0.05)
+        return key
+
+    names = data.columns
+    return data.withColumn(names[0], udf(wait, "string")(names[0])).select(*names)
+
+
+def requested(path):
+    """Names of the requested instants."""
+    folders = (path / ".hoodie" / "timeline", path / ".hoodie")
+    return {entry.name for folder in folders if folder.is_dir() for entry in folder.glob("[0-9]*.requested")}
+
+
 def read(spark, request):
-    """Hudi's answer, written as Parquet; how many rows it has."""
+    """Hudi's answer, written as Parquet."""
     answer = spark.read.format("hudi").options(**request["options"]).load(request["path"]).coalesce(1)
     answer.write.mode("overwrite").parquet(request["into"])
-    return spark.read.parquet(request["into"]).count()
 
 
 def instants(path):
@@ -109,6 +160,8 @@ def answer(spark, request):
     """Carries one request out."""
     if request["do"] == "write":
         return write(spark, request)
+    if request["do"] == "race":
+        return race(spark, request)
     if request["do"] == "sql":
         return [row.asDict() for row in spark.sql(request["text"]).collect()]
     if request["do"] == "read":

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow.parquet as pq
-
 from oracle import log_file
 from oracle.merge import DATA, DELETE, Record, merge
 

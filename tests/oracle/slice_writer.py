@@ -13,7 +13,6 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from oracle.log_file import (
     AVRO_DATA,
     COMMAND,

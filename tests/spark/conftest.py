@@ -136,14 +136,26 @@ def road(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=list(COMPARED_TABLES))
-def source(request: pytest.FixtureRequest, road: str, spark: SparkSession, golden: Any) -> Source:
-    """Each compared table by each road."""
-    case = COMPARED_TABLES[request.param]
+def make_source(request: pytest.FixtureRequest, version: str, road: str) -> Source:
+    """The compared table of a version by a road."""
+    case = COMPARED_TABLES[version]
+    spark: SparkSession = request.getfixturevalue("spark")
     if road == "embedded":
-        return Source(case, str(golden.table(case)), {}, spark)
+        return Source(case, str(request.getfixturevalue("golden").table(case)), {}, spark)
     running: RunningServer = request.getfixturevalue("server")
     return Source(case, case, {"server": running.address, "slots": "3"}, spark)
+
+
+@pytest.fixture(params=list(COMPARED_TABLES))
+def source(request: pytest.FixtureRequest, road: str) -> Source:
+    """Each compared table by each road."""
+    return make_source(request, request.param, road)
+
+
+@pytest.fixture(params=[("v9", "server"), ("v6", "embedded")], ids="-".join)
+def either(request: pytest.FixtureRequest) -> Source:
+    """Each compared table and each road once, for what depends on neither."""
+    return make_source(request, *request.param)
 
 
 Rows = Counter[tuple[tuple[str, object], ...]]

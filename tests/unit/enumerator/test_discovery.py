@@ -274,9 +274,17 @@ class TestArchivedTimeline:
         after = next(key for key in keys if key >= facts.complete_from)
         assert plan(golden.table(case), Incremental(at(after))).commit_range.after == at(after)
 
-    def test_files_of_archived_instants_are_committed(self, golden: Golden) -> None:
-        table = open_table(str(golden.table("B_v9_arch_cow")))
+    @pytest.mark.parametrize("case", ["A_archive_v6_h0150", "A_savepoint_kept_v9_h120"])
+    def test_files_of_archived_instants_are_committed(self, golden: Golden, case: str) -> None:
+        table = open_table(str(golden.table(case)))
         state = discover(table, "t", PlanRequest(table="t", query=Snapshot()))
         first = state.facts.timeline.first_active
         old = [f for f in state.files if f.name.instant < first]
         assert old and all(state.committed.holds(f.name.instant) for f in old)
+
+    def test_archived_logs_are_sliced_by_the_completion_time_in_the_history(self, golden: Golden) -> None:
+        table = open_table(str(golden.table("A_savepoint_kept_v9_h120")))
+        state = discover(table, "t", PlanRequest(table="t", query=Snapshot()))
+        history = table.archived_completions()
+        logs = {f.name.instant for f in state.files if ".log." in f.ref.path} & set(history)
+        assert logs and all(state.committed.order_key(log) == history[log] > log for log in logs)

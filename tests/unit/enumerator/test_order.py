@@ -105,6 +105,12 @@ class TestNewestPosition:
         assert newest_position(timeline(2), (), always) == EARLIEST
         assert newest_position(timeline(1, "10.inflight"), (), always) == EARLIEST
 
+    def test_services_alone_stand_for_the_archived_instants_they_rearranged(self) -> None:
+        line = timeline(2, "10_11.commit", "20_21.commit")
+        assert newest_position(line, (), not_commits) == at("21")
+        assert newest_position(line, (), not_commits, EARLIEST, 1) == at("21")
+        assert newest_position(line, (), not_commits, at("05")) == at("05")
+
     def test_the_horizon_bounds_it(self) -> None:
         line = timeline(1, "10.commit", "20.inflight", "30.commit")
         assert newest_position(line, (), always) == at("10")
@@ -183,7 +189,7 @@ def test_walking_with_a_cap_visits_every_data_instant_once_in_order(
             break
         step = CommitRange(position, following)
         inside = [i.requested_time for i in data if step.holds(line.order_key(i))]
-        assert inside
+        assert inside or not data
         visited += inside
         position = following
     assert visited == [i.requested_time for i in data]

@@ -140,11 +140,7 @@ class TestFilesOfGoldenTables:
     def test_what_completed_late_is_in_the_range_of_its_completion(self, golden: Golden, case: str) -> None:
         line = open_table(str(golden.table(case))).timeline()
         by_completion = sorted(line.completed_writes, key=line.order_key)
-        late = next(
-            i
-            for before, i in itertools.pairwise(by_completion)
-            if i.requested_time < before.requested_time
-        )
+        late = next(i for before, i in itertools.pairwise(by_completion) if i.requested_time < before.requested_time)
         before = by_completion[by_completion.index(late) - 1]
         found = plan(golden, case, Incremental(at(line.order_key(before)), at(line.order_key(late))))
         assert found.scan.rows == RowsOf(frozenset({late.requested_time}))
@@ -280,6 +276,12 @@ class TestDescription:
         )  # fmt: skip
         assert told.newest == newest_of(golden, case)
         assert '"_hoodie_commit_time"' in told.schema_json
+
+    def test_a_table_that_is_not_read_yet_can_be_described(self, golden: Golden) -> None:
+        table = open_table(str(golden.table("A_evo_on_read_v9_h120")))
+        assert describe(table, "t").newest == newest(table, None, 0)
+        with pytest.raises(UnsupportedFeature, match="schema-on-read"):
+            plan_request(table, "t", PlanRequest(table="t", query=Snapshot()))
 
     def test_a_table_whose_merging_is_not_read_can_be_described(self, golden: Golden) -> None:
         told = describe(open_table(str(golden.table("A_payload_awsdms_v6_h0150"))), "t")

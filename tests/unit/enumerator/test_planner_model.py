@@ -381,13 +381,13 @@ def tables(draw: st.DrawFn) -> ModelTable:
 
 
 @given(tables())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_snapshot_holds_every_committed_token_once(model: ModelTable) -> None:
     assert Counter(model.tokens(model.plan(Snapshot()))) == model.expected(None)
 
 
 @given(tables(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_range_holds_exactly_its_tokens_as_its_end_shows_them(model: ModelTable, data: st.DataObject) -> None:
     marks = [0, *model.keys()]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
@@ -407,7 +407,7 @@ def test_ranges_that_touch_cover_what_one_range_does(model: ModelTable, data: st
 
 
 @given(tables(), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_cleaned_and_archived_tables_give_the_same_rows_or_an_error(model: ModelTable, data: st.DataObject) -> None:
     """The cleaner takes superseded slices; its metadata may be archived already, as may the commits that wrote them."""
     model.archive(data.draw(st.integers(0, len(model.instants))))
@@ -424,7 +424,7 @@ def test_cleaned_and_archived_tables_give_the_same_rows_or_an_error(model: Model
 
 
 @given(tables(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_time_travel_gives_what_it_gave_before_the_clean_or_an_error(model: ModelTable, data: st.DataObject) -> None:
     query = SnapshotAsOf(InstantTime(text(data.draw(st.integers(100, model.tick)))))
     before = Counter(model.tokens(model.plan(query)))

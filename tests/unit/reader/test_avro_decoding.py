@@ -18,6 +18,7 @@ from penstock.proto.errors import CorruptBlock, InvariantViolation, UnsupportedF
 from penstock.reader import avro_records
 from penstock.reader.avro_records import AvroDecoder, record_bounds, warm_up
 from penstock.reader.kernels import avro as kernel
+from penstock.reader.kernels import deletes
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import (
@@ -296,14 +297,28 @@ def test_batches_are_cut_by_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> N
         assert [batch.num_rows for batch in decoder.decode(data, begin, end, PLACE)] == [8192, 808]
         with monkeypatch.context() as patched:
             patched.setattr(avro_records, "CHUNK_BYTES", 1000)
+            patched.setattr(avro_records, "FALLBACK_CHUNK_BYTES", 1000)
             batches = list(decoder.decode(data, begin, end, PLACE))
         assert len(batches) > 200
         assert pa.Table.from_batches(batches)["n"].to_pylist() == list(range(9000))
 
 
+def test_many_text_columns_make_smaller_batches_not_a_slower_road(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [f"c{i}" for i in range(60)]
+    schema = schema_of(*((name, "string") for name in columns))
+    rows = [{name: f"{name}-{i}" for name in columns} for i in range(50)]
+    data = written(schema, rows)
+    begin, end = record_bounds(data, PLACE)
+    decoder = AvroDecoder(schema, columns, schema)
+    monkeypatch.setattr("penstock.reader.avro_compiled.MAX_TEXT_BYTES", 100_000)
+    monkeypatch.setattr("penstock.reader.avro_fallback.FallbackReader.read", None)
+    batches = list(decoder.decode(data, begin, end, PLACE))
+    assert len(batches) > 10
+    assert pa.Table.from_batches(batches).to_pylist() == rows
+
+
 def test_a_record_too_large_for_the_text_room_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.reader.avro_compiled.MAX_TEXT_BYTES", 4096)
-    monkeypatch.setattr(avro_records, "CHUNK_BYTES", 1500)
     schema = schema_of(("a", "string"), ("b", "string"))
     rows = [{"a": "é" * 1000, "b": "y" * 5000}, {"a": "", "b": "z"}, {"a": "q" * 900, "b": "r" * 700}]
     assert read(written(schema, rows), schema, ["a", "b"]).to_pylist() == rows
@@ -313,6 +328,7 @@ def test_each_kernel_is_compiled_once_whatever_array_it_gets() -> None:
     warm_up()
     assert len(kernel.decode_records.signatures) == 1  # type: ignore[attr-defined]
     assert len(kernel.walk_prefixed.signatures) == 1  # type: ignore[attr-defined]
+    assert len(deletes.walk_deletes.signatures) == 1  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("compiled", [True, False])

@@ -95,6 +95,12 @@ def test_another_text_of_the_module_is_another_kernel(imported: Importer) -> Non
     assert answer(imported(offset=5)) == (17, False)
 
 
+def test_code_with_bounds_checks_is_another_kernel(imported: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer(imported()) == (12, False)
+    monkeypatch.setattr("numba.config.BOUNDSCHECK", 1)
+    assert answer(imported()) == (12, False)
+
+
 def test_the_users_folder_where_the_modules_cannot_be_written(imported: Importer, places: Path) -> None:
     block(places / "modules" / "__pycache__")
     assert answer(imported()) == (12, False)

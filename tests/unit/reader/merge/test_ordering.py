@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import math
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +16,9 @@ from oracle.merge import above, java_double
 from penstock.proto.errors import UnsupportedFeature
 from penstock.reader.merge.ordering import OrderingValues
 
-MOMENTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1))
+MOMENTS = st.integers(-(10**15), 10**15).map(
+    lambda micros: datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(microseconds=micros)
+)
 TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], Callable[[Any], Any]]] = {
     "long": (pa.int64(), st.integers(-(2**63), 2**63 - 1), lambda value: value),
     "int": (pa.int32(), st.integers(-(2**31), 2**31 - 1), lambda value: value),
@@ -28,10 +29,10 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], Callable[[Any], Any]
     "date": (pa.date32(), st.dates(), lambda value: value),
     "timestamp": (
         pa.timestamp("us", "UTC"),
-        MOMENTS.map(lambda value: value.replace(tzinfo=datetime.UTC)),
+        MOMENTS,
         lambda value: value,
     ),
-    "local timestamp": (pa.timestamp("us"), MOMENTS, lambda value: value),
+    "local timestamp": (pa.timestamp("us"), MOMENTS.map(lambda value: value.replace(tzinfo=None)), lambda value: value),
     "time": (pa.time64("us"), st.times(), lambda value: value),
     "decimal": (
         pa.decimal128(20, 3),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,28 @@ def test_every_log_file_parses_to_the_last_byte(golden: Any) -> None:
         assert damages == DAMAGED.get(case, 0), case
     assert set(kinds) >= {"AVRO_DATA", "DELETE", "COMMAND", "PARQUET_DATA"}
     assert kinds["AVRO_DATA"] > 50 and kinds["DELETE"] > 20
+
+
+def test_damaged_real_logs_are_covered_without_a_crash(golden: Any) -> None:
+    files = [file for case in golden.names()[::4] for file in log_files(golden.table(case))[:2]]
+    chance, seen = random.Random(2), Counter[str]()
+    for file in files:
+        good = file.read_bytes()
+        for _ in range(25):
+            raw = bytearray(good[: chance.randint(0, len(good))] if chance.random() < 0.4 else good)
+            for _ in range(chance.randint(0, 6) if raw else 0):
+                at = min(chance.choice([chance.randrange(len(raw)), chance.randrange(64)]), len(raw) - 1)
+                raw[at] = chance.choice([0, 1, 127, 128, 255, chance.randrange(256)])
+            place = 0
+            try:
+                for item in read_blocks(memoryview(raw), file.name):
+                    assert place == (item.start if isinstance(item, Damage) else item.offset) < item.end
+                    place = item.end
+                    seen[type(item).__name__] += 1
+                assert place == len(raw)
+            except UnsupportedFeature:
+                seen["refused"] += 1
+    assert min(seen["LogBlock"], seen["Damage"], seen["refused"]) > 10
 
 
 def test_positions_are_as_many_as_records(golden: Any) -> None:

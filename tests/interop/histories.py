@@ -1,0 +1,274 @@
+"""Random histories of a Hudi table: a seed in, a table's shape and what is done to it out. Pure.
+
+Belongs here: what may follow what, so that real Hudi can carry it out and Penstock supports it. Not here: how Hudi is
+told to do it, and what is compared (`test_histories`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+PARTITIONS = ("oslo", "riga", "new york")
+ORDERINGS = ("long", "int", "string", "timestamp", "decimal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How the table is made. `index`: `simple` finds keys in base files, `bucket` hashes them, `memory` remembers them
+    (its inserts go to logs). `small_files`: inserts are added to small file groups. `wide`: nested columns too."""
+
+    version: int
+    merge_on_read: bool
+    event_time: bool
+    ordering: str
+    partitioned: bool
+    hive_style: bool
+    index: str
+    small_files: bool
+    record_positions: bool
+    metadata_table: bool
+    wide: bool
+    duplicates: bool
+    small_blocks: bool
+    many_writers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a write; `ordering` decides merges in event time, `is_deleted` is `_hoodie_is_deleted`."""
+
+    key: str
+    ordering: int
+    value: int
+    partition: str
+    is_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write operation; `inline` names the services that Hudi runs with it; `columns` counts the added columns."""
+
+    operation: str
+    rows: tuple[Row, ...]
+    inline: tuple[str, ...] = ()
+    columns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartition:
+    """`delete_partition` of one partition."""
+
+    partition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Compaction or clustering by a procedure: `schedule`, `execute` or `scheduleAndExecute`."""
+
+    kind: str
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint at the newest commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyCommit:
+    """An upsert of no rows that commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A write that never completes; the next writer rolls it back."""
+
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two writers: `slow` is requested first and completes last."""
+
+    slow: Write
+    fast: Write
+
+
+Action = Write | DropPartition | Service | Savepoint | EmptyCommit | Crash | Race
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A table's life."""
+
+    seed: int
+    shape: Shape
+    actions: tuple[Action, ...]
+
+    def text(self) -> str:
+        """For a failure's message."""
+        return "\n".join([f"seed {self.seed}: {self.shape}", *(f"  {n}. {a}" for n, a in enumerate(self.actions, 1))])
+
+
+def history_of(seed: int, length: int = 8) -> History:
+    """The history of a seed: always the same."""
+    draw = random.Random(seed)
+    shape = _shape(draw)
+    return History(seed, shape, tuple(_Teller(draw, shape, f"s{seed}k").actions(length)))
+
+
+def _shape(draw: random.Random) -> Shape:
+    version, merge_on_read = draw.choice((9, 9, 8, 6)), draw.random() < 0.75
+    index = draw.choice(("simple", "simple", "simple", "bucket", "memory" if merge_on_read else "simple"))
+    return Shape(
+        version=version,
+        merge_on_read=merge_on_read,
+        event_time=draw.random() < 0.7,
+        ordering=draw.choice(ORDERINGS),
+        partitioned=draw.random() < 0.75,
+        hive_style=draw.random() < 0.5,
+        index=index,
+        small_files=draw.random() < 0.5,
+        record_positions=draw.random() < 0.6,
+        metadata_table=draw.random() < 0.25,
+        wide=draw.random() < 0.4,
+        duplicates=index == "simple" and draw.random() < 0.15,
+        small_blocks=draw.random() < 0.2,
+        many_writers=version >= 8 and draw.random() < 0.25,
+    )
+
+
+@dataclass(slots=True)
+class _Teller:
+    """Draws actions one by one, knowing what is pending."""
+
+    draw: random.Random
+    shape: Shape
+    prefix: str
+    clock: int = 10
+    value: int = 0
+    new_keys: int = 0
+    columns: int = 0
+    pending: set[str] = field(default_factory=set)
+    has_crashed: bool = False
+    homes: dict[str, str] = field(default_factory=dict)
+
+    def actions(self, length: int) -> Iterator[Action]:
+        operations = ("insert", "upsert") if self.shape.index != "simple" else ("insert", "upsert", "bulk_insert")
+        yield Write(self.draw.choice(operations), self.rows(self.draw.randint(4, 12), fresh=1.0))
+        for _ in range(length - 1):
+            self.clock += self.draw.randint(1, 4)
+            yield self.next_action()
+
+    def next_action(self) -> Action:
+        """One action that Hudi can do now; after a crash a write, which rolls it back."""
+        if self.has_crashed:
+            self.has_crashed = False
+            return self.write(self.draw.choice(("upsert", "late", "delete")))
+        kinds = {"upsert": 5.0, "late": 3.0, "delete": 2.0, "flag": 2.0, "insert": 1.5, "savepoint": 0.4, "empty": 0.4}
+        if not self.pending:
+            if not self.shape.many_writers:
+                kinds["crash"] = 0.8
+            elif (self.shape.index == "bucket" or self.shape.partitioned):
+                kinds["race"] = 4.0
+        if self.shape.index == "simple":
+            if "clustering" not in self.pending:
+                kinds |= {"overwrite": 0.8, "bulk": 1.0, "cluster": 1.2}
+                if self.shape.partitioned:
+                    kinds["drop"] = 0.5
+            else:
+                kinds |= {"run clustering": 3.0, "upsert": 0.0, "late": 0.0, "delete": 0.0, "flag": 0.0}
+        if self.shape.merge_on_read:
+            kinds["run compaction" if "compaction" in self.pending else "compact"] = 3.0
+        kind = self.draw.choices(list(kinds), weights=list(kinds.values()))[0]
+        return self.action(kind)
+
+    def action(self, kind: str) -> Action:
+        match kind:
+            case "compact" | "cluster":
+                return self.service({"compact": "compaction", "cluster": "clustering"}[kind])
+            case "run compaction" | "run clustering":
+                self.pending.discard(kind[4:])
+                return Service(kind[4:], "execute")
+            case "savepoint":
+                return Savepoint()
+            case "empty":
+                return EmptyCommit()
+            case "drop":
+                return DropPartition(self.draw.choice(PARTITIONS))
+            case "crash":
+                self.has_crashed = True
+                return Crash(Write("upsert", self.rows(3), columns=self.columns))
+            case "race":
+                return self.race()
+            case _:
+                return self.write(kind)
+
+    def service(self, kind: str) -> Action:
+        """A procedure, or run with a write."""
+        way = self.draw.random()
+        if way < 0.4:
+            self.pending.add(kind)
+            return Service(kind, "schedule")
+        if way < 0.7 or self.pending:
+            return Service(kind, "scheduleAndExecute")
+        return Write("upsert", self.rows(3), (kind,), self.columns)
+
+    def write(self, kind: str) -> Write:
+        if not self.pending and self.draw.random() < 0.06 and self.columns < 2:
+            self.columns += 1
+        inline = ("clean",) if self.draw.random() < 0.12 else ()
+        count = self.draw.randint(1, 6)
+        match kind:
+            case "late":
+                return Write("upsert", self.rows(count, late=0.8), inline, self.columns)
+            case "flag":
+                return Write("upsert", self.rows(count, late=0.3, deleted=0.6), inline, self.columns)
+            case "delete":
+                return Write("delete", self.rows(count, fresh=0.1, late=0.4), inline, self.columns)
+            case "insert":
+                return Write("insert", self.rows(count, fresh=0.0 if self.shape.duplicates else 1.0), inline, self.columns)
+            case "bulk":
+                fresh = 0.5 if self.shape.duplicates else 1.0
+                return Write("bulk_insert", self.rows(count, fresh=fresh), inline, self.columns)
+            case "overwrite":
+                return Write("insert_overwrite", self.rows(count, fresh=0.4), inline, self.columns)
+            case _:
+                return Write("upsert", self.rows(count, late=0.15), inline, self.columns)
+
+    def race(self) -> Race:
+        """With buckets both may write the same keys; otherwise each keeps to partitions of its own."""
+        slow, fast = self.rows(4, late=0.3), self.rows(4, late=0.3)
+        if self.shape.index != "bucket":
+            slow = tuple(row for row in slow if row.partition == PARTITIONS[0]) or self.rows_in(PARTITIONS[0])
+            fast = tuple(row for row in fast if row.partition != PARTITIONS[0]) or self.rows_in(PARTITIONS[1])
+        return Race(Write("upsert", slow, columns=self.columns), Write("upsert", fast, columns=self.columns))
+
+    def rows_in(self, partition: str) -> tuple[Row, ...]:
+        return (self.row(self.fresh_key(partition), late=0.0, deleted=0.0),)
+
+    def rows(self, count: int, *, fresh: float = 0.25, late: float = 0.1, deleted: float = 0.0) -> tuple[Row, ...]:
+        """Rows of distinct keys; `fresh` of them new to the table, `late` below what may be stored."""
+        known = list(self.homes)
+        keys: dict[str, None] = {}
+        for _ in range(count):
+            is_fresh = not known or self.draw.random() < fresh
+            keys[self.fresh_key() if is_fresh else self.draw.choice(known)] = None
+        return tuple(self.row(key, late=late, deleted=deleted) for key in keys)
+
+    def row(self, key: str, *, late: float, deleted: float) -> Row:
+        is_late = self.draw.random() < late
+        ordering = self.draw.randint(-2, self.clock - 1) if is_late else self.clock + self.draw.randint(0, 2)
+        self.value += 1
+        partition = self.homes[key]
+        if self.shape.partitioned and not self.shape.many_writers and self.draw.random() < 0.05:
+            partition = self.draw.choice(PARTITIONS)
+        return Row(key, ordering, self.value, partition, self.draw.random() < deleted)
+
+    def fresh_key(self, partition: str = "") -> str:
+        self.new_keys += 1
+        key = f"{self.prefix}{self.new_keys}"
+        self.homes[key] = partition or self.draw.choice(PARTITIONS)
+        return key

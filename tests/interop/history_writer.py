@@ -1,0 +1,186 @@
+"""Carries a history out by real Hudi: options, columns, procedures, crashes.
+
+Belongs here: how Hudi is told what `histories` says. Not here: what is compared (`test_histories`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import pathlib
+from typing import Any
+
+from histories import Action, Crash, DropPartition, EmptyCommit, Race, Row, Savepoint, Service, Shape, Write
+
+Instants = list[tuple[str, str | None, str]]
+
+_ORDERING = {
+    "long": "c1",
+    "int": "cast(c1 AS int)",
+    "string": "concat('v', c1)",
+    "timestamp": "timestamp_micros(1700000000000000 + c1 * 1000003)",
+    "decimal": "cast(c1 / 4 AS decimal(12, 3))",
+}
+_PLAIN = (
+    ("name", "if(c2 % 5 = 0, null, concat('n', c2))"),
+    ("qty", "cast(c2 AS int)"),
+    ("price", "cast(c2 + 0.25 AS decimal(10, 2))"),
+    ("ratio", "cast(c2 / 3.0 AS double)"),
+    ("at", "timestamp_micros(1700000000000000 + c2 * 1000000 + 123)"),
+    ("day", "date_add(date'2023-11-14', cast(c2 AS int))"),
+)
+_NESTED = (
+    ("tags", "if(c2 % 4 = 0, null, array(concat('t', c2), null, 'x'))"),
+    ("attrs", "map('a', c2, concat('b', c2), null)"),
+    ("spot", "named_struct('x', cast(c2 AS int), 'y', if(c2 % 3 = 0, null, concat('y', c2)))"),
+)
+_ADDED = (("extra_1", "concat('e', c2)"), ("extra_2", "c2 * 2"))
+_SERVICES = {
+    "compaction": {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
+    "clustering": {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"},
+    "clean": {"hoodie.clean.automatic": "true", "hoodie.clean.async": "false", "hoodie.clean.commits.retained": "1"},
+}
+_PAYLOADS = {
+    True: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    False: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+}
+_MANY_WRITERS = {
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+
+
+def columns_of(shape: Shape, added: int) -> list[tuple[str, str]]:
+    """The table's columns as SQL expressions over (key, ordering, value, partition, is_deleted)."""
+    nested = _NESTED if shape.wide else ()
+    first = (("id", "c0"), ("seq", _ORDERING[shape.ordering]), ("city", "c3"))
+    return [*first, *_PLAIN, *nested, ("_hoodie_is_deleted", "c4"), *_ADDED[:added]]
+
+
+def write_options(shape: Shape) -> dict[str, str]:
+    """What every write and procedure of the table is given."""
+    options = {
+        "hoodie.table.name": "history",
+        "hoodie.write.table.version": str(shape.version),
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ" if shape.merge_on_read else "COPY_ON_WRITE",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "seq",
+        "hoodie.datasource.write.partitionpath.field": "city" if shape.partitioned else "",
+        "hoodie.datasource.write.hive_style_partitioning": str(shape.hive_style).lower(),
+        "hoodie.metadata.enable": str(shape.metadata_table).lower(),
+        "hoodie.write.record.positions": str(shape.record_positions).lower(),
+        "hoodie.embed.timeline.server": "false",
+        "hoodie.write.markers.type": "DIRECT",
+        "hoodie.clean.automatic": "false",
+        "hoodie.archive.automatic": "false",
+        "hoodie.compact.inline": "false",
+        "hoodie.clustering.plan.strategy.small.file.limit": "100000000",
+        "hoodie.clustering.plan.strategy.target.file.max.bytes": "100000000",
+        "hoodie.bloom.index.parallelism": "1",
+        **{f"hoodie.{step}.shuffle.parallelism": "1" for step in ("insert", "upsert", "delete", "bulkinsert")},
+    }
+    if shape.version == 6:
+        options["hoodie.datasource.write.payload.class"] = _PAYLOADS[shape.event_time]
+    else:
+        mode = "EVENT_TIME_ORDERING" if shape.event_time else "COMMIT_TIME_ORDERING"
+        options |= {"hoodie.record.merge.mode": mode, "hoodie.write.record.merge.mode": mode}
+    if not shape.partitioned:
+        options["hoodie.datasource.write.keygenerator.class"] = "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
+    if not shape.small_files:
+        options["hoodie.parquet.small.file.limit"] = "0"
+    if shape.small_blocks:
+        options["hoodie.logfile.data.block.max.size"] = "300"
+    return options | _index_options(shape) | _writer_options(shape)
+
+
+def _index_options(shape: Shape) -> dict[str, str]:
+    match shape.index:
+        case "bucket":
+            return {
+                "hoodie.index.type": "BUCKET",
+                "hoodie.index.bucket.engine": "SIMPLE",
+                "hoodie.bucket.index.num.buckets": "2",
+                "hoodie.bucket.index.hash.field": "id",
+            }
+        case "memory":
+            return {"hoodie.index.type": "INMEMORY"}
+        case _:
+            return {"hoodie.index.type": "SIMPLE"}
+
+
+def _writer_options(shape: Shape) -> dict[str, str]:
+    if not shape.many_writers:
+        return {}
+    together = shape.index == "bucket" and shape.merge_on_read
+    mode = "NON_BLOCKING_CONCURRENCY_CONTROL" if together else "OPTIMISTIC_CONCURRENCY_CONTROL"
+    return _MANY_WRITERS | {
+        "hoodie.write.concurrency.mode": mode,
+        "hoodie.table.type": "MERGE_ON_READ" if shape.merge_on_read else "COPY_ON_WRITE",
+    }
+
+
+class HistoryWriter:
+    """One table that real Hudi writes; each action gives the instants it completed."""
+
+    def __init__(self, hudi: Any, table: pathlib.Path, shape: Shape) -> None:
+        self._hudi, self._table, self._shape = hudi, table, shape
+        self._options = write_options(shape)
+        self._added = 0
+
+    def carry_out(self, action: Action) -> Instants:
+        """Does it. RuntimeError with Hudi's own words when Hudi fails."""
+        before = self._hudi.instants(self._table) if self._table.exists() else []
+        match action:
+            case Write():
+                self._write(action)
+            case DropPartition(partition):
+                named = f"city={partition}" if self._shape.hive_style else partition
+                drop = {"hoodie.datasource.write.partitions.to.delete": named}
+                self._write(Write("delete_partition", (Row("none", 0, 0, partition),), columns=self._added), drop)
+            case Service(kind, step):
+                options = ",".join(f"{key}={value}" for key, value in self._options.items() if value)
+                options += ",hoodie.compact.inline.max.delta.commits=1"
+                name = {"compaction": "run_compaction", "clustering": "run_clustering"}[kind]
+                self._hudi.call(f"CALL {name}(op => '{step}', path => '{self._table}', options => '{options}')")
+            case Savepoint():
+                newest = max(item[0] for item in before if item[2] in ("commit", "deltacommit", "replacecommit"))
+                self._hudi.call(f"CALL create_savepoint(path => '{self._table}', commit_time => '{newest}')")
+            case EmptyCommit():
+                fields = ", ".join(f"{text} AS {name}" for name, text in columns_of(self._shape, self._added))
+                values = "VALUES ('none', 1L, 1L, 'oslo', false) AS v(c0, c1, c2, c3, c4)"
+                empty = {"hoodie.datasource.write.operation": "upsert", "hoodie.allow.empty.commit": "true"}
+                self._hudi.write_query(self._table, f"SELECT {fields} FROM {values} WHERE false", self._options | empty)
+            case Crash(write):
+                self._write(write)
+                self._undo_completion(before)
+            case Race(slow, fast):
+                self._added = max(slow.columns, fast.columns)
+                upsert = self._options | {"hoodie.datasource.write.operation": "upsert"}
+                columns = columns_of(self._shape, self._added)
+                self._hudi.race(self._table, columns, (_values(slow), upsert), (_values(fast), upsert))
+        return [item for item in self._hudi.instants(self._table) if item not in before]
+
+    def _write(self, write: Write, more: dict[str, str] | None = None) -> None:
+        self._added = write.columns
+        options = self._options | {"hoodie.datasource.write.operation": write.operation} | (more or {})
+        for service in write.inline:
+            options |= _SERVICES[service]
+        self._hudi.write(self._table, columns_of(self._shape, write.columns), _values(write), options)
+
+    def _undo_completion(self, before: Instants) -> None:
+        """The newest write becomes one that died just before it completed."""
+        folder = self._table / ".hoodie" / ("timeline" if self._shape.version >= 8 else "")
+        made = [item for item in self._hudi.instants(self._table) if item not in before]
+        requested, completion, action = max(item for item in made if item[2] in ("commit", "deltacommit"))
+        name = f"{requested}_{completion}.{action}" if completion else f"{requested}.{action}"
+        (folder / name).unlink()
+        (folder / f".{name}.crc").unlink(missing_ok=True)
+
+
+def _values(write: Write) -> list[list[Any]]:
+    return [[row.key, row.ordering, row.value, row.partition, row.is_deleted] for row in write.rows]
+
+
+def now() -> str:
+    """The present as an instant, in the zone that the writer's process runs in."""
+    return dt.datetime.now(dt.UTC).strftime("%Y%m%d%H%M%S%f")[:17]

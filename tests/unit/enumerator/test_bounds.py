@@ -1,0 +1,232 @@
+"""Event-time bounds from Parquet footers, and the cutting of big log-free files; bounds checked against the rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import pathlib
+import shutil
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.enumerator.planning import plan_request
+from penstock.enumerator.row_groups import cut
+from penstock.proto.errors import CorruptFile
+from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.splits import EventTimeBounds, FileRef, Plan, RowGroupRun, UnknownBounds, WholeFile
+from penstock.table.hudi_table import open_table
+from penstock.table.schema.avro import AvroType, Decimal, Primitive
+from penstock.table.storage import open_storage
+
+
+class Golden(Protocol):
+    def table(self, name: str) -> pathlib.Path: ...
+    def copy(self, name: str, folder: pathlib.Path) -> pathlib.Path: ...
+
+
+GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
+MICROS = Primitive("long", "timestamp-micros")
+MILLIS = Primitive("long", "timestamp-millis")
+UTC_US = pa.timestamp("us", "UTC")
+DAY_US = 86_400_000_000
+
+
+def footer(values: list[Any], column_type: pa.DataType, *, group_rows: int = 100, **options: Any) -> pq.FileMetaData:
+    """The footer of a file with a text column and the column `t`."""
+    sink = io.BytesIO()
+    columns = {"id": pa.array([str(i) for i in range(len(values))]), "t": pa.array(values, column_type)}
+    pq.write_table(pa.table(columns), sink, row_group_size=group_rows, **options)
+    return pq.read_metadata(io.BytesIO(sink.getvalue()))
+
+
+def bounds(metadata: pq.FileMetaData, column_type: AvroType = MICROS, column: str = "t") -> object:
+    return event_time_bounds(metadata, range(metadata.num_row_groups), column, column_type)
+
+
+class TestBounds:
+    @pytest.mark.parametrize(
+        ("values", "stored", "column_type", "expected"),
+        [
+            ([5, 1, 9], UTC_US, MICROS, (1, 9)),
+            ([5, None, 9], UTC_US, MICROS, (5, 9)),
+            ([-5, 7], UTC_US, MICROS, (-5, 7)),
+            ([5, 1, 9], pa.timestamp("us"), Primitive("long", "local-timestamp-micros"), (1, 9)),
+            ([5, 1, 9], pa.timestamp("ms", "UTC"), MILLIS, (1000, 9000)),
+            ([dt.date(1970, 1, 2), dt.date(1969, 12, 31)], pa.date32(), Primitive("int", "date"), (-DAY_US, DAY_US)),
+        ],
+    )
+    def test_units_become_utc_microseconds(
+        self, values: list[Any], stored: pa.DataType, column_type: AvroType, expected: tuple[int, int]
+    ) -> None:
+        assert bounds(footer(values, stored), column_type) == EventTimeBounds(*expected)
+
+    @pytest.mark.parametrize(
+        ("values", "stored", "column_type"),
+        [
+            ([5, 1], pa.int64(), Primitive("long")),
+            ([5, 1], pa.int64(), MICROS),
+            ([5, 1], UTC_US, Primitive("long")),
+            ([5, 1], UTC_US, MILLIS),
+            ([5, 1], pa.timestamp("ms", "UTC"), MICROS),
+            ([5, 1], pa.int32(), Primitive("int", "date")),
+            ([dt.date(1970, 1, 2)], pa.date32(), MICROS),
+            ([5, 1], UTC_US, Decimal(10, 2)),
+            (["a", "b"], pa.string(), Primitive("string")),
+            ([[5], [1]], pa.list_(UTC_US), MICROS),
+        ],
+    )
+    def test_a_unit_that_file_and_table_do_not_agree_on_is_unknown(
+        self, values: list[Any], stored: pa.DataType, column_type: AvroType
+    ) -> None:
+        assert bounds(footer(values, stored), column_type) == UnknownBounds()
+
+    def test_int96_is_unknown(self) -> None:
+        assert bounds(footer([5, 1], UTC_US, use_deprecated_int96_timestamps=True)) == UnknownBounds()
+
+    def test_without_statistics_it_is_unknown(self) -> None:
+        assert bounds(footer([5, 1], UTC_US, write_statistics=False)) == UnknownBounds()
+
+    def test_nulls_alone_are_unknown_even_beside_known_row_groups(self) -> None:
+        assert bounds(footer([None, None], UTC_US)) == UnknownBounds()
+        assert bounds(footer([1, 2, None, None], UTC_US, group_rows=2)) == UnknownBounds()
+
+    def test_no_rows_and_no_column_are_unknown(self) -> None:
+        assert bounds(footer([], UTC_US)) == UnknownBounds()
+        assert bounds(footer([1], UTC_US), MICROS, "T") == UnknownBounds()
+
+    def test_a_run_of_row_groups_has_its_own(self) -> None:
+        metadata = footer([1, 2, 30, 40, 5, 6], UTC_US, group_rows=2)
+        assert event_time_bounds(metadata, range(2), "t", MICROS) == EventTimeBounds(1, 40)
+        assert event_time_bounds(metadata, range(2, 3), "t", MICROS) == EventTimeBounds(5, 6)
+
+    def test_what_does_not_fit_64_bits_is_unknown(self) -> None:
+        metadata = footer([2**62], pa.timestamp("ms", "UTC"))
+        assert bounds(metadata, MILLIS) == UnknownBounds()
+
+    @given(st.lists(st.one_of(st.none(), st.integers(-(2**60), 2**60)), max_size=30), st.integers(1, 7))
+    def test_no_row_lies_outside(self, values: list[int | None], group_rows: int) -> None:
+        found = bounds(footer(values, UTC_US, group_rows=group_rows))
+        known = [value for value in values if value is not None]
+        if isinstance(found, EventTimeBounds):
+            assert found == EventTimeBounds(min(known), max(known))
+        else:
+            assert any(
+                all(v is None for v in values[i : i + group_rows]) for i in range(0, len(values), group_rows)
+            ) or (not values)
+
+
+class TestFooters:
+    def test_a_file_without_footer_is_named(self, tmp_path: pathlib.Path) -> None:
+        (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing else")
+        storage = open_storage(str(tmp_path))
+        with pytest.raises(CorruptFile, match=r"broken\.parquet.*no readable Parquet footer"):
+            read_footer(storage, FileRef("broken.parquet", 21))
+        with pytest.raises(CorruptFile, match=r"gone\.parquet.*missing"):
+            read_footer(storage, FileRef("gone.parquet", 21))
+
+    def test_row_groups_have_sizes(self) -> None:
+        sizes = row_group_sizes(footer(list(range(100)), UTC_US, group_rows=30))
+        assert len(sizes) == 4 and all(size > 0 for size in sizes)
+
+
+class TestCut:
+    @pytest.mark.parametrize(
+        ("sizes", "target", "expected"),
+        [
+            ([], 10, []),
+            ([5], 1, []),
+            ([5, 5], 10, []),
+            ([5, 5, 5], 10, [(0, 2), (2, 3)]),
+            ([50, 1, 1], 10, [(0, 1), (1, 3)]),
+            ([1, 50, 1], 10, [(0, 1), (1, 2), (2, 3)]),
+            ([0, 0, 0], 10, []),
+        ],
+    )
+    def test_runs(self, sizes: list[int], target: int, expected: list[tuple[int, int]]) -> None:
+        assert cut(sizes, target) == tuple(RowGroupRun(*run) for run in expected)
+
+    @given(st.lists(st.integers(0, 100), max_size=40), st.integers(1, 300))
+    def test_runs_cover_all_in_order_and_only_a_lone_group_exceeds_the_target(
+        self, sizes: list[int], target: int
+    ) -> None:
+        runs = cut(sizes, target) or ((RowGroupRun(0, len(sizes)),) if sizes else ())
+        assert [i for run in runs for i in range(run.first, run.end)] == list(range(len(sizes)))
+        assert all(run.end > run.first for run in runs)
+        assert all(sum(sizes[run.first : run.end]) <= target or run.end - run.first == 1 for run in runs)
+
+
+def plan(path: pathlib.Path, **more: Any) -> Plan:
+    return plan_request(open_table(str(path)), "t", PlanRequest(table="t", query=Snapshot(), **more))
+
+
+class TestPlannedBounds:
+    """The catalogue holds the true lowest and highest event time of every data file of these tables."""
+
+    @staticmethod
+    def truth(case: str, column: str) -> dict[str, tuple[int | None, int | None]]:
+        files = json.loads((GOLDEN / "expected" / case / "bounds.json").read_text())["files"]
+        return {path: (f["bounds"][column]["min"], f["bounds"][column]["max"]) for path, f in files.items()}
+
+    @pytest.mark.parametrize(("column", "factor"), [("et", 1), ("d", DAY_US)])
+    def test_bounds_of_log_free_splits_are_those_of_their_file(self, golden: Golden, column: str, factor: int) -> None:
+        case = "B_v9_colstats_cow"
+        truth = self.truth(case, column)
+        found = plan(golden.table(case), event_time=column)
+        assert len(found.splits) > 1
+        for split in found.splits:
+            assert split.base is not None
+            low, high = truth[split.base.path]
+            assert low is not None and high is not None
+            assert split.event_time == EventTimeBounds(low * factor, high * factor)
+
+    @pytest.mark.parametrize("case", ["B_v6_colstats_mor", "B_v8_colstats_mor", "B_v9_colstats_mor"])
+    def test_bounds_are_never_narrower_than_the_rows_of_all_files(self, golden: Golden, case: str) -> None:
+        truth = self.truth(case, "et")
+        found = plan(golden.table(case), event_time="et")
+        known = [s for s in found.splits if isinstance(s.event_time, EventTimeBounds)]
+        assert known and len(known) < len(found.splits)
+        for split in known:
+            assert split.base is not None and not split.logs
+            assert split.event_time == EventTimeBounds(*truth[split.base.path])  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("column", ["et_ms", "nul"])
+    def test_plain_longs_and_nulls_alone_are_unknown(self, golden: Golden, column: str) -> None:
+        found = plan(golden.table("B_v9_colstats_cow"), event_time=column)
+        assert {s.event_time for s in found.splits} == {UnknownBounds()}
+
+    def test_without_the_option_no_footer_is_read(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pq, "read_metadata", None)
+        found = plan(golden.table("B_v9_colstats_cow"))
+        assert {s.event_time for s in found.splits} == {UnknownBounds()}
+
+
+class TestPlannedRuns:
+    def test_a_big_file_becomes_runs_with_bounds_and_ids_of_their_own(
+        self, golden: Golden, tmp_path: pathlib.Path
+    ) -> None:
+        """A golden base file written anew with small row groups: same rows, same name."""
+        folder = tmp_path / "table"
+        shutil.copytree(golden.table("B_v9_colstats_cow"), folder)
+        (whole, *others) = plan(folder).splits
+        assert whole.base is not None and whole.part == WholeFile()
+        rows = pq.read_table(folder / whole.base.path)
+        pq.write_table(rows, folder / whole.base.path, row_group_size=max(1, rows.num_rows // 3))
+        groups = pq.read_metadata(folder / whole.base.path).num_row_groups
+        assert groups >= 3
+        cut_up = plan(folder, target_split_bytes=1, event_time="et")
+        runs = [s for s in cut_up.splits if s.file_group == whole.file_group]
+        assert sorted((s.part.first, s.part.end) for s in runs if isinstance(s.part, RowGroupRun)) == [
+            (i, i + 1) for i in range(groups)
+        ]
+        assert len({s.split_id for s in cut_up.splits}) == groups + len(others)
+        assert {s.order_key for s in runs} == {whole.order_key}
+        places = [(s.order_key, s.split_id) for s in cut_up.splits]
+        assert places == sorted(places)
+        assert any(isinstance(s.event_time, EventTimeBounds) for s in runs)
+        assert plan(folder, target_split_bytes=1, event_time="et") == cut_up

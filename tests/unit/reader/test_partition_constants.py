@@ -1,0 +1,87 @@
+"""Path values as a column's one value."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import pathlib
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.reader.partition_constants import PartitionConstants, partition_scalar
+from slices import SliceFolder
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("a/b ü", pa.string(), "a/b ü"),
+        ("", pa.string(), ""),
+        ("-12", pa.int32(), -12),
+        ("9223372036854775807", pa.int64(), 2**63 - 1),
+        ("TRUE", pa.bool_(), True),
+        ("2024-02-29", pa.date32(), datetime.date(2024, 2, 29)),
+        ("1.5", pa.float64(), 1.5),
+        ("1.0E10", pa.float64(), 1e10),
+        ("1.50", pa.decimal128(10, 2), decimal.Decimal("1.50")),
+        ("7", pa.decimal128(10, 2), decimal.Decimal("7.00")),
+        (None, pa.int32(), None),
+        (None, pa.timestamp("us", "UTC"), None),
+    ],
+)
+def test_values_that_are_the_types(text: str | None, kind: pa.DataType, value: Any) -> None:
+    found = partition_scalar(text, kind, "w")
+    assert found.type == kind
+    assert found.as_py() == value
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("x", pa.int32()),
+        ("1.0", pa.int32()),
+        ("2147483648", pa.int32()),
+        ("9" * 30, pa.int64()),
+        ("1 ", pa.int32()),
+        ("", pa.int32()),
+        ("yes", pa.bool_()),
+        ("2024-2-3", pa.date32()),
+        ("2023-02-29", pa.date32()),
+        ("19000", pa.date32()),
+        ("nan", pa.float64()),
+        ("1.555", pa.decimal128(10, 2)),
+        ("123456789012", pa.decimal128(10, 2)),
+        ("٣", pa.int32()),
+    ],
+)
+def test_values_that_are_not_are_damage(text: str, kind: pa.DataType) -> None:
+    with pytest.raises(CorruptFile, match="w: partition value"):
+        partition_scalar(text, kind, "w")
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.time64("us"), pa.binary(), pa.list_(pa.int32())])
+def test_values_without_one_meaning_are_refused(kind: pa.DataType) -> None:
+    with pytest.raises(UnsupportedFeature, match="w: partition value"):
+        partition_scalar("2024-01-01", kind, "w")
+
+
+def test_only_wanted_partition_columns_are_constants(tmp_path: pathlib.Path) -> None:
+    """A value that is not asked for is not looked at, bad as it may be."""
+    folder = SliceFolder(tmp_path, {"p": "string", "n": "int"})
+    scan = folder.scan(partition_fields=("p", "n"))
+    constants = PartitionConstants(scan, folder.split(partition_values=("x", "none")), folder.arrow, ["p"])
+    assert constants.column("n", 3) is None
+    column = constants.column("p", 3)
+    assert column is not None
+    assert column.to_pylist() == ["x"] * 3
+    longer = constants.column("p", 5)
+    assert longer is not None
+    assert len(longer) == 5
+
+
+def test_a_split_with_another_number_of_values_is_refused(tmp_path: pathlib.Path) -> None:
+    folder = SliceFolder(tmp_path, {"p": "string"})
+    with pytest.raises(CorruptFile, match="table orders: partition '': 0 values for the partition columns p"):
+        PartitionConstants(folder.scan(partition_fields=("p",)), folder.split(), folder.arrow, ["p"])

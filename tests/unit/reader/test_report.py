@@ -1,0 +1,52 @@
+"""What a split's reading cost, by a clock of the test's own."""
+
+from __future__ import annotations
+
+import datetime
+from itertools import count
+
+import pyarrow as pa
+import pytest
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.reports import MergeOutcomes
+from penstock.reader.report import SplitTally, max_event_time_us
+
+
+def test_phases_add_up_by_the_clock_given() -> None:
+    ticks = count(0, 2)
+    tally = SplitTally(clock=lambda: float(next(ticks)))
+    with tally.phase("merge"):
+        pass
+    with tally.phase("merge"):
+        pass
+    with pytest.raises(ValueError, match="boom"), tally.phase("emit"):
+        raise ValueError("boom")
+    report = tally.report()
+    assert dict(report.phase_ms) == {"open": 0, "log_decode": 0, "build": 0, "merge": 4000, "emit": 2000}
+
+
+def test_rows_bytes_outcomes_and_the_highest_event_time() -> None:
+    tally = SplitTally(event_time="at")
+    tally.begin(123)
+    kind = pa.timestamp("us", "UTC")
+    for values in ([5, None], [9, 7], [None], []):
+        tally.handed_on(pa.record_batch({"at": pa.array(values, kind)}))
+    tally.merged(MergeOutcomes(won=2))
+    report = tally.report()
+    assert (report.rows, report.size_bytes, report.outcomes.won, report.max_event_time_us) == (5, 123, 2, 9)
+
+
+def test_nothing_read_reports_nothing() -> None:
+    report = SplitTally().report()
+    assert (report.rows, report.size_bytes, report.max_event_time_us) == (0, 0, None)
+    assert report.outcomes == MergeOutcomes()
+
+
+def test_a_date_is_its_midnight() -> None:
+    assert max_event_time_us(pa.array([datetime.date(1970, 1, 3)]), "day") == 2 * 86_400_000_000
+    assert max_event_time_us(pa.array([-1], pa.timestamp("us")), "at") == -1
+
+
+def test_a_column_without_a_time_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="event-time column 'n' is int64"):
+        max_event_time_us(pa.array([1]), "n")
