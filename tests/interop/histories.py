@@ -171,7 +171,7 @@ class _Teller:
         if not self.pending:
             if not self.shape.many_writers:
                 kinds["crash"] = 0.8
-            elif (self.shape.index == "bucket" or self.shape.partitioned):
+            elif self.shape.index == "bucket" or self.shape.partitioned:
                 kinds["race"] = 4.0
         if self.shape.index == "simple":
             if "clustering" not in self.pending:

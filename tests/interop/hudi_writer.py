@@ -171,6 +171,12 @@ def answer(spark, request):
     raise ValueError(f"unknown request {request['do']!r}")
 
 
+def told(error):
+    """An error's text, cut so that every cause of it stays."""
+    causes = [line for line in error.splitlines() if line.startswith(("Caused by", "pyspark.", "py4j.", ": "))]
+    return "\n".join([*causes, error[-4000:]])
+
+
 def main():
     """Answers until stdin ends. Whatever Spark prints goes to stderr: stdout carries answers only."""
     parser = argparse.ArgumentParser()
@@ -188,7 +194,7 @@ def main():
         try:
             result = {"ok": answer(spark, json.loads(line))}
         except Exception:  # noqa: BLE001 - reported to the test that asked
-            result = {"error": traceback.format_exc()[-6000:]}
+            result = {"error": told(traceback.format_exc())}
         print(json.dumps(result, default=str), file=answers, flush=True)
     spark.stop()
 

@@ -73,8 +73,8 @@ class Witness:
 
     def hudi_failed(self, what: str, error: RuntimeError) -> None:
         """Hudi's own failure is no difference; it is shown so that nobody takes silence for agreement."""
-        causes = [line for line in str(error).splitlines() if "Caused by" in line or "Exception" in line]
-        print(f"seed {self.history.seed}: Hudi failed at {what}: {causes[:1]} … {causes[-1:]}"[:700])
+        causes = [line for line in str(error).splitlines() if line.startswith(("Caused by", "pyspark", ": "))]
+        print(f"seed {self.history.seed}: Hudi failed at {what}: {causes or str(error)}"[:1500])
 
     def after(self, action: Action, started: str, made: list[tuple[str, str | None, str]]) -> None:
         """What an action made is noted, and the newest answers are compared."""
