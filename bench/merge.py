@@ -19,6 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.console import Console
+from rich.table import Table
+
 from penstock.proto.splits import EventTimeOrdering
 from penstock.reader.batches import BATCH_BYTES
 from penstock.reader.merge.fold import RecordKind, fold
@@ -26,8 +29,6 @@ from penstock.reader.merge.keys import number_keys
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingValues
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
-from rich.console import Console
-from rich.table import Table
 
 ROW_GROUP_ROWS = 1 << 20
 COLUMNS = ("key", "ts", "a", "b", "c", "d", "e", "f")

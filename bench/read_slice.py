@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import penstock
 import pyarrow.parquet as pq
 from hudi import HudiTableBuilder
 from rich.console import Console
 from rich.table import Table
+
+import penstock
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 
 import pyarrow as pa
+
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.requests import plan_request
 from penstock.proto.enumerator import Enumerator

@@ -11,6 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.splits import EventTimeBounds, FileRef, UnknownBounds
 from penstock.table.schema.avro import AvroType, Primitive

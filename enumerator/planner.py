@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+
 from penstock.enumerator.missing import LaterEvidence, Missing, later_evidence, missing_of_group
 from penstock.enumerator.selection import Selection
 from penstock.enumerator.split_ids import in_commit_order, scope_id, slice_id

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Final, TypeVar
 
 import grpc
+
 from penstock.proto import codec_calls as calls
 from penstock.proto.addresses import loopback_address
 from penstock.proto.codec_checks import encoding

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
+
 from penstock.proto import codec_checks as check
 from penstock.proto.codec_splits import (
     plan_from_message,

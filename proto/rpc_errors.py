@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import quote
 
 import grpc
+
 from penstock.proto.errors import (
     ConfigurationError,
     FormatError,

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+
 from penstock.reader.avro_plan import KernelPlan, Lane, plan_kernel
 from penstock.reader.avro_values import BadRecord, BadValue, booleans, decimals, floats, integers, symbols, texts
 from penstock.reader.kernels import avro as kernel

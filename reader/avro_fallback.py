@@ -15,6 +15,7 @@ from typing import Final
 import fastavro
 import numpy as np
 import pyarrow as pa
+
 from penstock.reader.avro_values import BadRecord, BadValue, booleans, decimals, floats, integers, symbols, texts
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import (

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
 from penstock.reader.kernels import avro as kernel
 from penstock.table.schema.avro import (
     ArrayType,

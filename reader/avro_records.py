@@ -11,6 +11,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+
 from penstock.proto.errors import CorruptBlock, InvariantViolation, UnsupportedFeature
 from penstock.reader.avro_compiled import CompiledReader, StructureCheck, TextRoom, frozen
 from penstock.reader.avro_fallback import FallbackReader

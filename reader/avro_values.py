@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+
 from penstock.table.schema.avro import Primitive
 
 _DAY_US: Final = 86_400_000_000

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_schema import Lacking, Stored, column_sources

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+
 from penstock.proto.errors import UnsupportedFeature
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import (

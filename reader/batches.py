@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from penstock.proto.splits import RowsOf, Scan
 from penstock.reader.filters import kept_rows
 from penstock.reader.partition_constants import PartitionConstants

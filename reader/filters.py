@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from penstock.proto.errors import InvariantViolation
 from penstock.table.literals import Op
 from penstock.table.predicate_tree import (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
+
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.splits import FileRef
 from penstock.table.storage import Storage

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.splits import Scan, Split
 from penstock.reader.avro_records import AvroDecoder, record_bounds

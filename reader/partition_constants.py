@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
+
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.proto.splits import Scan, Split
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pyarrow as pa
+
 from penstock.proto.errors import ConfigurationError, CorruptBlock, InvariantViolation, StateVersionError
 from penstock.proto.splits import FORMAT_VERSION, Scan, Split, WholeFile
 from penstock.reader.base_file import BaseFile, BatchSize

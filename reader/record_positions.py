@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+
 from penstock.reader.log_blocks import CountedBlock
 from penstock.table.log.positions import cardinality
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.reports import MergeOutcomes, SplitReport
 

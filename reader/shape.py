@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, RowsOf, Scan
 from penstock.reader.merge.ordering import check_ordering_type

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 import pyarrow as pa
+
 from penstock.proto.errors import ConfigurationError
 
 _MAX_EXPONENT: Final = 400

@@ -12,6 +12,9 @@ from typing import Final
 
 import pyarrow as pa
 import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
 from penstock.proto.errors import ConfigurationError
 from penstock.table.columns import resolve_column
 from penstock.table.literals import Against, Always, Day, Literal, Moment, Op, Text, Truth, comparison, number
@@ -27,8 +30,6 @@ from penstock.table.predicate_tree import (
     Predicate,
     StartsWith,
 )
-from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError
 
 MAX_TEXT_CHARS: Final = 64 << 10
 MAX_DEPTH: Final = 16

@@ -11,8 +11,9 @@ import json
 import math
 
 import pyarrow as pa
-from penstock.engine.cli.text import printable
 from pyarrow import types
+
+from penstock.engine.cli.text import printable
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 

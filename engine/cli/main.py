@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+
 from penstock.engine.cli import demo, read, serve, splits, table, timeline
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.shell import LogFormat, Shell, start_logs

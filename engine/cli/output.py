@@ -159,8 +159,9 @@ def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream: I
 
 def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream: IO[bytes]) -> None:
     """Columns padded to the widths of the first rows; nothing is cut, so a later long value shifts its own line."""
-    from penstock.engine.cli.cells import text_values
     from pyarrow import types
+
+    from penstock.engine.cli.cells import text_values
 
     names = [printable(name) for name in schema.names]
     numeric = {

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
 from penstock.engine.cli.output import RowFormat, row_format, write_rows
 from penstock.engine.cli.shell import Shell, given_options, registry_flag, shell_of
 

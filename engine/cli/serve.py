@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+
 from penstock.engine.cli.shell import shell_of, start_logs
 from penstock.proto.errors import ConfigurationError
 

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 import typer
+
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import Door, GivenOptions, option_named, parse_options
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
 from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
 from penstock.engine.cli.shell import given_options, registry_flag, shell_of
 

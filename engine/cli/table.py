@@ -6,6 +6,7 @@ import json
 from typing import Annotated
 
 import typer
+
 from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
 from penstock.engine.cli.shell import given_options, registry_flag, shell_of
 from penstock.proto.reports import TableDescription

@@ -8,6 +8,9 @@ import time
 from collections.abc import Sequence
 from importlib.resources.abc import Traversable
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
 from penstock.engine.demo.comparison import compare_rows
 from penstock.engine.demo.prerequisites import check_prerequisites
 from penstock.engine.demo.roads import ROADS, Road
@@ -18,8 +21,6 @@ from penstock.engine.demo.stage import Stage
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.queries import PlanRequest, Snapshot
 from penstock.table.hudi_table import open_table
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 NON_TERMINAL_WIDTH = 140
 

@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from penstock.engine.arrow import read
 from penstock.engine.demo.sample import SampleCommit
 from penstock.engine.demo.stage import Stage

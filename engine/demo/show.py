@@ -6,14 +6,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
 from penstock.engine.demo.comparison import RowDifference
 from penstock.engine.demo.roads import Answer
 from penstock.engine.demo.sample import Sample
 from penstock.engine.demo.server_process import Handout, HandoutSummary
 from penstock.proto.splits import Plan
 from penstock.table.timeline import Timeline
-from rich.console import Console
-from rich.table import Table
 
 SHOWN_ROWS = 5
 SHOWN_META = ("_hoodie_commit_time",)

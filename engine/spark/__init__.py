@@ -6,8 +6,9 @@ What runs where: `source`, `planning`, `batch_reader`, `stream_reader` in Spark'
 
 from __future__ import annotations
 
-from penstock.engine.spark.source import PenstockDataSource
 from pyspark.sql import SparkSession
+
+from penstock.engine.spark.source import PenstockDataSource
 
 __all__ = ["PenstockDataSource", "register"]
 

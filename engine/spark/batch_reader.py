@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.requests import plan_request
 from penstock.engine.spark.options import Loaded, wanted_columns
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.tasks import SlotReading, read_partition
-from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
 
 class PenstockBatchReader(DataSourceReader):

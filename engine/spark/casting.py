@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
+
 from penstock.engine.spark.types import arrow_schema, arrow_type, spark_type
 from penstock.proto.errors import ConfigurationError, InvariantViolation
-from pyspark.sql.types import StructType
 
 MAX_BATCH_BYTES: Final = 16 << 20
 """Above this a batch is cut before it goes to the JVM, which copies it whole."""

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
-from penstock.engine.spark import register
-from penstock.proto.errors import InvariantViolation, PenstockError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+
+from penstock.engine.spark import register
+from penstock.proto.errors import InvariantViolation, PenstockError
 
 FORMAT: Final = "penstock"
 STREAM_TIMEOUT_S: Final = 120

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pyspark.sql.types import StructType
+
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import OPTIONS, Door, GivenOptions, option_named, parse_options
-from pyspark.sql.types import StructType
 
 _TABLE_KEY = "path"
 _TABLES_KEY = "paths"

@@ -10,6 +10,8 @@ import os
 from functools import cache
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
+
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.requests import query_of, request_of, start_of_stream
 from penstock.engine.spark.casting import casting
@@ -26,7 +28,6 @@ from penstock.reader.read_split import output_schema
 from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
-from pyspark.sql.types import StructType
 
 log = logging.getLogger("penstock.engine.spark")
 

@@ -6,13 +6,14 @@ import logging
 import os
 from collections.abc import MutableMapping
 
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
 from penstock.engine.spark.batch_reader import PenstockBatchReader
 from penstock.engine.spark.options import door_before_use, loaded
 from penstock.engine.spark.planning import schema_of
 from penstock.engine.spark.stream_reader import PenstockStreamReader
 from penstock.proto.options import Door
-from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
 
 log = logging.getLogger("penstock.engine.spark")
 

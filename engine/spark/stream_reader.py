@@ -11,6 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.requests import range_request, start_of_stream
 from penstock.engine.spark.offsets import Offset, offset_of, position_of
@@ -21,9 +25,6 @@ from penstock.engine.spark.tasks import SlotReading, read_partition
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.positions import Position
 from penstock.proto.queries import Latest
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.spark.casting import Casting, casting
 from penstock.engine.spark.slots import PackedSlot, PulledSlot
@@ -20,8 +23,6 @@ from penstock.proto.errors import InvariantViolation
 from penstock.proto.reports import EndOfSlot, NextSplit
 from penstock.proto.splits import Scan, Split
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
-from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True)

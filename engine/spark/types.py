@@ -12,8 +12,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as pat
 import pyspark
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from pyspark.sql import types as st
+
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 
 _MAX_DEPTH: Final = 64
 

@@ -15,6 +15,7 @@ from typing import Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server import limits
 from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers, add_to_server

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Final, Protocol, TypeVar
 
 import grpc
+
 from penstock.enumerator.server.limits import require_deadline
 from penstock.proto import codec_calls as calls
 from penstock.proto.codec_splits import position_to_message, scan_to_message

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+
 from penstock.reader.kernels.cache import compiled_lean, inlined
 
 # What to do with a field: decode it into a lane (wide: 8 bytes a row, narrow: 4, small: 1, text: bytes) ...

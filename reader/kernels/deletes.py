@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+
 from penstock.reader.kernels.cache import compiled_lean, inlined
 
 # As in `table.log.delete_walk`, written again because a kernel is compiled anew only when its own file changes.

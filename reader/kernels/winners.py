@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
+
 from penstock.reader.kernels.cache import compiled
 
 EMPTY: Final = np.int64(-1)

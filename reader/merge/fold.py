@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
+
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode
 
 

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 
 MAX_RECORDS: Final = 2**31 - 1

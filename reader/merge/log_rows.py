@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+
 from penstock.proto.errors import InvariantViolation
 
 _CHUNK_ROWS: Final = 1 << 16

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from penstock.proto.errors import UnsupportedFeature
 
 _QUIET_NAN = np.int64(0x7FF8000000000000)

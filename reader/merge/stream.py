@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+
 from penstock.proto.reports import MergeOutcomes
 from penstock.reader.merge.fold import Folded, RecordKind
 from penstock.reader.merge.keys import Matches, RecordTable

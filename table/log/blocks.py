@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Final
 
 import pyarrow as pa
+
 from penstock.proto.errors import UnsupportedFeature
 
 MAGIC: Final = b"#HUDI#"

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.delete_walk import (

@@ -10,6 +10,7 @@ import binascii
 from typing import Final
 
 import numpy as np
+
 from penstock.proto.errors import CorruptBlock
 
 _WITH_RUNS: Final = 12347

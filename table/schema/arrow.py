@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
+
 from penstock.table.schema.avro import (
     ArrayType,
     AvroType,

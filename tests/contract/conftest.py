@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
+
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.proto.client import CallLimits, EnumeratorClient

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import (
     ConfigurationError,

@@ -9,6 +9,7 @@ import shutil
 from typing import Any
 
 import pytest
+
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve
 from penstock.proto.client import EnumeratorClient

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server import limits
 from penstock.enumerator.server.run import serve, serve_enumerator

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc_testing
 import pytest
+
 from penstock.enumerator.server.limits import MAX_DEADLINE_S
 from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers
 from penstock.proto import codec_calls as calls

@@ -12,9 +12,10 @@ from importlib.resources import as_file
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
+
 from penstock.engine.demo.main import run
 from penstock.engine.demo.sample import packaged_data
-from rich.console import Console
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from catalogue import Entry, counted_entries
+from rows import difference
+from supported import SUPPORTED
+
 from penstock.enumerator.planning import plan_request
 from penstock.proto.errors import CorruptBlock, CorruptFile, PenstockError, PositionExpired, UnsupportedFeature
 from penstock.proto.queries import PlanRequest, Query, Snapshot
 from penstock.reader.read_split import output_schema, read_split
 from penstock.table.hudi_table import open_table
-from rows import difference
-from supported import SUPPORTED
 
 pytestmark = pytest.mark.golden
 

@@ -229,7 +229,9 @@ class _Teller:
             case "delete":
                 return Write("delete", self.rows(count, fresh=0.1, late=0.4), inline, self.columns)
             case "insert":
-                return Write("insert", self.rows(count, fresh=0.0 if self.shape.duplicates else 1.0), inline, self.columns)
+                return Write(
+                    "insert", self.rows(count, fresh=0.0 if self.shape.duplicates else 1.0), inline, self.columns
+                )
             case "bulk":
                 fresh = 0.5 if self.shape.duplicates else 1.0
                 return Write("bulk_insert", self.rows(count, fresh=fresh), inline, self.columns)

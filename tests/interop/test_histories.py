@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import penstock
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from histories import Action, Crash, EmptyCommit, History, Race, Service, history_of
+from histories import Action, Crash, History, Race, Service, history_of
 from history_writer import HistoryWriter, now
+
+import penstock
 from penstock.engine.demo.comparison import compare_rows
 from penstock.proto.errors import PositionExpired
 

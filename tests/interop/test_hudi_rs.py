@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import penstock
 import pyarrow as pa
 import pytest
 from hudi import HudiTableBuilder
+
+import penstock
 from penstock.engine.demo.comparison import compare_rows
 
 pytestmark = pytest.mark.interop

@@ -6,10 +6,11 @@ import pathlib
 from dataclasses import dataclass
 from typing import Any
 
-import penstock
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+
+import penstock
 from penstock.engine.demo.comparison import compare_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]

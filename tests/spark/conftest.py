@@ -17,8 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from penstock.enumerator.server.run import RunningServer, serve
 from pyspark.sql import DataFrame, SparkSession
+
+from penstock.enumerator.server.run import RunningServer, serve
 
 COMPARED_TABLES = {
     "v9": "A_fuzz_event_long_s1_v9_h120",

@@ -11,9 +11,10 @@ import pathlib
 import sys
 
 import pyarrow.parquet as pq
-from penstock.engine.spark import register
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+
+from penstock.engine.spark import register
 
 
 def say(text: str) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from penstock.engine.spark.source import PenstockDataSource
-from penstock.enumerator.server.run import serve
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+
+from penstock.engine.spark.source import PenstockDataSource
+from penstock.enumerator.server.run import serve
 
 CASE = "A_fuzz_event_long_s1_v9_h120"
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]

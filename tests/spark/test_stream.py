@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from penstock.enumerator.server.run import serve
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
+
+from penstock.enumerator.server.run import serve
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 SERVICES = {"inc_05", "inc_08"}

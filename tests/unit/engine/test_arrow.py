@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import penstock
 import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+
+import penstock
 from penstock.engine import arrow
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import (

@@ -7,6 +7,7 @@ import runpy
 from dataclasses import MISSING, fields
 
 import pytest
+
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.proto.option_translation import RULES, Renamed
 from penstock.proto.options import OPTIONS, Door, GivenOptions, Option, option_named, parse_options

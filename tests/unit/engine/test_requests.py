@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from penstock.engine.requests import plan_request, range_request, start_of_stream
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import GivenOptions

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.engine.times import TimelineZone, named_zone, range_bound, requested_time, utc_of
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.positions import EARLIEST, InstantTime, Position

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.enumerator.planning import plan_request
 from penstock.enumerator.row_groups import cut

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 import pytest
+
 from penstock.enumerator.discovery import discover, read_timeline
 from penstock.enumerator.planning import describe, newest, plan_request
 from penstock.proto.errors import CorruptFile, PositionExpired, StorageError, UnsupportedFeature

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, field
 
 import pytest
+
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.events import event_text
 from penstock.proto.errors import ConfigurationError, TableNotFound

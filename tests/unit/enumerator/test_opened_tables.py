@@ -7,6 +7,7 @@ import shutil
 from typing import Any
 
 import pytest
+
 from penstock.enumerator import opened_tables
 from penstock.enumerator.opened_tables import OpenedTables
 from penstock.proto.errors import TableNotFound

@@ -8,6 +8,7 @@ from typing import Protocol
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.order import (
     completed_in_order,

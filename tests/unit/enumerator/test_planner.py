@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
+
 from penstock.enumerator.discovery import discover
 from penstock.enumerator.planner import plan_splits
 from penstock.enumerator.planning import describe, newest, plan_request

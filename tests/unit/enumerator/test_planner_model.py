@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from penstock.enumerator.missing import later_evidence
 from penstock.enumerator.order import completed_in_order
 from penstock.enumerator.planner import plan_splits

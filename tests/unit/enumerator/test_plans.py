@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 import pytest
+
 from penstock.enumerator.assigner import SlotAssigner
 from penstock.enumerator.plans import HOUR_MS, SETTLED_IDLE_MS, HeldPlan, PlanStore, total
 from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit

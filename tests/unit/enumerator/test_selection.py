@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from penstock.enumerator.selection import Selection, TimelineFacts, select
 from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position

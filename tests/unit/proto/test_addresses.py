@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from penstock.proto.addresses import loopback_address
 from penstock.proto.errors import ConfigurationError
 

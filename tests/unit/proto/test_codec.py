@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from penstock.proto import codec_calls as calls
 from penstock.proto.codec import decode_plan, decode_scan, decode_split, encode_plan, encode_scan, encode_split
 from penstock.proto.codec_checks import MAX_PATH_CHARS

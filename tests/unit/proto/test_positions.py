@@ -7,6 +7,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, CommitRange, InstantTime, Position
 

@@ -6,6 +6,7 @@ import grpc
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from penstock.proto.errors import (
     ConfigurationError,
     FormatError,

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from oracle import slice_writer
 from oracle.file_slice import FileSlice
+
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import (
     AllRows,

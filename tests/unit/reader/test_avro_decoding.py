@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from penstock.proto.errors import CorruptBlock, InvariantViolation, UnsupportedFeature
 from penstock.reader import avro_records
 from penstock.reader.avro_records import AvroDecoder, record_bounds, warm_up

@@ -12,6 +12,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.table.log.blocks import BlockPlace

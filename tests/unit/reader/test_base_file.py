@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from penstock.proto.errors import CorruptFile, PenstockError, StorageError, UnsupportedFeature
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_file import BaseFile, BatchSize

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
 from penstock.proto.errors import UnsupportedFeature
 from penstock.reader.base_schema import Lacking, Stored, column_sources
 from penstock.table.schema.avro import RecordSchema, parse_record_schema

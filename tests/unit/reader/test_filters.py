@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from penstock.reader.filters import evaluate, kept_rows
 from penstock.table.predicate import parse_predicate
 

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from oracle.file_slice import FileSlice
+from slices import comparable, ordinals_of, table_of
+
 from penstock.enumerator.planning import plan_request
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.positions import InstantTime
@@ -18,7 +20,6 @@ from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, Plan, S
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
 from penstock.reader.shape import read_shape
 from penstock.table.hudi_table import open_table
-from slices import comparable, ordinals_of, table_of
 
 pytestmark = pytest.mark.golden
 

@@ -20,9 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import slice_writer
 from oracle.merge import java_double
+from slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of
+
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.read_split import ReadOptions
-from slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of
 
 
 @dataclass(frozen=True)

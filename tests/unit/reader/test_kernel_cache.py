@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
 from penstock.reader.kernels.cache import cache_folder
 
 SOURCE = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import VisibleInstants

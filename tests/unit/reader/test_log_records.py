@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from oracle import slice_writer
 from oracle.log_file import CDC_DATA, PARQUET_DATA
+from slices import SliceFolder, comparable
+
 from penstock.proto.errors import CorruptBlock, CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.splits import EventTimeOrdering, FileRef
 from penstock.reader import log_records
@@ -20,7 +22,6 @@ from penstock.reader.merge.stream import LogWinners
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import read_shape
 from penstock.table.storage import FileInfo, Storage, open_storage
-from slices import SliceFolder, comparable
 
 FIELDS: dict[str, Any] = {"ts": "long", "v": "string", "_hoodie_is_deleted": "boolean"}
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from slices import SliceFolder
+
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.reader.partition_constants import PartitionConstants, partition_scalar
-from slices import SliceFolder
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import slice_writer
+from slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of, rows_of, table_of
+
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptBlock,
@@ -27,7 +29,6 @@ from penstock.reader import batches as batches_module
 from penstock.reader import read_split as read_split_module
 from penstock.reader.base_file import BaseFile
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
-from slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of, rows_of, table_of
 
 FIELDS: dict[str, Any] = {
     "ts": "long",

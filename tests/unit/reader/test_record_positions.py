@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 from oracle import log_file, slice_writer
+
 from penstock.proto.errors import CorruptBlock
 from penstock.reader.log_blocks import CountedBlock
 from penstock.reader.record_positions import usable_positions

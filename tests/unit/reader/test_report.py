@@ -7,6 +7,7 @@ from itertools import count
 
 import pyarrow as pa
 import pytest
+
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.reports import MergeOutcomes
 from penstock.reader.report import SplitTally, max_event_time_us

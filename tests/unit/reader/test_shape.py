@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from slices import SliceFolder, rows_of
+
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
 from penstock.proto.splits import EventTimeOrdering
 from penstock.reader.shape import output_schema, read_shape
-from slices import SliceFolder, rows_of
 
 FIELDS: dict[str, Any] = {"id": "string", "ts": "long", "v": "double", "p": "string", "_hoodie_is_deleted": "boolean"}
 

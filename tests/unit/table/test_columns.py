@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from penstock.proto.errors import ConfigurationError
 from penstock.table.columns import resolve_column, resolve_columns
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.proto.errors import ConfigurationError
 from penstock.table.literals import Always, Number, Op, comparison
 from penstock.table.predicate import MAX_DEPTH, parse_predicate

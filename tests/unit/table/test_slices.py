@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.proto.splits import FileRef
 from penstock.table.names import parse_file_name
 from penstock.table.slices import (

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from penstock.engine.cli.main import run
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.engine.cli.cells import json_values, text_values
 from penstock.engine.cli.text import one_line, printable, width_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from penstock.engine.cli.errors import Failure, failure_of, rendered
 from penstock.proto.errors import InvariantViolation, all_error_classes
 

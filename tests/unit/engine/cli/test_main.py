@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer
+
 from penstock.engine.cli import main
 from penstock.engine.cli.shell import Shell, given_options, start_logs
 from penstock.proto.errors import ConfigurationError

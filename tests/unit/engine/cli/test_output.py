@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from penstock.engine.cli import output
 from penstock.engine.cli.output import RowFormat, destination, row_format, write_rows, write_text_table
 from penstock.proto.errors import ConfigurationError, CorruptBlock

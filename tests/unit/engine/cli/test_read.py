@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from penstock.engine.cli import read as read_command
 from penstock.engine.cli.shell import Shell
 from penstock.enumerator.server.run import serve

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
 from penstock.engine.cli.serve import named_tables
 from penstock.proto.client import EnumeratorClient
 from penstock.proto.errors import ConfigurationError

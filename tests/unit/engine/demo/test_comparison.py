@@ -7,6 +7,7 @@ import decimal
 
 import pyarrow as pa
 import pytest
+
 from penstock.engine.demo.comparison import compare_rows
 
 

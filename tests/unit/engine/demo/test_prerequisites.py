@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from penstock.engine.demo.prerequisites import check_prerequisites, java_major
 from penstock.proto.errors import ConfigurationError
 

@@ -6,6 +6,7 @@ import pathlib
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from penstock.engine.demo.comparison import compare_rows
 from penstock.engine.demo.sample import load_sample, packaged_data, unpack_table
 from penstock.engine.demo.server_process import Handout, HandoutSummary, handouts, summary

@@ -6,11 +6,12 @@ import datetime as dt
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as st
+
 from penstock.engine.spark import casting as module
 from penstock.engine.spark.casting import casting
 from penstock.engine.spark.types import arrow_schema, spark_schema
 from penstock.proto.errors import ConfigurationError, InvariantViolation
-from pyspark.sql import types as st
 
 
 def _declared(name: str, declared: st.DataType, nullable: bool = True) -> st.StructType:

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.engine.spark.offsets import offset_of, position_of
 from penstock.proto.errors import ConfigurationError, StateVersionError
 from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, InstantTime, Position

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from pyspark.sql import types as st
+
 from penstock.engine.spark.options import door_before_use, loaded, only_a_batch, wanted_columns
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import Door, GivenOptions
-from pyspark.sql import types as st
 
 
 def declared(*names: str) -> st.StructType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from penstock.engine.spark.progress import IDLE_S, PATIENCE_S, StreamProgress, with_patience
 from penstock.proto.errors import StorageError, TableNotFound
 from penstock.proto.positions import EARLIEST, InstantTime, Position

@@ -7,6 +7,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.engine.spark import slots
 from penstock.engine.spark.slots import OPEN_COST_BYTES, SLOT_BYTES, PackedSlot, PulledSlot, pack
 

@@ -6,6 +6,9 @@ import pickle
 from dataclasses import dataclass, field
 
 import pytest
+from pyspark.sql import types as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
+
 from penstock.engine.spark.offsets import offset_of
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.stream_reader import PenstockStreamReader
@@ -15,8 +18,6 @@ from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Incremental, PlanRequest
 from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import CommitTimeOrdering, Scan, VisibleInstants
-from pyspark.sql import types as st
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
 
 SCHEMA = st.StructType([st.StructField("id", st.LongType())])
 AVRO = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'

@@ -6,6 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as st
+from pyspark.sql.datasource import InputPartition
+
 from penstock.engine.spark import tasks, workers
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots, schema_of
@@ -15,8 +18,6 @@ from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownPlan
 from penstock.proto.options import GivenOptions
 from penstock.proto.queries import PlanRequest, Snapshot
-from pyspark.sql import types as st
-from pyspark.sql.datasource import InputPartition
 
 pytestmark = pytest.mark.golden
 

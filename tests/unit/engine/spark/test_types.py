@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from penstock.engine.spark import types
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
+
+from penstock.engine.spark import types
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 
 PAIRS = [
     (pa.string(), "string"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from penstock.engine.spark.workers import LastUsed
 
 

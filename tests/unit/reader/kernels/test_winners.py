@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from penstock.reader.kernels import winners
 
 SEEDS = np.array([0x1234, 0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD], np.uint64)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from penstock.proto.errors import CorruptBlock
 from penstock.reader.merge.keys import Matches, number_keys, number_positions
 

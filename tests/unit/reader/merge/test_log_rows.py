@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.proto.errors import InvariantViolation
 from penstock.reader.merge import log_rows
 from penstock.reader.merge.log_rows import LogRows, rows_within

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.merge import above, java_double
+
 from penstock.proto.errors import UnsupportedFeature
 from penstock.reader.merge.ordering import OrderingValues
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.merge import DATA, DELETE, Record
 from oracle.merge import merge as slow_merge
+
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.keys import number_keys

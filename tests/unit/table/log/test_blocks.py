@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from penstock.proto.errors import PenstockError, UnsupportedFeature
 from penstock.table.log.blocks import MAGIC, BlockKind, Damage, LogBlock, read_blocks
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from penstock.proto.errors import CorruptBlock, PenstockError, UnsupportedFeature
 from penstock.reader.kernels import deletes as kernel
 from penstock.table.log import delete_walk

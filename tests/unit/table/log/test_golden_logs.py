@@ -10,6 +10,7 @@ from typing import Any
 
 import fastavro
 import pytest
+
 from penstock.proto.errors import UnsupportedFeature
 from penstock.reader.kernels.deletes import walk_deletes
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks

@@ -9,6 +9,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.proto.errors import CorruptBlock
 from penstock.table.log.positions import cardinality
 

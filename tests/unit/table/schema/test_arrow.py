@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+
 from penstock.table.schema.arrow import arrow_schema, arrow_type
 from penstock.table.schema.avro import (
     ArrayType,

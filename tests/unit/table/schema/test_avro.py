@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.proto.errors import CorruptFile, PenstockError, UnsupportedFeature
 from penstock.table.schema.avro import (
     META_COLUMNS,

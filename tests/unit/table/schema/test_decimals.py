@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.table.schema.decimals import decimals_from_bytes
 
 WIDE = pa.decimal128(38, 0)
