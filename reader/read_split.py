@@ -12,20 +12,27 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.proto.errors import ConfigurationError, CorruptBlock, InvariantViolation, StateVersionError
+from penstock.proto.errors import (
+    ConfigurationError,
+    CorruptBlock,
+    InvariantViolation,
+    StateVersionError,
+    UnsupportedFeature,
+)
 from penstock.proto.splits import FORMAT_VERSION, Scan, Split, WholeFile
+from penstock.reader.avro_records import warm_up as warm_up_decoding
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
 from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
-from penstock.reader.merge.keys import PositionTable
+from penstock.reader.merge.keys import PositionTable, number_keys
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import RECORD_KEY, ReadShape, output_schema, read_shape
 from penstock.table.storage import Storage, open_storage
 
-__all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split"]
+__all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split", "warm_up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,8 @@ def read_split(
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
     shape = read_shape(scan, event_time=tally.event_time)
+    if split.logs and RECORD_KEY not in shape.table.names:
+        raise UnsupportedFeature(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
     constants = PartitionConstants(scan, split, shape.table, shape.carried)
     tally.begin(split.size_bytes)
     reading = _Reading(
@@ -82,6 +91,13 @@ def read_split(
         tally=tally,
     )
     return reading.batches(Emission(scan, split.split_id, shape, constants))
+
+
+def warm_up() -> None:
+    """Compiles the kernels, or loads them from the cache: for the start of a worker instead of its first split."""
+    warm_up_decoding()
+    table, _ = number_keys([pa.array(["a"])])
+    table.match(pa.array(["a"]), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

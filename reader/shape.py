@@ -82,6 +82,8 @@ def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
     output = output_schema(scan)
     predicate = _predicate(scan.where, scan.schema_json) if scan.where else None
     extra: tuple[str, ...] = (COMMIT_TIME,) if isinstance(scan.rows, RowsOf) else ()
+    if extra and COMMIT_TIME not in schema.names:
+        raise UnsupportedFeature(f"table {scan.table}: rows of a range without column {COMMIT_TIME} (virtual keys)")
     if event_time:
         extra += (event_time,)
     carried = _unique(*output.names, *(columns_of(predicate) if predicate is not None else ()), *extra)

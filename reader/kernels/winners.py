@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from penstock.reader.kernels.cache import compiled
+from penstock.reader.kernels.cache import compiled_lean, inlined
 
 EMPTY: Final = np.int64(-1)
 _LOW_32: Final = np.int64(0xFFFFFFFF)
@@ -41,14 +41,14 @@ def _load_word(typing_context: Any, data: Any, at: Any) -> Any:
 _word: Any = intrinsic(_load_word)
 
 
-@njit(inline="always")
+@inlined
 def _mix(state: Any, word: Any, seeds: Any) -> Any:
     state = (state ^ word) * seeds[1]
     state = (state ^ (state >> np.uint64(32))) * seeds[2]
     return state ^ (state >> np.uint64(29))
 
 
-@njit(inline="always")
+@inlined
 def _hash(data: Any, start: int, end: int, seeds: Any) -> Any:
     """Two lanes of 8 bytes side by side. The last words may overlap those before them: the length tells keys apart."""
     length = end - start
@@ -74,7 +74,7 @@ def _hash(data: Any, start: int, end: int, seeds: Any) -> Any:
     return _mix(left, (right << np.uint64(32)) | (right >> np.uint64(32)), seeds)
 
 
-@njit(inline="always")
+@inlined
 def _bloom_bits(code: Any) -> Any:
     """Two of the 64 bits of a word of the filter."""
     return (np.uint64(1) << ((code >> np.uint64(52)) & np.uint64(63))) | (
@@ -82,7 +82,7 @@ def _bloom_bits(code: Any) -> Any:
     )
 
 
-@njit(inline="always")
+@inlined
 def _equal(left: Any, left_start: int, left_end: int, right: Any, right_start: int, right_end: int) -> bool:
     if left_end - left_start != right_end - right_start:
         return False
@@ -99,7 +99,7 @@ def _equal(left: Any, left_start: int, left_end: int, right: Any, right_start: i
     return True
 
 
-@njit(inline="always")
+@inlined
 def _probe(offsets: Any, data: Any, row: int, code: Any, slots: Any, known_offsets: Any, known_data: Any) -> Any:
     """The number of a row's key, or -1."""
     mask = np.uint64(len(slots) - 1)
@@ -117,7 +117,7 @@ def _probe(offsets: Any, data: Any, row: int, code: Any, slots: Any, known_offse
         place = (place + np.uint64(1)) & mask
 
 
-@compiled
+@compiled_lean
 def number_keys(
     offsets: Any, data: Any, seeds: Any, keep: Any, slots: Any, bloom: Any, first: Any, numbers: Any
 ) -> Any:
@@ -154,7 +154,7 @@ def number_keys(
     return count
 
 
-@compiled
+@compiled_lean
 def find_keys(
     offsets: Any,
     data: Any,

@@ -29,11 +29,11 @@ _PLAIN = (
     ("day", "date_add(date'2023-11-14', cast(c2 AS int))"),
 )
 _NESTED = (
-    ("tags", "if(c2 % 4 = 0, null, array(concat('t', c2), null, 'x'))"),
+    ("tags", "if(c2 % 4 = 0, null, array(concat('t', c2), 'x'))"),
     ("attrs", "map('a', c2, concat('b', c2), null)"),
     ("spot", "named_struct('x', cast(c2 AS int), 'y', if(c2 % 3 = 0, null, concat('y', c2)))"),
 )
-_ADDED = (("extra_1", "concat('e', c2)"), ("extra_2", "c2 * 2"))
+_ADDED = (("extra_1", "nullif(concat('e', c2), '')"), ("extra_2", "nullif(c2 * 2, 0)"))
 _SERVICES = {
     "compaction": {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
     "clustering": {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import pathlib
 from typing import Any
 
@@ -22,9 +24,10 @@ from penstock.proto.errors import (
     InvariantViolation,
     PenstockError,
     StateVersionError,
+    UnsupportedFeature,
 )
 from penstock.proto.positions import InstantTime
-from penstock.proto.splits import EventTimeOrdering, FileRef, RowGroupRun, VisibleInstants
+from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, FileRef, RowGroupRun, VisibleInstants
 from penstock.reader import batches as batches_module
 from penstock.reader import read_split as read_split_module
 from penstock.reader.base_file import BaseFile
@@ -295,6 +298,22 @@ def test_bad_requests_are_refused_before_anything_is_read(folder: SliceFolder) -
         read_split(folder.scan(), folder.split(part=RowGroupRun(0, 1)))
 
 
+def test_virtual_keys_are_refused_by_name(folder: SliceFolder) -> None:
+    """A table whose schema has no meta columns reads as long as nothing has to be merged or told apart."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "v", "type": ["null", "long"]}]}
+    changed = {"schema_json": json.dumps(schema), "columns": ("v",), "merge": CommitTimeOrdering()}
+    with pytest.raises(UnsupportedFeature, match="no column _hoodie_record_key to merge by"):
+        folder.read(**changed)
+    without_log = folder.split(logs=())
+    assert values(folder.read(split=without_log, **changed)) == [1, 2, 3, 4, 5]
+    with pytest.raises(UnsupportedFeature, match="without column _hoodie_commit_time"):
+        folder.read(split=without_log, rows=rows_of("1"), **changed)
+
+
+def test_warming_up_needs_nothing() -> None:
+    read_split_module.warm_up()
+
+
 def test_missing_files_are_named(folder: SliceFolder) -> None:
     gone = FileRef("gone.parquet", 5)
     with pytest.raises(CorruptFile, match=r"base file gone\.parquet"):
@@ -315,6 +334,23 @@ def test_a_folder_is_no_file(folder: SliceFolder) -> None:
     for split in (folder.split(base=FileRef("below", 1), logs=()), folder.split(logs=(FileRef("below", 1),))):
         with pytest.raises(PenstockError, match="below"):
             folder.read(split=split)
+
+
+@BOTH
+def test_damaged_logs_give_rows_or_one_of_our_errors(folder: SliceFolder, compiled: bool) -> None:
+    """Bytes changed anywhere in the logs: never another exception, never a crash."""
+    random = np.random.default_rng(7)
+    for ref in folder.logs:
+        path = folder.folder / ref.path
+        whole = path.read_bytes()
+        for _ in range(60):
+            damaged = bytearray(whole)
+            for at in random.integers(0, len(whole), random.integers(1, 4)).tolist():
+                damaged[at] = int(random.choice([0, 1, 0x7F, 0x80, 0xFF, damaged[at] ^ 1]))
+            path.write_bytes(damaged)
+            with contextlib.suppress(PenstockError):
+                folder.read(options=ReadOptions(2, compiled))
+        path.write_bytes(whole)
 
 
 def test_closing_early_lets_go_of_the_base_file(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,13 +36,21 @@ class Ended:
 Cli = Callable[..., Ended]
 
 
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """Puts back the logger that a command line sets up for its process."""
+    logger = logging.getLogger("penstock")
+    handlers, level, propagate = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagate
+    logger.setLevel(level)
+
+
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Iterator[Cli]:
+def cli(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Cli:
     """Runs `penstock` with these arguments; no traceback may ever show."""
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
-    logger = logging.getLogger("penstock")
-    before = (logger.handlers[:], logger.level, logger.propagate)
 
     def ended(*arguments: object) -> Ended:
         capsysbinary.readouterr()
@@ -53,9 +61,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[byt
         assert "This is a bug in Penstock" not in stderr, stderr
         return Ended(code, out, stderr)
 
-    yield ended
-    logger.handlers[:], logger.propagate = before[0], before[2]
-    logger.setLevel(before[1])
+    return ended
 
 
 @pytest.fixture
