@@ -88,7 +88,9 @@ def build(log: pa.RecordBatch, kinds: np.ndarray, compiled: bool) -> LogWinners:
     )
 
 
-def measure(base: pa.RecordBatch, log: pa.RecordBatch, kinds: np.ndarray, compiled: bool, batch_rows: int, runs: int):
+def measure(
+    base: pa.RecordBatch, log: pa.RecordBatch, kinds: np.ndarray, compiled: bool, batch_rows: int, runs: int
+) -> tuple[float, float, int, float, int]:
     """(build s, merge s, rows out, their checksum, records that won), medians of the times."""
     build_s, merge_s, answer = [], [], (0, 0, 0)
     shape = MergeShape(columns=COLUMNS, key="key", ordering="ts", batch_rows=batch_rows, batch_bytes=BATCH_BYTES)

@@ -16,9 +16,9 @@ def cut(row_group_bytes: Sequence[int], target_bytes: int) -> tuple[RowGroupRun,
     first = held = 0
     for index, size_bytes in enumerate(row_group_bytes):
         if index > first and held + size_bytes > target_bytes:
-            runs.append(RowGroupRun(first, index))
+            runs.append(RowGroupRun(first, index, held))
             first, held = index, 0
         held += size_bytes
     if not runs:
         return ()
-    return (*runs, RowGroupRun(first, len(row_group_bytes)))
+    return (*runs, RowGroupRun(first, len(row_group_bytes), held))

@@ -65,8 +65,8 @@ def split_to_message(split: Split) -> pb.Split:
     match split.part:
         case WholeFile():
             pass
-        case RowGroupRun(first, end):
-            message.row_groups.CopyFrom(pb.RowGroupRun(first=first, end=end))
+        case RowGroupRun(first, end, size_bytes):
+            message.row_groups.CopyFrom(pb.RowGroupRun(first=first, end=end, size_bytes=size_bytes))
     match split.event_time:
         case UnknownBounds():
             pass
@@ -110,7 +110,7 @@ def _part_from_message(what: str, message: pb.Split) -> WholeFile | RowGroupRun:
         raise check.breach(what, "row_groups", f"{first} to {end}", "a first row group below the end")
     if message.logs or not message.HasField("base"):
         raise check.breach(what, "row_groups", "a run of row groups", "none unless the split is a base file alone")
-    return RowGroupRun(first, end)
+    return RowGroupRun(first, end, message.row_groups.size_bytes)
 
 
 def _bounds_from_message(what: str, message: pb.Split) -> EventTimeBounds | UnknownBounds:

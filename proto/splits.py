@@ -31,10 +31,11 @@ class WholeFile:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupRun:
-    """Row groups first..end-1 of a log-free base file."""
+    """Row groups first..end-1 of a log-free base file, `size_bytes` of it on storage (0 where it is not known)."""
 
     first: int
     end: int
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ class Split:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes on storage of all its files: the weight by which splits are packed."""
+        """Bytes on storage that reading it takes, of all its files: the weight by which splits are packed."""
+        if isinstance(self.part, RowGroupRun) and self.part.size_bytes:
+            return self.part.size_bytes
         return (self.base.size_bytes if self.base else 0) + sum(log.size_bytes for log in self.logs)
 
 

@@ -25,6 +25,7 @@ class PenstockDataSource(DataSource):
     Options are those of docs/options.md, in any case. A batch reads the snapshot (`query`, `asOf`, `after`, `upto`), a
     stream ranges of commits from `after` on, at most `maxCommitsPerTrigger` a micro-batch. `limit` stops each split
     after so many rows. Spark prunes no columns by itself: use `columns` or `.schema("id bigint, name string")`.
+    A time of day shows as TIME(6), which Spark takes only with `spark.sql.timeType.enabled`; or leave the column out.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -47,7 +48,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reading = SlotReading(schema, None, load.options.batch_rows, load.options.event_time)
         self._initial: Offset | None = None
         self._clock, self._pause = clock, pause
-        self._enumerator = enumerator or enumerator_for(load.options.server)
+        self._given = enumerator
         self._progress = StreamProgress(self._newest, clock, pause)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -103,6 +104,11 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Nothing to do: connections belong to the process, a server's plans to their time to live."""
+
+    @cached_property
+    def _enumerator(self) -> Enumerator:
+        """Made when the driver first asks: the copies of this reader in the tasks never do."""
+        return self._given or enumerator_for(self._load.options.server)
 
     def _newest(self, after: Position | None, max_commits: int) -> Position:
         return self._enumerator.newest_position(self._load.table, after, max_commits)

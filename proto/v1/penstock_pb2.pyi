@@ -236,12 +236,14 @@ class FileRef(_message.Message):
     def __init__(self, path: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class RowGroupRun(_message.Message):
-    __slots__ = ("first", "end")
+    __slots__ = ("first", "end", "size_bytes")
     FIRST_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     first: int
     end: int
-    def __init__(self, first: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+    size_bytes: int
+    def __init__(self, first: _Optional[int] = ..., end: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class EventTimeBounds(_message.Message):
     __slots__ = ("min_us", "max_us")

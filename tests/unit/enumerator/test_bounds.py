@@ -143,13 +143,13 @@ class TestCut:
             ([], 10, []),
             ([5], 1, []),
             ([5, 5], 10, []),
-            ([5, 5, 5], 10, [(0, 2), (2, 3)]),
-            ([50, 1, 1], 10, [(0, 1), (1, 3)]),
-            ([1, 50, 1], 10, [(0, 1), (1, 2), (2, 3)]),
+            ([5, 5, 5], 10, [(0, 2, 10), (2, 3, 5)]),
+            ([50, 1, 1], 10, [(0, 1, 50), (1, 3, 2)]),
+            ([1, 50, 1], 10, [(0, 1, 1), (1, 2, 50), (2, 3, 1)]),
             ([0, 0, 0], 10, []),
         ],
     )
-    def test_runs(self, sizes: list[int], target: int, expected: list[tuple[int, int]]) -> None:
+    def test_runs(self, sizes: list[int], target: int, expected: list[tuple[int, int, int]]) -> None:
         assert cut(sizes, target) == tuple(RowGroupRun(*run) for run in expected)
 
     @given(st.lists(st.integers(0, 100), max_size=40), st.integers(1, 300))
@@ -159,6 +159,7 @@ class TestCut:
         runs = cut(sizes, target) or ((RowGroupRun(0, len(sizes)),) if sizes else ())
         assert [i for run in runs for i in range(run.first, run.end)] == list(range(len(sizes)))
         assert all(run.end > run.first for run in runs)
+        assert not cut(sizes, target) or sum(run.size_bytes for run in runs) == sum(sizes)
         assert all(sum(sizes[run.first : run.end]) <= target or run.end - run.first == 1 for run in runs)
 
 

@@ -67,7 +67,12 @@ def splits(draw: st.DrawFn, partition_fields: int | None = None) -> Split:
     """A slice with or without base, logs, row groups, bounds."""
     base = draw(st.none() | files)
     logs = tuple(draw(st.lists(files, min_size=0 if base else 1, max_size=3)))
-    run = st.builds(lambda first, length: RowGroupRun(first, first + length), st.integers(0, 999), st.integers(1, 999))
+    run = st.builds(
+        lambda first, length, size: RowGroupRun(first, first + length, size),
+        st.integers(0, 999),
+        st.integers(1, 999),
+        st.integers(0, 2**40),
+    )
     fields = draw(st.integers(0, 3)) if partition_fields is None else partition_fields
     bounds = st.lists(int64, min_size=2, max_size=2).map(lambda pair: EventTimeBounds(min(pair), max(pair)))
     return Split(
