@@ -22,7 +22,6 @@ _ORDERING = {
 }
 _PLAIN = (
     ("name", "if(c2 % 5 = 0, null, concat('n', c2))"),
-    ("qty", "cast(c2 AS int)"),
     ("price", "cast(c2 + 0.25 AS decimal(10, 2))"),
     ("ratio", "cast(c2 / 3.0 AS double)"),
     ("at", "timestamp_micros(1700000000000000 + c2 * 1000000 + 123)"),
@@ -39,6 +38,13 @@ _SERVICES = {
     "clustering": {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"},
     "clean": {"hoodie.clean.automatic": "true", "hoodie.clean.async": "false", "hoodie.clean.commits.retained": "1"},
 }
+_ARCHIVES = {
+    **_SERVICES["clean"],
+    "hoodie.archive.automatic": "true",
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+    "hoodie.commits.archival.batch": "1",
+}
 _PAYLOADS = {
     True: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     False: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
@@ -50,9 +56,13 @@ _MANY_WRITERS = {
 
 
 def columns_of(shape: Shape, added: int) -> list[tuple[str, str]]:
-    """The table's columns as SQL expressions over (key, ordering, value, partition, is_deleted)."""
+    """The table's columns as SQL expressions over (key, ordering, value, partition, is_deleted).
+
+    Of the changes of schema the first adds a column, the second one more and makes an int a long.
+    """
     nested = _NESTED if shape.wide else ()
-    first = (("id", "c0"), ("seq", _ORDERING[shape.ordering]), ("city", "c3"))
+    quantity = ("qty", "c2" if added > 1 else "cast(c2 AS int)")
+    first = (("id", "c0"), ("seq", _ORDERING[shape.ordering]), ("city", "c3"), quantity)
     return [*first, *_PLAIN, *nested, ("_hoodie_is_deleted", "c4"), *_ADDED[:added]]
 
 
@@ -90,6 +100,12 @@ def write_options(shape: Shape) -> dict[str, str]:
         options["hoodie.parquet.small.file.limit"] = "0"
     if shape.small_blocks:
         options["hoodie.logfile.data.block.max.size"] = "300"
+    if shape.many_groups:
+        options |= {"hoodie.copyonwrite.insert.split.size": "3", "hoodie.copyonwrite.insert.auto.split": "false"}
+    if shape.archives:
+        options |= _ARCHIVES
+    if shape.changes:
+        options["hoodie.table.cdc.enabled"] = "true"
     return options | _index_options(shape) | _writer_options(shape)
 
 
@@ -104,6 +120,8 @@ def _index_options(shape: Shape) -> dict[str, str]:
             }
         case "memory":
             return {"hoodie.index.type": "INMEMORY"}
+        case "global":
+            return {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
         case _:
             return {"hoodie.index.type": "SIMPLE"}
 
