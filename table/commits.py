@@ -132,8 +132,16 @@ def describe_file(instant: Instant, table: str) -> str:
     return f"{instant.action} {instant.requested_time}, file {instant.file_name}{of_table}"
 
 
+def _without_scheme(path: str, partition: str) -> str:
+    """`file:PARTITION/NAME` as `PARTITION/NAME`: what Hudi 1.2.0 writes on version 6 for a log file that a marker told
+    it of, such as that of a rolled back attempt, when the partition path is no valid URI (a space in it)."""
+    scheme, colon, rest = path.partition(":")
+    named = colon and scheme.isascii() and scheme.isalpha() and rest.rpartition("/")[0] == partition != ""
+    return rest if named else path
+
+
 def _write_stat(partition: str, stat: Fields) -> WriteStat:
-    path = stat.file_path("path")
+    path = _without_scheme(stat.file_path("path"), partition)
     if path and path.rpartition("/")[0] != partition:
         raise CorruptFile(
             f"{stat.where}, field {stat.path}path: got {path[:200]!r}, expected a file in partition {partition[:200]!r}"

@@ -92,7 +92,7 @@ class EmptyCommit:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """A write that never completes; the next writer rolls it back."""
+    """A write that never completes. The next writer rolls it back; of many writers only a clean does."""
 
     write: Write
 
@@ -105,7 +105,12 @@ class Race:
     fast: Write
 
 
-Action = Write | DropPartition | Service | Savepoint | EmptyCommit | Crash | Race
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """The newest commit is undone."""
+
+
+Action = Write | DropPartition | Service | Savepoint | EmptyCommit | Crash | Race | Rollback
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +174,7 @@ class _Teller:
     columns: int = 0
     pending: set[str] = field(default_factory=set)
     has_crashed: bool = False
+    may_undo: bool = False
     homes: dict[str, str | None] = field(default_factory=dict)
 
     def actions(self, length: int) -> Iterator[Action]:
@@ -176,7 +182,9 @@ class _Teller:
         yield Write(self.draw.choice(operations), self.rows(self.draw.randint(4, 12), fresh=1.0, deleted=0.1))
         for _ in range(length - 1):
             self.clock += self.draw.randint(1, 4)
-            yield self.next_action()
+            action = self.next_action()
+            self.may_undo = isinstance(action, Write) and not action.inline and not self.shape.archives
+            yield action
 
     def next_action(self) -> Action:
         """One action that Hudi can do now; after a crash a write, which rolls it back."""
@@ -185,9 +193,11 @@ class _Teller:
             return self.write(self.draw.choice(("upsert", "late", "delete")))
         kinds = {"upsert": 5.0, "late": 3.0, "delete": 2.0, "flag": 2.0, "insert": 1.5, "savepoint": 0.4, "empty": 0.4}
         if not self.pending:
-            if not self.shape.many_writers:
+            if not (self.shape.many_writers and self.shape.metadata_table):
                 kinds["crash"] = 0.8
-            elif self.shape.index == "bucket" or self.shape.partitioned:
+            if self.may_undo:
+                kinds["rollback"] = 0.6
+            if self.shape.many_writers and (self.shape.index == "bucket" or self.shape.partitioned):
                 kinds["race"] = 4.0
         if self.shape.index in ("simple", "global"):
             if "clustering" not in self.pending:
@@ -215,10 +225,12 @@ class _Teller:
             case "drop":
                 return DropPartition(self.draw.choice(PARTITIONS))
             case "crash":
-                self.has_crashed = True
+                self.has_crashed = not self.shape.many_writers
                 return Crash(Write("upsert", self.rows(3), columns=self.columns))
             case "race":
                 return self.race()
+            case "rollback":
+                return Rollback()
             case _:
                 return self.write(kind)
 
@@ -263,7 +275,8 @@ class _Teller:
         if self.shape.index != "bucket":
             slow = tuple(row for row in slow if row.partition == PARTITIONS[0]) or self.rows_in(PARTITIONS[0])
             fast = tuple(row for row in fast if row.partition != PARTITIONS[0]) or self.rows_in(PARTITIONS[1])
-        return Race(Write("upsert", slow, columns=self.columns), Write("upsert", fast, columns=self.columns))
+        services = ("compaction",) if self.shape.merge_on_read and self.draw.random() < 0.4 else ()
+        return Race(Write("upsert", slow, (), self.columns), Write("upsert", fast, services, self.columns))
 
     def rows_in(self, partition: str) -> tuple[Row, ...]:
         return (self.row(self.fresh_key(partition), late=0.0, deleted=0.0),)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import datetime as dt
 import pathlib
+import shutil
 from typing import Any
 
-from histories import Action, Crash, DropPartition, EmptyCommit, Race, Row, Savepoint, Service, Shape, Write
+from histories import Action, Crash, DropPartition, EmptyCommit, Race, Rollback, Row, Savepoint, Service, Shape, Write
 
+WRITES = ("commit", "deltacommit", "replacecommit")
 Instants = list[tuple[str, str | None, str]]
 
 _ORDERING = {
@@ -143,7 +145,9 @@ class HistoryWriter:
     def __init__(self, hudi: Any, table: pathlib.Path, shape: Shape) -> None:
         self._hudi, self._table, self._shape = hudi, table, shape
         self._options = write_options(shape)
+        self._folder = table / ".hoodie" / ("timeline" if shape.version >= 8 else "")
         self._added = 0
+        self._crashed = "none"
 
     def carry_out(self, action: Action) -> Instants:
         """Does it. RuntimeError with Hudi's own words when Hudi fails."""
@@ -161,7 +165,7 @@ class HistoryWriter:
                 name = {"compaction": "run_compaction", "clustering": "run_clustering"}[kind]
                 self._hudi.call(f"CALL {name}(op => '{step}', path => '{self._table}', options => '{options}')")
             case Savepoint():
-                newest = max(item[0] for item in before if item[2] in ("commit", "deltacommit", "replacecommit"))
+                newest = max(item[0] for item in before if item[2] in WRITES)
                 self._hudi.call(f"CALL create_savepoint(path => '{self._table}', commit_time => '{newest}')")
             case EmptyCommit():
                 fields = ", ".join(f"{text} AS {name}" for name, text in columns_of(self._shape, self._added))
@@ -173,26 +177,47 @@ class HistoryWriter:
                 self._undo_completion(before)
             case Race(slow, fast):
                 self._added = max(slow.columns, fast.columns)
-                upsert = self._options | {"hoodie.datasource.write.operation": "upsert"}
                 columns = columns_of(self._shape, self._added)
-                self._hudi.race(self._table, columns, (_values(slow), upsert), (_values(fast), upsert))
+                of_slow, of_fast = self._options_of(slow), self._options_of(fast)
+                self._hudi.race(self._table, columns, (_values(slow), of_slow), (_values(fast), of_fast))
+            case Rollback():
+                name = self._table.name.replace("-", "_")
+                self._hudi.call(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{self._table}'")
+                newest = max(item[0] for item in before if item[2] in WRITES)
+                self._hudi.call(f"CALL rollback_to_instant(table => '{name}', instant_time => '{newest}')")
         return [item for item in self._hudi.instants(self._table) if item not in before]
 
     def _write(self, write: Write, more: dict[str, str] | None = None) -> None:
         self._added = write.columns
-        options = self._options | {"hoodie.datasource.write.operation": write.operation} | (more or {})
+        options = self._options_of(write) | (more or {})
+        self._hudi.write(self._table, columns_of(self._shape, write.columns), _values(write), options)
+
+    def _options_of(self, write: Write) -> dict[str, str]:
+        options = self._options | {"hoodie.datasource.write.operation": write.operation}
         for service in write.inline:
             options |= _SERVICES[service]
-        self._hudi.write(self._table, columns_of(self._shape, write.columns), _values(write), options)
+        return options
+
+    def crashed(self) -> str:
+        """The crashed write's requested time, while nobody has rolled it back; else ''."""
+        return self._crashed if any(self._folder.glob(f"{self._crashed}.*")) else ""
+
+    def scrubbed(self, copy: pathlib.Path) -> pathlib.Path:
+        """A copy of the table without anything of the crashed write (version 8 and up: files carry its time)."""
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self._table, copy, copy_function=shutil.copy2)
+        for file in list(copy.rglob(f"*{self._crashed}*")):
+            shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
+        return copy
 
     def _undo_completion(self, before: Instants) -> None:
         """The newest write becomes one that died just before it completed."""
-        folder = self._table / ".hoodie" / ("timeline" if self._shape.version >= 8 else "")
         made = [item for item in self._hudi.instants(self._table) if item not in before]
         requested, completion, action = max(item for item in made if item[2] in ("commit", "deltacommit"))
         name = f"{requested}_{completion}.{action}" if completion else f"{requested}.{action}"
-        (folder / name).unlink()
-        (folder / f".{name}.crc").unlink(missing_ok=True)
+        (self._folder / name).unlink()
+        (self._folder / f".{name}.crc").unlink(missing_ok=True)
+        self._crashed = requested
 
 
 def _values(write: Write) -> list[list[Any]]:

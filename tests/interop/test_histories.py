@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from histories import Action, Crash, History, Race, Service, history_of
-from history_writer import HistoryWriter, now
+from histories import Action, Crash, History, Race, Rollback, Service, history_of
+from history_writer import WRITES, HistoryWriter, now
 
 import penstock
 from penstock.engine.demo.comparison import compare_rows
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.proto.errors import PositionExpired, UnsupportedFeature
+from penstock.proto.errors import PenstockError, PositionExpired, UnsupportedFeature
 from penstock.proto.queries import PlanRequest, Snapshot
 from penstock.reader.read_split import ReadOptions, output_schema, read_split
 
@@ -30,7 +30,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 
 SEEDS = (1, 2, 3, 4)
 LONG_SEEDS = 24
-WRITES = ("commit", "deltacommit", "replacecommit")
 FILE_NAME = "_hoodie_file_name"
 
 
@@ -54,18 +53,20 @@ class Witness:
     states: list[State] = field(default_factory=list)
     order_keys: dict[str, str] = field(default_factory=dict)
     shown: pa.Table | None = None
+    writer: HistoryWriter = field(init=False)
     has_clean: bool = False
+    expirations: int = 0
     problems: list[str] = field(default_factory=list)
     done: int = 0
     compared: int = 0
 
     def run(self) -> None:
         """The whole history; stops at the first action that has problems, or that Hudi itself cannot carry out."""
-        writer = HistoryWriter(self.hudi, self.table, self.history.shape)
+        self.writer = HistoryWriter(self.hudi, self.table, self.history.shape)
         for action in self.history.actions:
             started = now()
             try:
-                made = writer.carry_out(action)
+                made = self.writer.carry_out(action)
             except RuntimeError as error:
                 self.hudi_failed(f"action {self.done + 1} ({type(action).__name__})", error)
                 break
@@ -88,12 +89,16 @@ class Witness:
         if isinstance(action, Crash):  # Hudi may hide committed rows until the rollback; the truth is the state before
             self.compare("snapshot", {}, self.shown, with_files=True)
             return
-        self.shown = self.hudi.read(self.table)
+        if isinstance(action, Rollback):
+            self.order_keys.pop(max(self.order_keys))
+            self.states = [state for state in self.states if state.requested in self.order_keys]
+        table = self.readable()
+        self.shown = self.hudi.read(table)
         self.compare("snapshot", {}, self.shown, with_files=True)
         self.other_road()
         self.some_of_it()
         if self.history.shape.merge_on_read:
-            optimized = self.hudi.read(self.table, hoodie__datasource__query__type="read_optimized")
+            optimized = self.hudi.read(table, hoodie__datasource__query__type="read_optimized")
             self.compare("read_optimized", {"query": "read_optimized"}, optimized, with_files=True)
         written = [item for item in made if item[2] in WRITES and (item[0] >= started or isinstance(action, Race))]
         if isinstance(action, Service) or not written:
@@ -102,10 +107,15 @@ class Witness:
         if isinstance(action, Race) and self.history.shape.version < 8:
             self.states = [state for state in self.states if state.requested < min(written)[0]]
         self.states.append(State(last[1] or last[0], last[0], self.shown))
-        newest = max(before.values(), default="earliest")
+        newest = max((key for name, key in before.items() if name in self.order_keys), default="earliest")
         self.range(newest, self.states[-1])
         for _ in range(2):
-            self.range(self.draw.choice(["earliest", *before.values()]), self.draw.choice(self.states))
+            self.range(self.draw.choice(["earliest", *self.order_keys.values()]), self.draw.choice(self.states))
+
+    def readable(self) -> pathlib.Path:
+        """What Hudi reads: while a crashed write is pending, Hudi hides rows that committed beside it (its new base
+        files take their logs; docs/semantics.md, where Penstock differs), so the table as if it were rolled back."""
+        return self.writer.scrubbed(self.table.with_name("scrubbed")) if self.writer.crashed() else self.table
 
     def at_the_end(self) -> None:
         """Every range and every earlier instant once more, when services have moved the rows."""
@@ -139,7 +149,7 @@ class Witness:
             self.compared += 1
             return
         try:
-            hudis = self.hudi.read(self.table, as__of__instant=state.requested)
+            hudis = self.hudi.read(self.readable(), as__of__instant=state.requested)
         except RuntimeError as error:
             self.hudi_failed(f"time travel to {state.requested}", error)
             hudis = state.rows
@@ -150,7 +160,7 @@ class Witness:
         if begin >= state.order_key:
             return
         try:
-            hudis = self.hudi.incremental(self.table, begin, state.order_key)
+            hudis = self.hudi.incremental(self.readable(), begin, state.order_key)
         except RuntimeError as error:
             self.hudi_failed(f"range ({begin}, {state.order_key}]", error)
             return
@@ -201,7 +211,7 @@ class Witness:
         except (PositionExpired, UnsupportedFeature) as error:
             self.expired(f"{what} {asked}", error, may_expire)
             return
-        except penstock.PenstockError as error:
+        except PenstockError as error:
             self.problems.append(f"after action {self.done}: {what} {asked}: {type(error).__name__}: {error}")
             return
         self.compared += 1
@@ -213,6 +223,7 @@ class Witness:
         """Files may be gone after a clean, or instants archived, but not those of the newest state."""
         behind = self.has_clean if isinstance(error, PositionExpired) else self.history.shape.archives
         archived = isinstance(error, PositionExpired) or "archived timeline" in str(error)
+        self.expirations += 1
         if not (may_expire and behind and archived):
             self.problems.append(f"after action {self.done}: {what}: {type(error).__name__}: {error}")
 
@@ -252,7 +263,7 @@ def test_a_history_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path, see
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", long_seeds())
+@pytest.mark.parametrize("seed", list(long_seeds()))
 def test_many_histories_read_as_hudi_reads_them(hudi: Any, tmp_path: pathlib.Path, seed: int) -> None:
     """The same with drawn seeds, as far as Hudi can carry them out."""
     tell(hudi, tmp_path, seed)

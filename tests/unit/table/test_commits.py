@@ -115,6 +115,21 @@ def test_json_and_avro_decode_to_equal_values() -> None:
     assert parse_commit(_json(COMMIT), _instant()) == parse_commit(_avro(COMMIT), _instant())
 
 
+def test_a_log_that_hudi_names_with_a_scheme_is_the_partitions_file() -> None:
+    """Version 6, by Hudi 1.2.0: a commit that also names the log of a rolled back one, in a partition with a space."""
+    stat = {**LOG, "path": "file:new york/.f-0_001.log.2_0-1-2", "logFiles": [".f-0_001.log.2_0-1-2"]}
+    (found,) = parse_commit(_json(_changed(partitionToWriteStats={"new york": [stat]})), _instant()).stats
+    assert (found.path, found.file_name) == ("new york/.f-0_001.log.2_0-1-2", ".f-0_001.log.2_0-1-2")
+    for path in (
+        "file:old york/.f-0_001.log.2_0-1-2",
+        "file:/new york/.f-0_001.log.2_0-1-2",
+        "1:new york/f",
+        "new york",
+    ):
+        with pytest.raises(CorruptFile, match=r"path"):
+            parse_commit(_json(_changed(partitionToWriteStats={"new york": [{**LOG, "path": path}]})), _instant())
+
+
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
     lambda name: name.strip(".") != ""
 )
