@@ -64,7 +64,7 @@ def columns_of(shape: Shape, added: int) -> list[tuple[str, str]]:
     """
     nested = _NESTED if shape.wide else ()
     quantity = ("qty", "c2" if added > 1 else "cast(c2 AS int)")
-    first = (("id", "c0"), ("seq", _ORDERING[shape.ordering]), ("city", "c3"), quantity)
+    first = (("id", "c0"), ("seq", _ORDERING[shape.ordering]), ("city", "cast(c3 AS string)"), quantity)
     return [*first, *_PLAIN, *nested, ("_hoodie_is_deleted", "c4"), *_ADDED[:added]]
 
 
@@ -81,6 +81,8 @@ def write_options(shape: Shape) -> dict[str, str]:
         "hoodie.datasource.write.hive_style_partitioning": str(shape.hive_style).lower(),
         "hoodie.metadata.enable": str(shape.metadata_table).lower(),
         "hoodie.write.record.positions": str(shape.record_positions).lower(),
+        # a crash is made from a completed write, whose markers are gone
+        "hoodie.rollback.using.markers": "false",
         "hoodie.embed.timeline.server": "false",
         "hoodie.write.markers.type": "DIRECT",
         "hoodie.clean.automatic": "false",
