@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from penstock.enumerator.history import checked_against, for_query, reaches_before_all
+from penstock.enumerator.history import asks_every_partition, checked_against, for_query
 from penstock.enumerator.selection import Selection, TimelineFacts, select
 from penstock.enumerator.table_state import TableState
 from penstock.enumerator.union import CleanedFile, files_of_groups
@@ -51,11 +51,12 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     refuse_schema_history({key for commit in facts.commits.values() for key in commit.extra}, (), table.properties)
     selections = select(request.query, facts)
     wanted = _wanted_groups(selections)
-    everywhere = wanted is None or reaches_before_all(request.query, facts)
+    births = asks_every_partition(request.query, facts)
+    everywhere = wanted is None or births
     partitions = frozenset(table.list_partitions()) if everywhere else {partition for partition, _ in wanted or ()}
     groups = None if wanted is None else wanted | _written_groups(facts, selections, partitions)
     listing = {partition: table.list_partition(partition) for partition in partitions}
-    facts = checked_against(facts, listing, request.query)
+    facts = checked_against(facts, listing, table.created_partitions(partitions) if births else {}, request.query)
     cleaned = _cleaned_files(table, facts, selections)
     files = files_of_groups(facts, listing, cleaned, groups)
     as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None

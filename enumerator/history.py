@@ -4,7 +4,8 @@ Pure but for `for_query`, which has the archive read if it is needed. Belongs he
 the holes of an archive that somebody cut. Not here: reading archive files (`table.archive`).
 
 An archive can be cut (old files deleted by hand) and does not say so. What is left tells: a write that was built on
-one that nobody knows, a replaced group that nobody wrote, a data file of an unknown instant.
+one that nobody knows, a replaced group that nobody wrote, a data file or partition of an unknown instant. What a lost
+instant wrote is always in a partition that it, or an instant before it, created.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from penstock.table.archive import Archive
 from penstock.table.commits import CommitMetadata
 from penstock.table.hudi_table import HudiTable
 from penstock.table.names import parse_file_name
+from penstock.table.partitions import PARTITION_MARKER
 from penstock.table.storage import FileInfo
 
 
@@ -48,22 +50,27 @@ def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
     return _cut(whole) if _tells_of_unknown(commits, timeline.first_active) else whole
 
 
-def reaches_before_all(query: Query, facts: TimelineFacts) -> bool:
-    """Whether a range starts before the oldest write that is known, but not at the start: if instants were lost, it
-    may lack theirs, and any folder may tell."""
+def asks_every_partition(query: Query, facts: TimelineFacts) -> bool:
+    """Whether any folder may tell of a lost instant that matters: for a state, and for a range that starts before the
+    oldest write that is known."""
+    if facts.archive_begins is None:
+        return False
     match query:
-        case Incremental(after) if facts.archive_begins and not is_earliest(after):
+        case Incremental(after) if not is_earliest(after):
             return after.order_key < facts.archive_begins[1]
         case _:
-            return False
+            return True
 
 
-def checked_against(facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], query: Query) -> TimelineFacts:
-    """The facts, less complete if a listed file is of an instant that was neither active nor archived.
+def checked_against(
+    facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], created: Mapping[str, str], query: Query
+) -> TimelineFacts:
+    """The facts, less complete if a listed file is of an instant that was neither active nor archived, or such an
+    instant created a partition (`created`: requested time by partition).
 
-    PositionExpired if the answer may depend on such an instant.
+    PositionExpired if the answer may depend on that instant.
     """
-    unknown = _unknown_files(facts, listing) if facts.archive_begins else {}
+    unknown = _unknown(facts, listing, created) if facts.archive_begins else {}
     if not unknown:
         return facts
     after, upto = _bounds(query)
@@ -99,13 +106,20 @@ def _tells_of_unknown(commits: Mapping[str, CommitMetadata], first_active: str) 
     )
 
 
-def _unknown_files(facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]]) -> dict[str, str]:
+def _unknown(
+    facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], created: Mapping[str, str]
+) -> dict[str, str]:
     """Requested times before the active timeline that are of no known instant, each with one of its files."""
-    unknown: dict[str, str] = {}
+    first = facts.timeline.first_active
+    unknown = {
+        requested_time: f"{partition}/{PARTITION_MARKER}".lstrip("/")
+        for partition, requested_time in created.items()
+        if requested_time < first and requested_time not in facts.commits
+    }
     for infos in listing.values():
         for info in infos:
             name = parse_file_name(info.name)
-            if name and name.instant < facts.timeline.first_active and name.instant not in facts.commits:
+            if name and name.instant < first and name.instant not in facts.commits:
                 unknown[name.instant] = info.path
     return unknown
 

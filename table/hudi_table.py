@@ -7,7 +7,7 @@ or queries. Safe to use from several threads.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from penstock.proto.errors import StorageError
@@ -18,7 +18,7 @@ from penstock.table.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commi
 from penstock.table.history import archived_completions, has_archived, history_version
 from penstock.table.instants import Action, Instant, State, instant_file_name
 from penstock.table.merge_rules import refuse_unsupported
-from penstock.table.partitions import find_partitions, list_data_files
+from penstock.table.partitions import created_by, find_partitions, list_data_files
 from penstock.table.plans import (
     CleanMetadata,
     CompactionGroup,
@@ -140,6 +140,10 @@ class HudiTable:
         """Every partition path, sorted; ('',) for a table without partitions."""
         found = find_partitions(self.storage)
         return found if found or self.properties.partition_fields else ("",)
+
+    def created_partitions(self, partitions: Collection[str]) -> Mapping[str, str]:
+        """The requested time of the instant that created each partition, where its marker file tells."""
+        return created_by(self.storage, partitions)
 
     def list_partition(self, partition: str) -> tuple[FileInfo, ...]:
         """The data files in a partition's folder, by name; () if there is no such folder."""

@@ -7,6 +7,7 @@ cleaned.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from collections import Counter
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.enumerator.history import with_archive
+from penstock.enumerator.history import asks_every_partition, checked_against, with_archive
 from penstock.enumerator.missing import later_evidence
 from penstock.enumerator.order import completed_in_order
 from penstock.enumerator.planner import plan_splits
@@ -96,6 +97,7 @@ class ModelTable:
         self.files: dict[str, ModelFile] = {}
         self.instants: list[Done] = []
         self.archived_instants = 0
+        self.lost_instants = 0  # the oldest of them, of which the archive does not know any more
         self.ended: dict[int, tuple[int, frozenset[Token]]] = {}  # overwriting instant -> (key, tokens it ended)
 
     def now(self) -> int:
@@ -251,7 +253,7 @@ class ModelTable:
         active = self._facts(self.instants[len(self.archived) :], bool(self.archived))
         if not whole:
             return active
-        old = self._facts(self.archived, archives=False)
+        old = self._facts(self.archived[self.lost_instants :], archives=False)
         return with_archive(active, Archive(old.timeline.completed_writes, old.commits, ()))
 
     def _facts(self, instants: list[Done], archives: bool) -> TimelineFacts:
@@ -312,6 +314,8 @@ class ModelTable:
             for path in self.files
             if path not in cleaned
         ]
+        created = {"p": min((text(done.requested) for done in self.instants if done.stats), default="999999")}
+        facts = checked_against(facts, {"p": listed}, created if asks_every_partition(query, facts) else {}, query)
         removed = [CleanedFile("p", path[2:], "999999") for path in cleaned] if told else []
         pending = {
             ("p", file_id): frozenset({text(done.requested)})
@@ -435,6 +439,24 @@ def test_cleaned_and_archived_tables_give_the_same_rows_or_an_error(model: Model
         assert cleaned
         return
     assert Counter(model.tokens(plan, cleaned)) == model.expected(upto, after)
+
+
+@given(tables(), st.data())
+@settings(max_examples=200, deadline=None)
+def test_an_archive_that_was_cut_never_gives_fewer_rows(model: ModelTable, data: st.DataObject) -> None:
+    marks = [0, 50, *sorted(model.order_key(d) for d in model.instants if d.completed is not None)]
+    after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
+    as_of = SnapshotAsOf(InstantTime(text(data.draw(st.integers(100, model.tick)))))
+    before = Counter(model.tokens(model.plan(as_of)))
+    model.archive(data.draw(st.integers(0, len(model.instants))))
+    model.lost_instants = data.draw(st.integers(0, model.archived_instants))
+    cleaned = model.cleanable(data.draw(st.integers(100, model.tick)))
+    for query, expected in (
+        (Incremental(position(after), position(upto)), model.expected(upto, after)),
+        (as_of, before),
+    ):
+        with contextlib.suppress(PositionExpired):
+            assert Counter(model.tokens(model.plan(query, cleaned=cleaned), cleaned)) == expected
 
 
 @given(tables(), st.data())
