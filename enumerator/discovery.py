@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from penstock.enumerator.history import asks_every_partition, checked_against, for_query
 from penstock.enumerator.selection import Selection, TimelineFacts, select
 from penstock.enumerator.table_state import TableState
 from penstock.enumerator.union import CleanedFile, files_of_groups
 from penstock.proto.queries import PlanRequest, SnapshotAsOf
 from penstock.table.commits import CommitMetadata
 from penstock.table.hudi_table import HudiTable
-from penstock.table.instants import Action
+from penstock.table.instants import Action, Instant
 from penstock.table.names import LogName
 from penstock.table.schema.tables import refuse_schema_history, table_schema_json
 from penstock.table.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
@@ -34,7 +35,7 @@ def read_timeline(table: HudiTable) -> TimelineFacts:
         timeline=timeline,
         commits=commits,
         pending_clusterings=pending_clusterings(table, timeline),
-        complete_from=_complete_from(table, timeline),
+        complete_from=complete_from(table, timeline),
     )
 
 
@@ -46,13 +47,16 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     UnsupportedFeature, ConfigurationError, CorruptFile, StorageError.
     """
     table.refuse_unsupported()
-    facts = read_timeline(table)
+    facts = for_query(table, read_timeline(table), request.query)
     refuse_schema_history({key for commit in facts.commits.values() for key in commit.extra}, (), table.properties)
     selections = select(request.query, facts)
     wanted = _wanted_groups(selections)
-    partitions = frozenset(table.list_partitions()) if wanted is None else {partition for partition, _ in wanted}
+    births = asks_every_partition(request.query, facts)
+    everywhere = wanted is None or births
+    partitions = frozenset(table.list_partitions()) if everywhere else {partition for partition, _ in wanted or ()}
     groups = None if wanted is None else wanted | _written_groups(facts, selections, partitions)
     listing = {partition: table.list_partition(partition) for partition in partitions}
+    facts = checked_against(facts, listing, table.created_partitions(partitions) if births else {}, request.query)
     cleaned = _cleaned_files(table, facts, selections)
     files = files_of_groups(facts, listing, cleaned, groups)
     as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
@@ -112,7 +116,7 @@ def _pending_compactions(table: HudiTable, timeline: Timeline) -> dict[GroupId, 
     return found
 
 
-def _complete_from(table: HudiTable, timeline: Timeline) -> str:
+def complete_from(table: HudiTable, timeline: Timeline) -> str:
     """The order key from which on the active timeline lacks nothing; '' if nothing was archived.
 
     On layout 1 everything archived was requested before the first active instant. On layout 2 a slow instant may have
@@ -122,13 +126,13 @@ def _complete_from(table: HudiTable, timeline: Timeline) -> str:
         return ""
     if timeline.layout == 1:
         return timeline.first_active
-    return max(table.archived_completions().values(), default="")
+    return max(table.archived_completions().values(), default="" if table.has_history() else timeline.first_active)
 
 
 def _cleaned_files(
     table: HudiTable, facts: TimelineFacts, selections: Collection[Selection]
 ) -> tuple[CleanedFile, ...]:
-    """Files that active cleans removed; none if the view shows all instants, since what it needs is never cleaned."""
+    """Files that known cleans removed; none if the view shows all instants, since what it needs is never cleaned."""
     completed = facts.timeline.completed_writes
     committed = _active_committed(facts)
     if all(
@@ -137,12 +141,18 @@ def _cleaned_files(
         for selection in selections
     ):
         return ()
+    active = [(clean.requested_time, table.clean(clean)) for clean in _active_cleans(facts)]
     return tuple(
-        CleanedFile(partition.partition, name, clean.requested_time)
-        for clean in facts.timeline.completed_cleans
-        for partition in table.clean(clean).partitions
+        CleanedFile(partition.partition, name, requested_time)
+        for requested_time, clean in (*facts.archived_cleans, *active)
+        for partition in clean.partitions
         for name in partition.file_names
     )
+
+
+def _active_cleans(facts: TimelineFacts) -> list[Instant]:
+    archived = {requested_time for requested_time, _ in facts.archived_cleans}
+    return [clean for clean in facts.timeline.completed_cleans if clean.requested_time not in archived]
 
 
 def _active_committed(facts: TimelineFacts) -> CommittedInstants:

@@ -160,15 +160,23 @@ def _merge_mode(state: TableState, chosen: Collection[_Chosen]) -> MergeMode:
 
 
 def _visible_instants(state: TableState, selection: Selection) -> VisibleInstants:
-    """Which log blocks count: those of completed instants that the view shows."""
+    """Which log blocks count: those of completed instants that the view shows. No instant completes before it is
+    requested, so one that is not known any more and was requested before the end of a range may have been archived,
+    one requested behind it is not shown."""
     timeline = state.facts.timeline
     shown = (
         item.requested_time
         for item in timeline.completed_writes
         if instant_is_visible(item.requested_time, selection.view, state.committed)
     )
-    as_of = selection.view.instant if isinstance(selection.view, RequestedUpTo) else _ALL_NINES
-    return VisibleInstants(frozenset(shown), archived_before=timeline.first_active, not_after=as_of)
+    match selection.view:
+        case RequestedUpTo(instant):
+            before, not_after = timeline.first_active, instant
+        case OrderedUpTo(order_key):
+            before, not_after = min(timeline.first_active, order_key), _ALL_NINES
+        case _:
+            before, not_after = timeline.first_active, _ALL_NINES
+    return VisibleInstants(frozenset(shown), archived_before=before, not_after=not_after)
 
 
 def _path_fields(state: TableState, schema: pa.Schema, chosen: Collection[_Chosen]) -> tuple[str, ...]:

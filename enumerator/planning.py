@@ -10,15 +10,22 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
-from penstock.enumerator.discovery import discover, pending_clusterings, read_timeline, recorded_schemas
-from penstock.enumerator.order import newest_position
+from penstock.enumerator.discovery import (
+    complete_from,
+    discover,
+    pending_clusterings,
+    read_timeline,
+    recorded_schemas,
+)
+from penstock.enumerator.history import with_archive
+from penstock.enumerator.order import is_earliest, newest_position
 from penstock.enumerator.planner import event_time_column, plan_splits
 from penstock.enumerator.row_groups import cut
-from penstock.enumerator.selection import TimelineFacts
+from penstock.enumerator.selection import TimelineFacts, select
 from penstock.enumerator.split_ids import in_commit_order, run_id
 from penstock.proto.errors import CorruptFile, PositionExpired, StorageError, UnsupportedFeature
 from penstock.proto.positions import Position
-from penstock.proto.queries import PlanRequest
+from penstock.proto.queries import Incremental, PlanRequest
 from penstock.proto.reports import TableDescription
 from penstock.proto.splits import EventTimeOrdering, Plan, Scan, Split
 from penstock.table.hudi_table import HudiTable
@@ -28,6 +35,7 @@ from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import AvroField, parse_record_schema
 from penstock.table.schema.tables import table_schema_json
 from penstock.table.storage import Storage
+from penstock.table.timeline import Timeline
 
 _FOOTER_READERS: Final = 8
 
@@ -67,10 +75,21 @@ def describe(table: HudiTable, table_name: str) -> TableDescription:
 
 
 def newest(table: HudiTable, after: Position | None, max_commits: int) -> Position:
-    """The newest position that may be consumed; see `order.newest_position`. Reads metadata only as far as needed."""
+    """The newest position that may be consumed; see `order.newest_position`. Reads metadata only as far as needed, of
+    archived instants only if `after` lies among them (EARLIEST does not: a first range holds the state at its end)."""
     timeline = table.timeline()
+    if after is not None and not is_earliest(after) and _lags(table, timeline, after):
+        facts = with_archive(read_timeline(table), table.archive())
+        select(Incremental(after), facts)
+        return newest_position(facts.timeline, facts.pending_clusterings, facts.is_data, after, max_commits)
     clusterings = pending_clusterings(table, timeline)
     return newest_position(timeline, clusterings, lambda item: not table.commit(item).is_service, after, max_commits)
+
+
+def _lags(table: HudiTable, timeline: Timeline, after: Position) -> bool:
+    """Whether archived instants may lie behind `after`. With nothing active behind it no archive is asked for."""
+    newest_active = max(map(timeline.order_key, timeline.completed_writes), default="")
+    return after.order_key < newest_active and after.order_key < complete_from(table, timeline)
 
 
 def _told_merge_mode(properties: TableProperties) -> str:

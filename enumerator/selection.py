@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.enumerator.order import completed_in_order, horizon, is_earliest, newest_position, resolved_range
-from penstock.proto.errors import UnsupportedFeature
+from penstock.enumerator.order import (
+    completed_in_order,
+    horizon,
+    is_earliest,
+    newest_position,
+    resolved_range,
+    whole,
+)
+from penstock.proto.errors import PositionExpired, UnsupportedFeature
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import AllRows, RowsOf
 from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.instants import Instant
+from penstock.table.plans import CleanMetadata
 from penstock.table.slices import Everything, GroupId, OrderedUpTo, RequestedUpTo, View
 from penstock.table.timeline import Timeline
 
@@ -28,7 +36,11 @@ class TimelineFacts:
 
     `commits` holds the metadata of every completed write instant by requested time. `pending_clusterings` are the
     requested times of pending replacecommits with a clustering plan (layout 1). Every instant with an order key above
-    `complete_from` is in the active timeline ('' if nothing was archived).
+    `complete_from` is known ('' if all are, or nothing was archived).
+
+    Facts that hold archived instants too (`history.with_archive`) have their cleans in `archived_cleans`, say with
+    which write the archive begins (requested time, order key), and in `oldest_known` before which requested time
+    instants were lost even to the archive ('' if none were).
     """
 
     table: str
@@ -36,6 +48,9 @@ class TimelineFacts:
     commits: Mapping[str, CommitMetadata]
     pending_clusterings: frozenset[str]
     complete_from: str
+    archive_begins: tuple[str, str] | None = None
+    archived_cleans: tuple[tuple[str, CleanMetadata], ...] = ()
+    oldest_known: str = ""
 
     def is_data(self, instant: Instant) -> bool:
         """Whether a completed write instant holds data of its own."""
@@ -63,16 +78,21 @@ def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
     """What the query selects, in order of preference: all give the same rows, a later one is for when files that an
     earlier one needs were cleaned.
 
-    ConfigurationError and UnsupportedFeature as for `order.resolved_range`; UnsupportedFeature also where the answer
-    depends on archived instants.
+    ConfigurationError and UnsupportedFeature as for `order.resolved_range`; PositionExpired where the answer depends
+    on instants that the facts do not hold (`reaches_back`).
     """
+    if reaches_back(query, facts):
+        raise PositionExpired(
+            f"{_shown(query)} of table {facts.table} depends on archived instants that are gone: its timeline, with "
+            f"what was archived, is complete from {facts.oldest_known or facts.complete_from} on; ask for that or a "
+            "later one, or read from `earliest`"
+        )
     match query:
         case Snapshot():
             return (Selection(view=Everything(), commit_range=_up_to_newest(facts)),)
         case ReadOptimized():
             return (Selection(view=Everything(), commit_range=_up_to_newest(facts), base_files_only=True),)
         case SnapshotAsOf(instant):
-            _refuse_archived_as_of(instant, facts)
             return (Selection(view=RequestedUpTo(instant), commit_range=_up_to_instant(instant, facts)),)
         case Incremental():
             return _incremental(query, facts)
@@ -84,7 +104,6 @@ def _incremental(query: Incremental, facts: TimelineFacts) -> tuple[Selection, .
     `Latest` means the table as it is now, so services come first there.
     """
     commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
-    _refuse_archived_range(commit_range, facts)
     order_key = commit_range.upto.order_key
     if commit_range.upto == commit_range.after:
         nothing = Selection(view=OrderedUpTo(order_key), commit_range=commit_range, rows=RowsOf(frozenset()), groups={})
@@ -186,22 +205,30 @@ def _only_deletes(stat: WriteStat) -> bool:
     return stat.num_writes == 0 and stat.num_deletes > 0
 
 
-def _refuse_archived_as_of(instant: str, facts: TimelineFacts) -> None:
-    first = facts.timeline.first_active
-    if facts.complete_from and instant < first:
-        raise UnsupportedFeature(
-            f"archived timeline: table {facts.table} as of {instant} depends on archived instants; the oldest active "
-            f"instant is {first}, ask for that or a later one"
-        )
+def reaches_back(query: Query, facts: TimelineFacts) -> bool:
+    """Whether the answer may depend on instants before those that the facts hold: archived ones, or lost ones.
+
+    From the start to a known place is the state there, whatever made it. Errors as for `order.resolved_range`.
+    """
+    if not facts.complete_from:
+        return False
+    match query:
+        case Snapshot() | ReadOptimized():
+            return False
+        case SnapshotAsOf(instant):
+            return instant < (facts.oldest_known or facts.timeline.first_active)
+        case Incremental(after, upto):
+            if not is_earliest(whole(after)):
+                return after != upto and after.order_key < facts.complete_from
+            commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
+            return commit_range.upto != after and commit_range.upto.order_key < facts.complete_from
 
 
-def _refuse_archived_range(commit_range: CommitRange, facts: TimelineFacts) -> None:
-    """A range is planned from active instants alone; from the start on, archived ones must all be in it."""
-    known = commit_range.upto if is_earliest(commit_range.after) else commit_range.after
-    if not facts.complete_from or commit_range.upto == commit_range.after or known.order_key >= facts.complete_from:
-        return
-    raise UnsupportedFeature(
-        f"archived timeline: range ({commit_range.after}, {commit_range.upto}] of table {facts.table} reaches archived "
-        f"instants; the active timeline (oldest instant {facts.timeline.first_active}) is complete from "
-        f"{facts.complete_from} on: give an `after` at or behind that, or read from `earliest`"
-    )
+def _shown(query: Query) -> str:
+    match query:
+        case Incremental(after, upto):
+            return f"range ({after}, {'latest' if isinstance(upto, Latest) else upto}]"
+        case SnapshotAsOf(instant):
+            return f"state as of {instant}"
+        case other:
+            return type(other).__name__

@@ -15,6 +15,7 @@ from typing import Final
 
 import fastavro
 import fastavro.schema
+from fastavro.types import Schema
 
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 
@@ -72,6 +73,33 @@ def single_record(data: bytes, where: str) -> dict[str, object]:
         got = f"{len(records)} records" if len(records) < 2 else "several records"
         raise CorruptFile(f"{where} is damaged or truncated: got {got}, expected one")
     return records[0]
+
+
+def checked_schema(text: str, where: str) -> Schema:
+    """A record schema that `single_datum` takes. CorruptFile for one that is not bounded as those in files must be."""
+    try:
+        if len(text) > _MAX_SCHEMA_BYTES:
+            raise ValueError(f"schema of {len(text)} characters, at most {_MAX_SCHEMA_BYTES} are read")
+        schema = json.loads(text)
+        _check_schema(schema)
+        return fastavro.parse_schema(schema)
+    except _DECODING_ERRORS as error:
+        raise CorruptFile(f"{where}: its schema is no bounded Avro schema: {str(error)[:200]}") from error
+
+
+def single_datum(data: bytes, schema: Schema, where: str) -> dict[str, object]:
+    """The record that the bytes are, without a header. CorruptFile if they are not one whole record."""
+    source = io.BytesIO(data)
+    try:
+        record = fastavro.schemaless_reader(source, schema, None)
+    except _DECODING_ERRORS as error:
+        raise CorruptFile(
+            f"{where} is damaged: got {len(data)} bytes that do not decode as Avro "
+            f"({type(error).__name__}: {str(error)[:200]}), expected one whole record"
+        ) from error
+    if source.tell() != len(data) or not isinstance(record, dict):
+        raise CorruptFile(f"{where} is damaged: got {len(data)} bytes of which {source.tell()} are a record")
+    return record
 
 
 def _header(data: bytes) -> tuple[bytes, str]:

@@ -81,7 +81,11 @@ def parse_commit(data: bytes, instant: Instant, table: str = "") -> CommitMetada
     required field that is missing (partitionToWriteStats, fileId, and partitionToReplaceFileIds of a replacecommit),
     a field of the wrong type, a path that leaves the table.
     """
-    fields = decode_metadata(data, instant, table)
+    return commit_of(decode_metadata(data, instant, table), instant)
+
+
+def commit_of(fields: Fields, instant: Instant) -> CommitMetadata:
+    """The metadata in decoded fields of a completed instant. CorruptFile as `parse_commit`."""
     replaces = instant.action is Action.REPLACE_COMMIT
     replaced = [
         (partition, file_id)

@@ -23,9 +23,11 @@ _VERSION_FILE: Final = "_version_"
 _VERSION_BYTES: Final = 64
 _MANIFEST_BYTES: Final = 64 << 20
 _MAX_ROWS: Final = 20_000_000
+_MAX_GROUP_BYTES: Final = 2 << 30
+_ROWS_AT_ONCE: Final = 64
 _MANIFEST = re.compile(r"manifest_([0-9]{1,18})")
 _HISTORY_FILE = re.compile(r"[0-9]{1,24}_[0-9]{1,24}_[0-9]{1,9}\.parquet")
-_ARCHIVE_FILE = re.compile(r"\.commits_\.archive\.[0-9]+(?:_.*)?")
+ARCHIVE_FILE: Final = re.compile(r"\.commits_\.archive\.[0-9]+(?:_.*)?")
 _DIGITS = re.compile(r"[0-9]{1,24}")
 _COLUMNS: Final = ("instantTime", "completionTime", "action")
 _WRITES: Final = tuple(str(action) for action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT))
@@ -34,7 +36,7 @@ _WRITES: Final = tuple(str(action) for action in (Action.COMMIT, Action.DELTA_CO
 def has_archived(storage: Storage, properties: TableProperties) -> bool:
     """Whether any instant was archived, on either layout."""
     if properties.layout == 1:
-        return any(_ARCHIVE_FILE.fullmatch(info.name) for info in storage.list_dir(properties.history_folder))
+        return any(ARCHIVE_FILE.fullmatch(info.name) for info in storage.list_dir(properties.history_folder))
     version = history_version(storage, properties)
     return version is not None and bool(_manifest_files(storage, properties, version))
 
@@ -104,6 +106,39 @@ def _completions(storage: Storage, properties: TableProperties, name: str) -> It
                 f"{str(completion)[:40]!r}, expected digits"
             )
         yield InstantTime(requested), InstantTime(completion)
+
+
+def history_files(storage: Storage, properties: TableProperties) -> list[str]:
+    """The names of the history files that the newest manifest of a layout 2 table names; [] without a history."""
+    version = history_version(storage, properties)
+    return [] if version is None else _manifest_files(storage, properties, version)
+
+
+def history_metadata(storage: Storage, properties: TableProperties, name: str) -> Iterator[tuple[str, str, str, bytes]]:
+    """Requested time, completion time, action and metadata of each instant in a history file; '' and b'' for nulls."""
+    where = _where(properties, name)
+    columns = [*_COLUMNS, "metadata"]
+    try:
+        with storage.open_input(f"{properties.history_folder}/{name}") as source:
+            file = pq.ParquetFile(source)
+            groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+            largest = max((group.total_byte_size for group in groups), default=0)
+            if file.metadata.num_rows > _MAX_ROWS or largest > _MAX_GROUP_BYTES:
+                raise CorruptFile(
+                    f"{where} holds {file.metadata.num_rows} instants in row groups of up to {largest} bytes, at most "
+                    f"{_MAX_ROWS} and {_MAX_GROUP_BYTES} are read"
+                )
+            for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=columns):
+                texts = (batch.column(column).cast(pa.string()).to_pylist() for column in _COLUMNS)
+                bodies = batch.column("metadata").cast(pa.binary()).to_pylist()
+                for requested, completion, action, body in zip(*texts, bodies, strict=True):
+                    yield requested or "", completion or "", action or "", body or b""
+    except FileNotFoundError as error:
+        raise CorruptFile(f"{where} is missing, although the manifest names it") from error
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise CorruptFile(f"{where} cannot be read as a history file: {str(error)[:200]}") from error
+    except OSError as error:
+        raise StorageError(f"{where} cannot be read: {str(error)[:200]}; asking again may help") from error
 
 
 def _history_rows(storage: Storage, properties: TableProperties, name: str) -> pa.Table:

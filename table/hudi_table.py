@@ -7,17 +7,18 @@ or queries. Safe to use from several threads.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from penstock.proto.errors import StorageError
 from penstock.proto.positions import InstantTime
+from penstock.table.archive import Archive, ArchiveCache, has_old_archive, read_archive
 from penstock.table.commit_cache import CommitCache, FileIdentity
 from penstock.table.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit
 from penstock.table.history import archived_completions, has_archived, history_version
 from penstock.table.instants import Action, Instant, State, instant_file_name
 from penstock.table.merge_rules import refuse_unsupported
-from penstock.table.partitions import find_partitions, list_data_files
+from penstock.table.partitions import created_by, find_partitions, list_data_files
 from penstock.table.plans import (
     CleanMetadata,
     CompactionGroup,
@@ -42,6 +43,7 @@ class HudiTable:
         self.properties = properties
         self._commits = commits if commits is not None else CommitCache()
         self._listing: Mapping[str, FileInfo] = {}
+        self._archive = ArchiveCache()
         self._history: tuple[int, Mapping[InstantTime, InstantTime]] = (-1, {})
         self._lock = threading.Lock()
 
@@ -119,12 +121,29 @@ class HudiTable:
 
     def has_archived(self) -> bool:
         """Whether any instant left the active timeline."""
-        return has_archived(self.storage, self.properties)
+        if has_archived(self.storage, self.properties):
+            return True
+        return self.properties.layout == 2 and not self.has_history() and has_old_archive(self.storage)
+
+    def has_history(self) -> bool:
+        """Whether a table of layout 2 has a history; an upgraded one may have the archive of layout 1 alone."""
+        return history_version(self.storage, self.properties) is not None
+
+    def archive(self) -> Archive:
+        """Every write and clean that left the active timeline; what was read of a file before is not read again.
+
+        Read it after `timeline()`: an instant that is archived in between is then in both. Errors as `read_archive`.
+        """
+        return read_archive(self.storage, self.properties, self._archive)
 
     def list_partitions(self) -> tuple[str, ...]:
         """Every partition path, sorted; ('',) for a table without partitions."""
         found = find_partitions(self.storage)
         return found if found or self.properties.partition_fields else ("",)
+
+    def created_partitions(self, partitions: Collection[str]) -> Mapping[str, str]:
+        """The requested time of the instant that created each partition, where its marker file tells."""
+        return created_by(self.storage, partitions)
 
     def list_partition(self, partition: str) -> tuple[FileInfo, ...]:
         """The data files in a partition's folder, by name; () if there is no such folder."""

@@ -113,6 +113,13 @@ class Fields:
             self.checked(name, partition)
             yield partition, Fields({"of": value}, self.where, f"{self.path}{name}[{partition[:100]}].")
 
+    def within(self, name: str, where: str) -> Fields:
+        """A record that must be there, told of in errors by a `where` of its own."""
+        value = self.values.get(name)
+        if not isinstance(value, dict):
+            raise CorruptFile(f"{where} lacks the record {name}: the file is damaged or was not Hudi's")
+        return Fields(value, where)
+
     def nested(self, name: str, value: object) -> Fields:
         """A record within this one."""
         if not isinstance(value, dict):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, FormatError, UnsupportedFeature
+from penstock.table.java_properties import parse_properties
 from penstock.table.names import parse_file_name
 from penstock.table.storage import FileInfo, Storage, shown_uri
 
@@ -14,6 +16,8 @@ PARTITION_MARKER: Final = ".hoodie_partition_metadata"
 MAX_DEPTH: Final = 32
 MAX_FOLDERS: Final = 1_000_000
 _LISTERS: Final = 8
+_MARKER_BYTES: Final = 1 << 16
+_INSTANT = re.compile(r"[0-9]{1,24}")
 _NOT_DATA: Final = ("__MACOSX",)
 _EXTERNAL_FILE: Final = "_hudiext"
 
@@ -54,6 +58,26 @@ def _sorted_out(level: Sequence[str], listings: Sequence[list[FileInfo]]) -> tup
                 if info.is_dir and not info.name.startswith(".") and info.name not in _NOT_DATA
             ]
     return partitions, deeper
+
+
+def created_by(storage: Storage, partitions: Collection[str]) -> dict[str, str]:
+    """The requested time of the instant that created each partition (Hudi `HoodiePartitionMetadata`, `commitTime`).
+
+    The instant may have been rolled back. A partition whose marker is not there, is in another format than
+    properties or does not tell is left out.
+    """
+
+    def of_one(partition: str) -> str:
+        path = f"{partition}/{PARTITION_MARKER}".lstrip("/")
+        try:
+            return parse_properties(storage.read_bytes(path, _MARKER_BYTES)).get("commitTime", "").strip()
+        except (FileNotFoundError, FormatError, ValueError):
+            return ""
+
+    ordered = sorted(partitions)
+    with ThreadPoolExecutor(max_workers=_LISTERS) as pool:
+        told = zip(ordered, pool.map(of_one, ordered), strict=True)
+        return {partition: time for partition, time in told if _INSTANT.fullmatch(time)}
 
 
 def list_data_files(storage: Storage, partition: str) -> tuple[FileInfo, ...]:

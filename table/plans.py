@@ -91,7 +91,11 @@ def parse_requested_replace(data: bytes, instant: Instant, table: str = "") -> R
 
 def parse_clean(data: bytes, instant: Instant, table: str = "") -> CleanMetadata:
     """A completed clean (Hudi `HoodieCleanMetadata`): names only, whether the file holds bare names or whole paths."""
-    fields = decode_metadata(data, instant, table)
+    return clean_of(decode_metadata(data, instant, table))
+
+
+def clean_of(fields: Fields) -> CleanMetadata:
+    """A completed clean from its decoded fields. CorruptFile as `parse_clean`."""
     partitions = [
         _cleaned(partition, entry.nested("of", entry.values["of"]))
         for partition, entry in fields.partitions("partitionMetadata", required=True)

@@ -94,6 +94,24 @@ class Timeline:
             raise InvariantViolation(f"order key of {instant.file_name}, which is {instant.state}")
         return instant.completion_time or instant.requested_time
 
+    def with_archived(self, archived: Iterable[Instant]) -> Timeline:
+        """The timeline with completed instants that left it put back; `first_active` stays.
+
+        An instant that is still active and completed counts as it is there.
+        """
+        instants = {(item.requested_time, comparable_action(item.action)): item for item in self.instants}
+        for item in archived:
+            known = instants.get((item.requested_time, comparable_action(item.action)))
+            if known is None or not known.is_completed:
+                instants[item.requested_time, comparable_action(item.action)] = item
+        whole = Timeline(self.layout, tuple(sorted(instants.values(), key=_place)))
+        object.__setattr__(whole, "_first_active", self._first_active)
+        return whole
+
+
+def _place(item: Instant) -> tuple[str, str, str]:
+    return (item.requested_time, item.action, item.state)
+
 
 def build_timeline(layout: int, files: Iterable[Instant]) -> Timeline:
     """The timeline of these instant files: one instant for each requested time and comparable action.
@@ -112,7 +130,7 @@ def build_timeline(layout: int, files: Iterable[Instant]) -> Timeline:
                 f"instant {item.requested_time} is completed twice: got {known.file_name} and {item.file_name}, "
                 "expected one completed file"
             )
-    ordered = sorted(best.values(), key=lambda item: (item.requested_time, item.action, item.state))
+    ordered = sorted(best.values(), key=_place)
     return Timeline(layout, tuple(ordered))
 
 

@@ -83,6 +83,16 @@ class LogBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaBlock:
+    """A whole Avro block at byte `offset` that tells its schema and no instant; first and end byte of its content."""
+
+    schema_json: str
+    offset: int
+    content_start: int
+    content_end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Damage:
     """File bytes start to end that are no block, and why."""
 
@@ -124,6 +134,37 @@ def read_blocks(data: memoryview | pa.Buffer, file: str) -> Iterator[LogBlock | 
         else:
             yield _read_block(view, place, end, file)
             place = end
+
+
+def read_schema_blocks(data: memoryview | pa.Buffer, file: str) -> Iterator[SchemaBlock | Damage]:
+    """As `read_blocks`, for files whose blocks have a SCHEMA alone and are of no instant: archived timelines."""
+    view = memoryview(data).cast("B")
+    place = 0
+    while place < len(view):
+        end = _end_of_block(view, place)
+        if isinstance(end, str):
+            yield Damage(place, _next_magic(view, place), end)
+            return
+        yield _schema_block(view, place, end, file)
+        place = end
+
+
+def _schema_block(view: memoryview, offset: int, end: int, file: str) -> SchemaBlock | Damage:
+    version, ordinal = _integer(view, offset + _PREFIX, 4), _integer(view, offset + _PREFIX + 4, 4)
+    if version != 1 or ordinal != BlockKind.AVRO_DATA:
+        raise UnsupportedFeature(f"{file}: block at byte {offset}: format {version}, type {ordinal}; expected 1, Avro")
+    header = _entries(view, offset + _PREFIX + 8, end - 8)
+    if isinstance(header, str):
+        return Damage(offset, end, f"header: {header}")
+    entries, start = header
+    length = _integer(view, start, 8) if end - start >= 20 else -1
+    if not 0 <= length <= end - 12 - (start + 8):
+        return Damage(offset, end, f"content of {length} bytes where {end - start - 20} are left")
+    try:
+        schema = str(entries.get(_SCHEMA, b""), "utf-8")
+    except UnicodeDecodeError as error:
+        return Damage(offset, end, f"schema is no UTF-8: {error.reason}")
+    return SchemaBlock(schema, offset, start + 8, start + 8 + length)
 
 
 def _end_of_block(view: memoryview, place: int) -> int | str:

@@ -257,14 +257,73 @@ class TestArchivedTimeline:
         assert [s.file_group for s in whole.splits]
 
     @pytest.mark.parametrize("case", CASES)
-    def test_a_range_that_starts_there_is_refused_and_the_oldest_active_instant_named(
+    def test_a_range_that_starts_before_all_holds_every_instant(self, golden: Golden, case: str) -> None:
+        table = open_table(str(golden.table(case)))
+        state = discover(table, "t", PlanRequest(table="t", query=Incremental(at("20200101000000000"))))
+        known = {item.requested_time for item in (*table.timeline().completed_writes, *table.archive().instants)}
+        assert state.selections[0].instants < known and len(state.selections[0].instants) >= 9
+        assert plan(golden.table(case), Incremental(at("20200101000000000"))).splits
+
+    @pytest.mark.parametrize("case", CASES)
+    def test_a_state_whose_files_were_cleaned_is_an_error_that_names_clean_and_file(
         self, golden: Golden, case: str
     ) -> None:
-        line = open_table(str(golden.table(case))).timeline()
-        with pytest.raises(UnsupportedFeature, match=f"archived timeline.*{line.first_active}"):
-            plan(golden.table(case), Incremental(at("20200101000000000")))
-        with pytest.raises(UnsupportedFeature, match=f"archived timeline.*{line.first_active}"):
-            plan(golden.table(case), SnapshotAsOf(InstantTime(str(int(line.first_active) - 1))))
+        table = open_table(str(golden.table(case)))
+        archive = table.archive()
+        with pytest.raises(PositionExpired, match=r"file p=[ab]/.*clean (\d+) removed it") as caught:
+            plan(golden.table(case), SnapshotAsOf(archive.instants[2].requested_time))
+        cleans = {requested for requested, _ in archive.cleans}
+        assert any(f"clean {requested} removed it" in str(caught.value) for requested in cleans), "an archived clean"
+
+    @pytest.mark.parametrize("case", CASES)
+    def test_the_archive_is_read_for_requests_that_reach_it_alone_and_once(self, golden: Golden, case: str) -> None:
+        storage = Watched(golden.table(case))
+        opened: list[str] = []
+        storage.open_input = lambda path: opened.append(path) or storage.inner.open_input(path)  # type: ignore[attr-defined]
+        table = HudiTable(storage, load_properties(storage))  # type: ignore[arg-type]
+
+        def read_of_archive(query: Query) -> int:
+            storage.read.clear()
+            opened.clear()
+            plan_request(table, "t", PlanRequest(table="t", query=query))
+            return sum("/archived/" in path or "/history/" in path for path in (*storage.read, *opened)) - manifests()
+
+        def manifests() -> int:
+            return sum("/manifest_" in path or path.endswith("/_version_") for path in storage.read)
+
+        keys = ends(golden.table(case))
+        read_of_archive(Snapshot())
+        assert read_of_archive(Incremental(at(keys[-2]), at(keys[-1]))) == read_of_archive(Snapshot()) == 0
+        assert read_of_archive(Incremental(at("20200101000000000"))) > 0
+        assert read_of_archive(Incremental(at("20200101000000000"))) == 0, "held by file name and size"
+
+    @pytest.mark.parametrize("case", CASES)
+    def test_commits_of_the_archive_are_counted_in_order(self, golden: Golden, case: str) -> None:
+        """A stream that resumes from an old position takes one data commit after the other and ends where it is now."""
+        table = open_table(str(golden.table(case)))
+        archive = table.archive()
+        key = {item.requested_time: item.completion_time or item.requested_time for item in archive.instants}
+        data = sorted(key[time] for time, commit in archive.commits.items() if not commit.is_service)
+        place, seen = at(data[0]), []
+        while (following := newest(table, place, 1)) != place:
+            seen.append(following.order_key)
+            place = following
+        assert seen[: len(data) - 1] == data[1:] and seen == sorted(set(seen))
+        assert place == newest(table, None, 0) == newest(table, at(data[0]), 0)
+        assert newest(table, at(data[0]), 2) == at(data[2])
+
+    def test_a_cut_archive_is_found_out(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+        """Somebody deletes old archive files: later instants were built on some that nobody knows any more."""
+        folder = golden.copy("B_v6_arch_mor", tmp_path)
+        whole = plan(folder, Incremental(at("20200101000000000")))
+        assert whole.splits
+        for number in (1, 2):
+            (folder / f".hoodie/archived/.commits_.archive.{number}_1-0-1").unlink()
+        with pytest.raises(PositionExpired, match=r"archived instants that are gone.*complete from 20261120215037788"):
+            plan(folder, Incremental(at("20200101000000000")))
+        with pytest.raises(PositionExpired, match="archived instants that are gone"):
+            newest(open_table(str(folder)), at("20200101000000000"), 1)
+        assert plan(folder, Incremental(at("20261120215037788"))).splits
 
     @pytest.mark.parametrize("case", CASES)
     def test_a_range_of_active_instants_is_planned(self, golden: Golden, case: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.enumerator.selection import Selection, TimelineFacts, select
-from penstock.proto.errors import UnsupportedFeature
+from penstock.enumerator.selection import Selection, TimelineFacts, reaches_back, select
+from penstock.proto.errors import PositionExpired, UnsupportedFeature
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, Latest, Query, Snapshot, SnapshotAsOf
 from penstock.proto.splits import AllRows, RowsOf
@@ -139,8 +139,9 @@ class TestArchived:
     @pytest.mark.parametrize(
         "query", [Incremental(at("17"), at("21")), Incremental(at("01"), Latest()), Incremental(EARLIEST, at("17"))]
     )
-    def test_ranges_that_may_reach_archived_instants_are_refused(self, query: Query) -> None:
-        with pytest.raises(UnsupportedFeature, match=r"oldest instant 20.*complete from 18"):
+    def test_ranges_that_reach_behind_what_is_known_have_expired(self, query: Query) -> None:
+        assert reaches_back(query, self.KNOWN)
+        with pytest.raises(PositionExpired, match=r"range \(.*archived instants that are gone.*complete from 18"):
             select(query, self.KNOWN)
 
     @pytest.mark.parametrize(
@@ -148,9 +149,9 @@ class TestArchived:
         [Incremental(at("18"), at("21")), Incremental(EARLIEST, at("21")), Incremental(at("05"), at("05")), Snapshot()],
     )
     def test_others_are_not(self, query: Query) -> None:
-        assert select(query, self.KNOWN)
+        assert select(query, self.KNOWN) and not reaches_back(query, self.KNOWN)
 
-    def test_time_travel_before_the_first_active_instant_is_refused(self) -> None:
-        with pytest.raises(UnsupportedFeature, match=r"as of 19.*oldest active instant is 20"):
+    def test_time_travel_before_the_first_active_instant_reaches_back(self) -> None:
+        with pytest.raises(PositionExpired, match=r"state as of 19 of table t.*gone"):
             select(SnapshotAsOf(InstantTime("19")), self.KNOWN)
         assert select(SnapshotAsOf(InstantTime("20")), self.KNOWN)

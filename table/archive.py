@@ -1,0 +1,226 @@
+"""Instants that left the active timeline, with what they did: the archive of layout 1, the history of layout 2.
+
+Shell: lists, reads, caches by file. Only completed writes and cleans are kept. Not here: the active timeline
+(`timeline`), file formats (`archive_log`, `history`), whether a request needs any of it (enumerator).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
+from penstock.proto.positions import InstantTime
+from penstock.table.archive_log import ArchiveEntry, archive_entries
+from penstock.table.avro_container import single_record
+from penstock.table.commit_cache import FileIdentity
+from penstock.table.commits import CommitMetadata, commit_of, parse_commit
+from penstock.table.history import ARCHIVE_FILE, history_files, history_metadata
+from penstock.table.instants import WRITE_ACTIONS, Action, Instant, State, comparable_action
+from penstock.table.plans import CleanMetadata, clean_of, parse_clean
+from penstock.table.properties import META_FOLDER, TableProperties
+from penstock.table.storage import FileInfo, Storage, shown_uri
+
+MAX_ARCHIVE_BYTES: Final = 1 << 30
+"""Largest archive file of layout 1 that is read."""
+MAX_ARCHIVED: Final = 5_000_000
+"""Most archived instants, their write stats, replaced groups and cleaned files included, that are held."""
+
+_MERGE_PLAN: Final = "mergeArchivePlan"
+_MERGE_PLAN_BYTES: Final = 16 << 20
+_OLD_FOLDER: Final = f"{META_FOLDER}/archived"
+_DIGITS = re.compile(r"[0-9]{1,24}")
+_COMPACTIONS: Final = (Action.COMPACTION, Action.LOG_COMPACTION)
+_ACTIONS: Final = {str(action): action for action in (*WRITE_ACTIONS, Action.CLEAN)}
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedInstant:
+    """A completed write or clean that left the active timeline, and what it did. Its file name is the archive's."""
+
+    instant: Instant
+    did: CommitMetadata | CleanMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Every archived write and clean. `commits` are by requested time, `cleans` by requested time ascending."""
+
+    instants: tuple[Instant, ...]
+    commits: Mapping[str, CommitMetadata]
+    cleans: tuple[tuple[str, CleanMetadata], ...]
+
+
+class ArchiveCache:
+    """What archive and history files hold, by file identity; least recently used files go first."""
+
+    def __init__(self, max_weight: int = MAX_ARCHIVED) -> None:
+        self._max_weight = max_weight
+        self._held: OrderedDict[FileIdentity, tuple[ArchivedInstant, ...]] = OrderedDict()
+        self._weight = 0
+        self._lock = threading.Lock()
+
+    def get(self, identity: FileIdentity) -> tuple[ArchivedInstant, ...] | None:
+        """What this state of the file holds, if it was read before."""
+        with self._lock:
+            found = self._held.get(identity)
+            if found is not None:
+                self._held.move_to_end(identity)
+            return found
+
+    def put(self, identity: FileIdentity, found: tuple[ArchivedInstant, ...]) -> None:
+        """Holds what was read, unless it is larger than the cache as a whole."""
+        weight = _weight(found)
+        with self._lock:
+            if identity in self._held or weight > self._max_weight:
+                return
+            self._held[identity] = found
+            self._weight += weight
+            while self._weight > self._max_weight:
+                _, dropped = self._held.popitem(last=False)
+                self._weight -= _weight(dropped)
+
+
+def read_archive(storage: Storage, properties: TableProperties, cache: ArchiveCache) -> Archive:
+    """Every archived write and clean of the table, each once.
+
+    Layout 2 takes its history's newest manifest, and what only the archive folder of before an upgrade holds; such an
+    instant's completion time is when its completed file appeared, or its requested time. CorruptFile for a file that
+    is damaged or missing; UnsupportedFeature for more than MAX_ARCHIVED; StorageError.
+    """
+    found: dict[tuple[str, Action], ArchivedInstant] = {}
+    weight = 0
+    for of_file in _files(storage, properties, cache):
+        weight += _weight(of_file)
+        if weight > MAX_ARCHIVED:
+            raise UnsupportedFeature(
+                f"archived timeline of more than {MAX_ARCHIVED} instants and files: table "
+                f"{shown_uri(properties.base_path)}; give an `after` in the active timeline, or read from `earliest`"
+            )
+        for item in of_file:
+            found.setdefault((item.instant.requested_time, comparable_action(item.instant.action)), item)
+    items = [found[key] for key in sorted(found)]
+    return Archive(
+        instants=tuple(item.instant for item in items),
+        commits={item.instant.requested_time: item.did for item in items if isinstance(item.did, CommitMetadata)},
+        cleans=tuple((item.instant.requested_time, item.did) for item in items if isinstance(item.did, CleanMetadata)),
+    )
+
+
+def has_old_archive(storage: Storage) -> bool:
+    """Whether a table of layout 2 still has the archive folder of layout 1 with something in it."""
+    return any(ARCHIVE_FILE.fullmatch(info.name) for info in storage.list_dir(_OLD_FOLDER))
+
+
+def _files(storage: Storage, properties: TableProperties, cache: ArchiveCache) -> Iterator[tuple[ArchivedInstant, ...]]:
+    """What each file holds; those whose word counts more come first."""
+    if properties.layout == 2:
+        sizes = {info.name: info for info in storage.list_dir(properties.history_folder)}
+        for name in history_files(storage, properties):
+            yield _cached(cache, sizes.get(name), partial(_of_history, storage, properties, name))
+    folder = properties.history_folder if properties.layout == 1 else _OLD_FOLDER
+    listed = [info for info in storage.list_dir(folder) if ARCHIVE_FILE.fullmatch(info.name) and not info.is_dir]
+    for info in listed:
+        yield _cached(cache, info, partial(_of_archive, storage, properties, folder, info.name))
+
+
+def _cached(
+    cache: ArchiveCache, info: FileInfo | None, read: Callable[[], Iterable[ArchivedInstant]]
+) -> tuple[ArchivedInstant, ...]:
+    identity = FileIdentity(info.path, info.size_bytes, info.modified_ns) if info else None
+    known = cache.get(identity) if identity else None
+    if known is None:
+        known = tuple(read())
+        if identity:
+            cache.put(identity, known)
+    return known
+
+
+def _weight(found: Iterable[ArchivedInstant]) -> int:
+    total = 0
+    for item in found:
+        match item.did:
+            case CommitMetadata(stats=stats, replaced=replaced):
+                total += 1 + len(stats) + len(replaced)
+            case CleanMetadata(partitions=partitions):
+                total += 1 + sum(1 + len(partition.file_names) for partition in partitions)
+    return total
+
+
+def _of_history(storage: Storage, properties: TableProperties, name: str) -> Iterator[ArchivedInstant]:
+    table = shown_uri(properties.base_path)
+    for requested, completion, action_name, body in history_metadata(storage, properties, name):
+        action = _ACTIONS.get(action_name)
+        if action is not None:
+            instant = _instant(requested, completion, action, name, f"history file {name} of table {table}")
+            parse = parse_clean if action is Action.CLEAN else parse_commit
+            yield ArchivedInstant(instant, parse(body, instant, table))
+
+
+def _of_archive(storage: Storage, properties: TableProperties, folder: str, name: str) -> tuple[ArchivedInstant, ...]:
+    """The completed instants of an archive file; none of the half-written result of a merge of archive files."""
+    where = f"archive file {folder}/{name} of table {shown_uri(properties.base_path)}"
+    try:
+        data = storage.read_bytes(f"{folder}/{name}", MAX_ARCHIVE_BYTES)
+    except FileNotFoundError as error:
+        raise StorageError(f"{where} is gone: it was merged meanwhile; asking again may help") from error
+    try:
+        return tuple(_completed(list(archive_entries(data, where)), name, where, properties.layout))
+    except CorruptFile:
+        if _merging_into(storage, folder) == name:
+            return ()
+        raise
+
+
+def _merging_into(storage: Storage, folder: str) -> str:
+    """The file that a merge of small archive files writes (Hudi `HoodieMergeArchiveFilePlan`); '' if none goes on or
+    its plan cannot be read. Until it is done the merged files stay."""
+    try:
+        plan = single_record(storage.read_bytes(f"{folder}/{_MERGE_PLAN}", _MERGE_PLAN_BYTES), _MERGE_PLAN)
+    except (FileNotFoundError, CorruptFile, UnsupportedFeature):
+        return ""
+    return str(plan.get("mergedArchiveFileName") or "").rpartition("/")[2]
+
+
+def _completed(entries: list[ArchiveEntry], name: str, where: str, layout: int) -> Iterator[ArchivedInstant]:
+    compactions = {entry.requested_time for entry in entries if _ACTIONS.get(entry.action) in _COMPACTIONS}
+    for entry in entries:
+        action = _ACTIONS.get(entry.action)
+        if action is None or not entry.is_completed:
+            continue
+        instant = _instant(entry.requested_time, _completion(entry, layout), action, name, where)
+        told = f"{where}, {action} {entry.requested_time}"
+        if action is Action.CLEAN:
+            yield ArchivedInstant(instant, clean_of(entry.fields.within("hoodieCleanMetadata", told)))
+            continue
+        replaces = instant.action is Action.REPLACE_COMMIT
+        kind = "hoodieReplaceCommitMetadata" if replaces else "hoodieCommitMetadata"
+        commit = commit_of(entry.fields.within(kind, told), instant)
+        compacted = commit.compacted or entry.requested_time in compactions
+        yield ArchivedInstant(instant, replace(commit, compacted=compacted))
+
+
+def _completion(entry: ArchiveEntry, layout: int) -> str:
+    if layout == 1:
+        return ""
+    told = entry.transition
+    return told if len(told) == len(entry.requested_time) and told >= entry.requested_time else entry.requested_time
+
+
+def _instant(requested: str, completion: str, action: Action, file_name: str, where: str) -> Instant:
+    if not _DIGITS.fullmatch(requested) or (completion and not _DIGITS.fullmatch(completion)):
+        raise CorruptFile(
+            f"{where}: got requested time {requested[:40]!r} and completion time {completion[:40]!r}, expected digits"
+        )
+    return Instant(
+        requested_time=InstantTime(requested),
+        completion_time=InstantTime(completion) if completion else None,
+        action=comparable_action(action),
+        state=State.COMPLETED,
+        file_name=file_name,
+    )

@@ -1,0 +1,118 @@
+"""Ranges that reach archived instants, and times before the active timeline: exact rows or PositionExpired.
+
+Hudi's own answers to most of these are wrong (it filters the latest snapshot, or leaves archived instants out), so what
+is right comes from its snapshots: of the same table, or of the same history before an upgrade archived it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pathlib
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from rows import difference
+from test_every_golden_table import rows_of
+
+from penstock.proto.errors import PositionExpired
+from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.queries import Incremental, Latest, SnapshotAsOf
+
+pytestmark = pytest.mark.golden
+
+CASES = ("B_v6_arch_mor", "B_v8_arch_mor", "B_v9_arch_cow", "B_v9_arch_mor")
+
+
+class Golden(Protocol):
+    def case(self, name: str) -> dict[str, Any]: ...
+    def table(self, name: str) -> pathlib.Path: ...
+    def expected(self, name: str, query_id: str) -> pa.Table: ...
+
+
+def place(time: str) -> Position:
+    return Position(InstantTime(time)) if len(time) >= 14 else EARLIEST
+
+
+def data_instants(golden: Golden, case: str) -> list[tuple[str, str]]:
+    """(requested time, order key) of every instant that was written, as the generator noted them down."""
+    note = next(note for note in golden.case(case)["notes"] if note.startswith("all data instants"))
+    return [(requested, done or requested) for requested, done, _ in json.loads(note.partition(": ")[2])]
+
+
+def queries(golden: Golden, case: str, *, ends: bool) -> list[dict[str, Any]]:
+    found = [q for q in golden.case(case)["queries"] if q["query"] == "incremental" and bool(q["end"]) is ends]
+    return [q for q in found if q["id"].startswith(("inc_arch", "inc_all", "inc_end_arch"))]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_range_that_ends_now_is_the_snapshot_cut_to_its_instants(golden: Golden, case: str) -> None:
+    asked = queries(golden, case, ends=False)
+    assert len(asked) == 6
+    for query in asked:
+        got = rows_of(golden.table(case), Incremental(place(query["begin"]), Latest()))
+        inside = [requested for requested, key in data_instants(golden, case) if key > query["begin"]]
+        snapshot = golden.expected(case, "snapshot")
+        want = snapshot.filter(pc.is_in(snapshot["_hoodie_commit_time"], value_set=pa.array(inside)))
+        assert want.num_rows == (11 if query["id"].startswith("inc_all") else 9)
+        assert difference(got, want) == "", query["id"]
+        if case.startswith("B_v9") and query["id"].endswith("_fallback"):
+            assert difference(got, golden.expected(case, query["id"])) == "", "Hudi's full scan is right here"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_range_whose_end_state_was_cleaned_is_an_error(golden: Golden, case: str) -> None:
+    asked = queries(golden, case, ends=True)
+    assert len(asked) == 9
+    for query in asked:
+        with pytest.raises(PositionExpired, match=r"file p=.* is needed .* instant \d+ tells of it, clean \d+ removed"):
+            rows_of(golden.table(case), Incremental(place(query["begin"]), place(query["end"])))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_time_travel_to_a_cleaned_state_is_an_error(golden: Golden, case: str) -> None:
+    query = next(q for q in golden.case(case)["queries"] if q["id"] == "asof_archived")
+    with pytest.raises(PositionExpired, match=r"instant \d+ tells of it, clean \d+ removed"):
+        rows_of(golden.table(case), SnapshotAsOf(InstantTime(query["as_of"])))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_chained_ranges_hold_every_row_of_one_range_or_fail(golden: Golden, case: str) -> None:
+    """Whatever is given out of an archived range belongs to it; a range of one instant shows that instant alone."""
+    given = failed = 0
+    instants = data_instants(golden, case)
+    for (_, after), (requested, upto) in itertools.pairwise(instants):
+        try:
+            got = rows_of(golden.table(case), Incremental(place(after), place(upto)))
+        except PositionExpired:
+            failed += 1
+            continue
+        given += 1
+        assert set(got["_hoodie_commit_time"].to_pylist()) <= {requested}
+    assert failed >= 3 and given >= 3
+
+
+def test_a_savepointed_instant_before_the_active_timeline_is_read(golden: Golden) -> None:
+    case = "A_savepoint_kept_v9_h120"
+    query = next(q for q in golden.case(case)["queries"] if q["id"] == "time_travel_2")
+    got = rows_of(golden.table(case), SnapshotAsOf(InstantTime(query["as_of"])))
+    assert difference(got, golden.expected(case, "time_travel_2")) == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pairs"),
+    [
+        ("B_up_mor_v6", "B_up_mor_v8", [("20261120220545285", "20261120220549406")]),
+        ("B_up_mor_v8", "B_up_mor_v9", [("20261120220622704", "20261120220622704")]),
+    ],
+)
+def test_an_upgrade_archives_instants_and_changes_no_state(
+    golden: Golden, before: str, after: str, pairs: list[tuple[str, str]]
+) -> None:
+    """Positions are requested times in version 6, completion times from 8 on; Hudi loses rows of these ranges."""
+    for old, new in pairs:
+        want = rows_of(golden.table(before), Incremental(EARLIEST, place(old)))
+        assert want.num_rows >= 5
+        assert difference(rows_of(golden.table(after), Incremental(EARLIEST, place(new))), want) == ""
