@@ -15,7 +15,7 @@ MAX_DEPTH: Final = 32
 MAX_FOLDERS: Final = 1_000_000
 _LISTERS: Final = 8
 _NOT_DATA: Final = ("__MACOSX",)
-_EXTERNAL_FILE: Final = "_hudiext"
+EXTERNAL_FILE: Final = "_hudiext"
 
 
 def find_partitions(storage: Storage) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def list_data_files(storage: Storage, partition: str) -> tuple[FileInfo, ...]:
     """
     files = [info for info in storage.list_dir(partition) if not info.is_dir]
     for info in files:
-        if info.name.endswith(_EXTERNAL_FILE):
+        if info.name.endswith(EXTERNAL_FILE):
             raise UnsupportedFeature(
                 f"externally written data file {info.path} in table {shown_uri(storage.base_path)}: this build reads "
                 "files that Hudi named"
