@@ -77,7 +77,7 @@ class HFile:
         """The file's own properties, such as `schema`."""
         if not self._trailer.file_info_offset:
             return {}
-        data = self._block(self._trailer.file_info_offset, (FILE_INFO,))[1]
+        data = self._block(self._trailer.file_info_offset, (FILE_INFO,))
         try:
             return parse_file_info(data)
         except LayoutError as error:
@@ -85,55 +85,68 @@ class HFile:
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
         """Every (row, value), rows ascending."""
-        for entry in self._data_blocks(None):
-            yield from self._cells(entry)
+        count = 0
+        for entry, end in self._data_blocks(None):
+            for cell in self._cells(entry, end):
+                count += 1
+                yield cell
+        if count != self._trailer.entry_count:
+            raise self._corrupt(f"{count} entries, the trailer says {self._trailer.entry_count}")
 
     def lookup(self, rows: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """(row, value) of those of the rows that are there, ascending."""
         wanted = sorted(set(rows))
-        for entry in self._data_blocks(wanted):
-            for row, value in self._cells(entry):
+        for entry, end in self._data_blocks(wanted):
+            for row, value in self._cells(entry, end):
                 place = bisect_left(wanted, row)
                 if place < len(wanted) and wanted[place] == row:
                     yield row, value
 
-    def _data_blocks(self, wanted: Sequence[bytes] | None) -> Iterator[IndexEntry]:
-        """The data blocks that can hold wanted rows (None: all), in file order.
+    def _data_blocks(self, wanted: Sequence[bytes] | None) -> Iterator[tuple[IndexEntry, bytes | None]]:
+        """The data blocks that can hold wanted rows (None: all), in file order, each with the row that all of its own
+        are before (None: there is no such row).
 
-        Offsets must ascend at every level: a damaged index leads neither in circles nor to one block many times.
+        Offsets must ascend at every level: a damaged index leads neither in circles nor to one block many times. Rows
+        must ascend too, so that a lookup and a scan find the same.
         """
         levels = max(self._trailer.index_levels, 1)
         reached = [-1] * levels
 
-        def walk(entries: Sequence[IndexEntry], level: int, end: bytes | None) -> Iterator[IndexEntry]:
+        def walk(
+            entries: Sequence[IndexEntry], level: int, begin: bytes, end: bytes | None
+        ) -> Iterator[tuple[IndexEntry, bytes | None]]:
             for place, entry in enumerate(entries):
                 if entry.offset <= reached[level]:
                     raise self._corrupt(f"index level {level} goes back to byte {entry.offset}")
                 reached[level] = entry.offset
                 following = entries[place + 1].row if place + 1 < len(entries) else end
+                if entry.row < begin or (following is not None and following <= entry.row):
+                    raise self._corrupt(f"index level {level} has row {entry.row[:60]!r} out of its order")
                 if wanted is not None and not _any_between(wanted, entry.row, following):
                     continue
                 if level + 1 == levels:
-                    yield entry
+                    yield entry, following
                 else:
-                    yield from walk(self._inner_index(entry), level + 1, following)
+                    yield from walk(self._inner_index(entry), level + 1, entry.row, following)
 
-        return walk(self._root, 0, None)
+        return walk(self._root, 0, b"", None)
 
     def _inner_index(self, entry: IndexEntry) -> list[IndexEntry]:
-        data = self._block(entry.offset, (LEAF_INDEX, INTERMEDIATE_INDEX))[1]
+        data = self._block(entry.offset, (LEAF_INDEX, INTERMEDIATE_INDEX))
         try:
             return parse_inner_index(data)
         except LayoutError as error:
             raise self._corrupt(f"index block at byte {entry.offset}: {error}") from None
 
-    def _cells(self, entry: IndexEntry) -> Iterator[tuple[bytes, bytes]]:
-        data = self._block(entry.offset, (DATA,))[1]
+    def _cells(self, entry: IndexEntry, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        data = self._block(entry.offset, (DATA,))
         before = None
         try:
             for row, value in parse_cells(data):
                 if before is not None and row <= before:
                     raise LayoutError(f"row {row[:60]!r} behind {before[:60]!r}, expected ascending rows")
+                if row < entry.row or (end is not None and row >= end):
+                    raise LayoutError(f"row {row[:60]!r} in the block of {entry.row[:60]!r}, which the index denies")
                 before = row
                 yield row, value
         except LayoutError as error:
@@ -155,13 +168,13 @@ class HFile:
             if trailer.entry_count:
                 raise self._corrupt(f"{trailer.entry_count} entries and no index")
             return []
-        data = self._block(trailer.load_on_open_offset, (ROOT_INDEX,))[1]
+        data = self._block(trailer.load_on_open_offset, (ROOT_INDEX,))
         try:
             return parse_root_index(data, trailer.data_index_count, trailer.index_levels)
         except LayoutError as error:
             raise self._corrupt(str(error)) from None
 
-    def _block(self, offset: int, magics: Collection[bytes]) -> tuple[BlockHeader, bytes]:
+    def _block(self, offset: int, magics: Collection[bytes]) -> bytes:
         """The block at this place, uncompressed and held against its checksums (those of gzip, if it is gzip)."""
         if not 0 <= offset <= self._end - BLOCK_HEADER_BYTES:
             raise self._corrupt(f"block at byte {offset}, expected one before byte {self._end}")
@@ -178,7 +191,7 @@ class HFile:
         body = self._read(offset + BLOCK_HEADER_BYTES, header.stored_bytes)
         payload = body[: header.data_end - BLOCK_HEADER_BYTES]
         self._check_sums(offset, header, head + payload, body[len(payload) :])
-        return header, self._uncompressed(offset, header, payload)
+        return self._uncompressed(offset, header, payload)
 
     def _check_sums(self, offset: int, header: BlockHeader, covered: bytes, sums: bytes) -> None:
         step = header.bytes_per_checksum

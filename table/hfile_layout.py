@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from typing import Final
 
 TRAILER_BYTES: Final = 4096
@@ -185,7 +186,7 @@ def parse_inner_index(data: bytes) -> list[IndexEntry]:
         raise LayoutError(f"index of {count} entries in {len(data)} bytes")
     places = struct.unpack_from(f">{count + 1}i", data, 4)
     entries: list[IndexEntry] = []
-    for begin, end in zip(places, places[1:], strict=False):
+    for begin, end in pairwise(places):
         if not 0 <= begin <= end - _INDEX_ENTRY.size <= len(data) - start - _INDEX_ENTRY.size:
             raise LayoutError(f"index entry from {begin} to {end} in {len(data) - start} bytes")
         offset, stored = _INDEX_ENTRY.unpack_from(data, start + begin)

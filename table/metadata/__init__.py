@@ -1,4 +1,4 @@
-"""The metadata table: the Hudi table under `.hoodie/metadata` in which a writer keeps listings and statistics of its own.
+"""The metadata table: the Hudi table under `.hoodie/metadata` in which writers keep listings and statistics.
 
 Belongs here: which of its content is valid, its file slices and records, the `files` partition as a listing, column
 and partition statistics. Not here: the HFile format (`penstock.table.hfile`), what a query needs of a listing or of

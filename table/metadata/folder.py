@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.table.storage import FileInfo, Storage, checked_path
 
 
-class FolderStorage:
+class FolderStorage(Storage):
     """`Storage` whose base path is the folder `folder` of another one; paths go in and out relative to it."""
 
     def __init__(self, storage: Storage, folder: str) -> None:

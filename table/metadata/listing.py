@@ -26,17 +26,18 @@ class TableListing:
     """What a table holds, for one plan. Reads the metadata table once at most, and only records of what is asked.
 
     `timeline` was read before, so that files of instants behind it do not matter. `metadata` False: folders alone.
+    Up to `few_partitions` (FEW_PARTITIONS) are listed by their folders in any case.
     `fallback` says afterwards why folders had to do for a metadata table that the table's properties name; '' if
     they had not.
     """
 
     def __init__(
-        self, table: HudiTable, timeline: Timeline, *, metadata: bool, few_partitions: int = FEW_PARTITIONS
+        self, table: HudiTable, timeline: Timeline, *, metadata: bool, few_partitions: int | None = None
     ) -> None:
         self._table = table
         self._timeline = timeline
         self._wanted = metadata and FILES in indexes(table.properties)
-        self._few = few_partitions
+        self._few = FEW_PARTITIONS if few_partitions is None else few_partitions
         self._opened: MetadataTable | None = None
         self.fallback = ""
 
@@ -45,13 +46,13 @@ class TableListing:
         """Whether the answers so far came from the metadata table."""
         return self._opened is not None
 
-    def everything(self) -> Mapping[str, tuple[FileInfo, ...]]:
-        """Every partition with its data files, by name."""
-        if self._wanted and (self._table.properties.partition_fields or self._few == 0):
+    def everything(self, partitions: int | None = None) -> Mapping[str, tuple[FileInfo, ...]]:
+        """Every partition with its data files, by name. `partitions`: how many there are at most, if that is known."""
+        if self._wanted and (partitions is None or partitions > self._few):
             found = self._by_metadata(None)
             if found is not None:
                 return found
-        return self._by_folders(self._table.list_partitions())
+        return self._table.list_partition_files(self._table.list_partitions())
 
     def of(self, partitions: Collection[str]) -> Mapping[str, tuple[FileInfo, ...]]:
         """The data files of these partitions, () for one that is not there."""
@@ -59,7 +60,7 @@ class TableListing:
             found = self._by_metadata(partitions)
             if found is not None:
                 return found
-        return self._by_folders(partitions)
+        return self._table.list_partition_files(partitions)
 
     def metadata_table(self) -> MetadataTable | None:
         """The metadata table, if its content may be used; opened once."""
@@ -84,9 +85,6 @@ class TableListing:
             self._fall_back(str(error))
             return None
 
-    def _by_folders(self, partitions: Collection[str]) -> Mapping[str, tuple[FileInfo, ...]]:
-        return self._table.list_partition_files(partitions)
-
     def _fall_back(self, reason: str) -> None:
         self._opened = None
         self.fallback = reason
@@ -100,7 +98,9 @@ def _listed(opened: MetadataTable, partitions: Collection[str] | None) -> Mappin
     else:
         found = opened.records(FILES, [ALL_PARTITIONS, *map(files_key, partitions)])
     known = partition_paths(found.get(ALL_PARTITIONS, ()))
-    return {partition: _files_of(partition, known, found) for partition in (known if partitions is None else partitions)}
+    return {
+        partition: _files_of(partition, known, found) for partition in (known if partitions is None else partitions)
+    }
 
 
 def _files_of(partition: str, known: Collection[str], found: Versions) -> tuple[FileInfo, ...]:

@@ -138,9 +138,7 @@ class MetadataTable:
                 source = pa.BufferReader(pa.py_buffer(content))
                 self._take(HFile(source, where), item.block.header.schema_json, where, rows, found)
 
-    def _take(
-        self, file: HFile, schema_json: str, where: str, rows: Collection[bytes] | None, found: _Found
-    ) -> None:
+    def _take(self, file: HFile, schema_json: str, where: str, rows: Collection[bytes] | None, found: _Found) -> None:
         """Adds the file's records under the rows; its own schema counts where the block names none."""
         if not file.entry_count:
             return
@@ -211,14 +209,10 @@ class MetadataTable:
         """The metadata table's own committed instants; those of its history where a log's place turns on them."""
         timeline = self._timeline
         order_keys: dict[str, str] = {i.requested_time: timeline.order_key(i) for i in timeline.completed_writes}
-        archived = any(
-            isinstance(file.name, LogName) and file.name.instant < timeline.first_active for file in files
-        )
+        archived = any(isinstance(file.name, LogName) and file.name.instant < timeline.first_active for file in files)
         if archived and timeline.layout == 2:
             order_keys = {**self._table.archived_completions(), **order_keys}
-        return CommittedInstants(
-            layout=timeline.layout, order_keys=order_keys, archived_before=timeline.first_active
-        )
+        return CommittedInstants(layout=timeline.layout, order_keys=order_keys, archived_before=timeline.first_active)
 
     def _pending_compactions(self) -> dict[GroupId, frozenset[str]]:
         found: dict[GroupId, frozenset[str]] = {}
