@@ -1,7 +1,9 @@
-"""Event-time bounds of splits, from the statistics in base files' Parquet footers.
+"""Event-time bounds of splits, from the statistics in base files' Parquet footers, or, of a slice with logs, from those
+in the metadata table.
 
-`event_time_bounds` decides and is pure; `read_footer` is the I/O. Bounds may be wide, never narrow: whatever the
-footer leaves open is UnknownBounds. A split with logs has none: a log record may carry any event time.
+`event_time_bounds` and `slice_bounds` decide and are pure; `read_footer` is the I/O. Bounds may be wide, never narrow:
+whatever the statistics leave open is UnknownBounds. A log record may carry any event time, so a slice has bounds only
+if every one of its files has.
 """
 
 from __future__ import annotations
@@ -14,11 +16,15 @@ import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.splits import EventTimeBounds, FileRef, UnknownBounds
+from penstock.table.metadata.column_stats import ColumnStats
 from penstock.table.schema.avro import AvroType, Primitive
 from penstock.table.storage import Storage, shown_uri
 
 _DAY_US: Final = 86_400_000_000
 _INT64_MAX: Final = 2**63 - 1
+_SURELY_MICROS: Final = 10**14
+"""In micros less than this is before March 1973, in millis more is behind the year 5138."""
+
 _UNITS: Final = {"milliseconds": ("millis", 1000), "microseconds": ("micros", 1)}
 
 
@@ -77,6 +83,49 @@ def event_time_bounds(
     if not lows or not -_INT64_MAX <= min(lows) <= max(highs) <= _INT64_MAX:
         return UnknownBounds()
     return EventTimeBounds(min(lows), max(highs))
+
+
+def slice_bounds(stats: Iterable[ColumnStats | None], column_type: AvroType) -> EventTimeBounds | UnknownBounds:
+    """Lowest and highest event time in a slice, from the statistics of the column in each of its files.
+
+    Unknown if a file has none, or none that can be relied on: of another unit than the table's, deleted, or of a size
+    that another unit would explain (old writers' statistics say micros of millis, or nothing). A file without any
+    value of the column (nulls, deletes alone) does not count.
+    """
+    lows: list[int] = []
+    highs: list[int] = []
+    for item in stats:
+        if item is None or item.is_deleted:
+            return UnknownBounds()
+        if item.holds_nulls_alone:
+            continue
+        low, high = (_stated_us(value, item.logical, column_type) for value in (item.low, item.high))
+        if low is None or high is None:
+            return UnknownBounds()
+        lows.append(low)
+        highs.append(high)
+    if not lows or not -_INT64_MAX <= min(lows) <= max(highs) <= _INT64_MAX:
+        return UnknownBounds()
+    return EventTimeBounds(min(lows), max(highs))
+
+
+def _stated_us(value: object, logical: str, column_type: AvroType) -> int | None:
+    """A bound of a metadata table in microseconds; None if its unit is not beyond doubt."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    match column_type:
+        case Primitive("int", "date"):
+            return value * _DAY_US if logical == "date" else None
+        case Primitive("long", of_table) if of_table:
+            unit = of_table.removeprefix("local-").removeprefix("timestamp-")
+            stated = logical.removeprefix("local-")
+            if stated not in ("", f"timestamp-{unit}"):
+                return None
+            if unit == "micros":
+                return value if abs(value) >= _SURELY_MICROS else None
+            return value * 1000 if unit == "millis" and abs(value) < _SURELY_MICROS else None
+        case _:
+            return None
 
 
 def _column_place(footer: pq.FileMetaData, column: str) -> int | None:

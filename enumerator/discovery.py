@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from penstock.enumerator.events import tell_fallback
 from penstock.enumerator.history import asks_every_partition, checked_against, for_query
 from penstock.enumerator.selection import Selection, TimelineFacts, select
 from penstock.enumerator.table_state import TableState
@@ -17,6 +18,7 @@ from penstock.proto.queries import PlanRequest, SnapshotAsOf
 from penstock.table.commits import CommitMetadata
 from penstock.table.hudi_table import HudiTable
 from penstock.table.instants import Action, Instant
+from penstock.table.metadata.listing import TableListing
 from penstock.table.names import LogName
 from penstock.table.schema.tables import refuse_schema_history, table_schema_json
 from penstock.table.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
@@ -52,13 +54,18 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     selections = select(request.query, facts)
     wanted = _wanted_groups(selections)
     births = asks_every_partition(request.query, facts)
-    everywhere = wanted is None or births
-    partitions = frozenset(table.list_partitions()) if everywhere else {partition for partition, _ in wanted or ()}
-    groups = None if wanted is None else wanted | _written_groups(facts, selections, partitions)
-    listing = {partition: table.list_partition(partition) for partition in partitions}
-    facts = checked_against(facts, listing, table.created_partitions(partitions) if births else {}, request.query)
+    files_now = TableListing(table, facts.timeline, metadata=request.metadata)
+    if wanted is None or births:
+        listing = files_now.everything(_most_partitions(facts))
+    else:
+        listing = files_now.of({partition for partition, _ in wanted})
+    if files_now.fallback:
+        tell_fallback(table_name, files_now.fallback)
+    groups = None if wanted is None else wanted | _written_groups(facts, selections, listing)
+    created = table.created_partitions(frozenset(listing)) if births else {}
+    facts = checked_against(facts, listing, created, request.query)
     cleaned = _cleaned_files(table, facts, selections)
-    files = files_of_groups(facts, listing, cleaned, groups)
+    files = files_of_groups(facts, listing, cleaned, groups, sizes_may_lag=files_now.from_metadata)
     as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
     return TableState(
         table=table_name,
@@ -71,6 +78,13 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
         pending_compactions=_pending_compactions(table, facts.timeline),
         schema_json=table_schema_json(recorded_schemas(facts, as_of), table.properties),
     )
+
+
+def _most_partitions(facts: TimelineFacts) -> int | None:
+    """How many partitions the table has at most, if active instants wrote all of it; None if any was archived."""
+    if facts.complete_from or not facts.commits:
+        return None
+    return len({stat.partition for commit in facts.commits.values() for stat in commit.stats})
 
 
 def _wanted_groups(selections: Collection[Selection]) -> frozenset[GroupId] | None:

@@ -1,6 +1,7 @@
 """What the enumerator tells its log, logger `penstock.enumerator`: one line an event, `what happened key=value …`.
 
-Events: `plan opened`, `split assigned` (INFO once, DEBUG when replayed), `slot sealed` (the same), `split finished`.
+Events: `plan opened`, `split assigned` (INFO once, DEBUG when replayed), `slot sealed` (the same), `split finished`,
+`metadata table passed over` (WARNING).
 Values that hold a space, a quote, '=' or anything unprintable are written as JSON strings, so that a
 line can always be taken apart, whatever a path contains.
 """
@@ -13,6 +14,7 @@ import re
 
 log = logging.getLogger("penstock.enumerator")
 
+_REASON_CHARS = 500
 _PLAIN = re.compile(r"[A-Za-z0-9._:/@%+,~-]+")
 
 
@@ -25,6 +27,11 @@ def tell(what: str, *, level: int = logging.INFO, **fields: object) -> None:
     """Logs one event; costs nothing where the level is off."""
     if log.isEnabledFor(level):
         log.log(level, "%s", event_text(what, **fields))
+
+
+def tell_fallback(table: str, reason: str) -> None:
+    """That a table's metadata table could not be used: `metadata table passed over`, a warning."""
+    tell("metadata table passed over", level=logging.WARNING, table=table, reason=reason[:_REASON_CHARS])
 
 
 def _shown(value: str) -> str:

@@ -17,7 +17,9 @@ from penstock.enumerator.discovery import (
     read_timeline,
     recorded_schemas,
 )
+from penstock.enumerator.events import tell_fallback
 from penstock.enumerator.history import with_archive
+from penstock.enumerator.log_slice_bounds import bounds_of_log_slices
 from penstock.enumerator.order import is_earliest, newest_position
 from penstock.enumerator.planner import event_time_column, plan_splits
 from penstock.enumerator.row_groups import cut
@@ -30,6 +32,8 @@ from penstock.proto.reports import TableDescription
 from penstock.proto.splits import EventTimeOrdering, Plan, Scan, Split
 from penstock.table.hudi_table import HudiTable
 from penstock.table.merge_rules import merge_mode
+from penstock.table.metadata.files import FILES
+from penstock.table.metadata.metadata_table import indexes
 from penstock.table.properties import TableProperties
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import AvroField, parse_record_schema
@@ -43,14 +47,19 @@ _FOOTER_READERS: Final = 8
 def plan_request(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
     """The plan of a request, from the table as it is now; its scan calls the table `table_name`.
 
-    A table changes while it is read: what fails for a file that is gone is tried once more from a fresh timeline.
+    A table changes while it is read: what fails for a file that is gone is tried once more from a fresh timeline, and
+    from its folders, so that no metadata table that lacks a file can be the reason.
     Errors as for `discovery.discover` and `planner.plan_splits`; CorruptFile for a base file without footer, where
     one is needed.
     """
     try:
         return _planned(table, table_name, request)
-    except (StorageError, PositionExpired, CorruptFile):
-        return _planned(table, table_name, request)
+    except (StorageError, PositionExpired, CorruptFile) as error:
+        plan = _planned(table, table_name, replace(request, metadata=False))
+        if request.metadata and FILES in indexes(table.properties):
+            table.count_metadata_fallback()
+            tell_fallback(table_name, f"planned again from folders after: {error}")
+        return plan
 
 
 def describe(table: HudiTable, table_name: str) -> TableDescription:
@@ -108,8 +117,13 @@ def _told_schema(facts: TimelineFacts, properties: TableProperties) -> str:
 
 
 def _planned(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
-    plan = plan_splits(discover(table, table_name, request), request)
+    state = discover(table, table_name, request)
+    plan = plan_splits(state, request)
     event_time = _event_time_field(plan.scan, request.event_time)
+    if event_time is not None and request.metadata:
+        found = bounds_of_log_slices(table, table_name, state.facts.timeline, plan.splits, event_time)
+        told = (replace(item, event_time=found.get(item.split_id, item.event_time)) for item in plan.splits)
+        plan = replace(plan, splits=tuple(told))
     target_bytes = request.target_split_bytes
     open_ones = [split for split in plan.splits if _needs_footer(split, event_time, target_bytes)]
     if not open_ones:

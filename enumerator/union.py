@@ -45,11 +45,14 @@ def files_of_groups(
     listing: Mapping[str, Iterable[FileInfo]],
     cleaned: Iterable[CleanedFile],
     groups: Collection[GroupId] | None,
+    *,
+    sizes_may_lag: bool = False,
 ) -> tuple[DataFile, ...]:
     """Every file known of the groups (None: of all groups), sorted by path.
 
     `listing` holds the data files of each partition. Sizes are the listing's; those of files that are not listed are
-    what metadata says, or 0. UnsupportedFeature for a commit that names a file of unknown kind.
+    what metadata says, or 0. `sizes_may_lag`: of logs the greater of both counts (a metadata table may know of a log
+    from before it was appended to). UnsupportedFeature for a commit that names a file of unknown kind.
     """
     named = _named_files(facts, groups)
     found: dict[str, DataFile] = {}
@@ -58,9 +61,12 @@ def files_of_groups(
             name = parse_file_name(info.name)
             if name is not None and (groups is None or (partition, name.file_id) in groups):
                 by = named.pop(info.path, None)
+                size_bytes = info.size_bytes
+                if sizes_may_lag and by is not None and isinstance(name, LogName):
+                    size_bytes = max(size_bytes, by.size_bytes)
                 found[info.path] = DataFile(
                     partition=partition,
-                    ref=FileRef(info.path, info.size_bytes),
+                    ref=FileRef(info.path, size_bytes),
                     name=name,
                     listed=True,
                     named_by=by.named_by if by else "",

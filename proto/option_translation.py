@@ -171,6 +171,12 @@ def _same(_name: str, value: str) -> str:
     return value
 
 
+def _switch(name: str, value: str) -> str:
+    if value.strip().lower() not in ("true", "false"):
+        raise ConfigurationError(f"option {name}: got {value[:80]!r}, expected true or false")
+    return "on" if value.strip().lower() == "true" else "off"
+
+
 def _only(*values: str, advice: str, unsupported: bool = False) -> OnlyValue:
     return OnlyValue(frozenset(values), advice, unsupported)
 
@@ -194,6 +200,7 @@ READING_PREFIXES: Final = (
 
 RULES: Final[Mapping[str, Rule]] = {
     # Spark
+    "hoodie.metadata.enable": Renamed("metadata", _switch, "on or off"),
     "hoodie.datasource.query.type": Renamed(
         "query", _query("snapshot", "read_optimized", "incremental"), "same values"
     ),
@@ -279,6 +286,6 @@ RULES: Final[Mapping[str, Rule]] = {
     "read.source-v2.enabled": NoEffect(),
     "cdc.enabled": _only("false", advice=_CDC, unsupported=True),
     "changelog.enabled": _only("false", advice=_CDC, unsupported=True),
-    "metadata.enabled": NoEffect(),
+    "metadata.enabled": Renamed("metadata", _switch, "on or off"),
 }
 """One rule a foreign name, in lower case."""

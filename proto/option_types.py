@@ -93,6 +93,21 @@ class QueryKind:
 
 
 @dataclass(frozen=True, slots=True)
+class OnOff:
+    """A switch: `on` or `off`; true and false say the same."""
+
+    form: str = "on \\| off"
+
+    def parse(self, name: str, value: object) -> str:
+        """`on` or `off`."""
+        text = ("on" if value else "off") if isinstance(value, bool) else _text(name, value, "on or off")
+        meant = {"on": "on", "true": "on", "off": "off", "false": "off"}.get(text.strip().lower())
+        if meant is None:
+            raise ConfigurationError(f"option {name}: got {text[:80]!r}, expected on or off")
+        return meant
+
+
+@dataclass(frozen=True, slots=True)
 class Names:
     """Column names: a comma list (blanks around a name are dropped), or a JSON list for names that need it."""
 
@@ -115,7 +130,7 @@ class Names:
         return tuple(parsed)
 
 
-OptionType = Text | Address | Number | QueryKind | Names
+OptionType = Text | Address | Number | QueryKind | OnOff | Names
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

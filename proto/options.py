@@ -21,7 +21,17 @@ from typing import Final
 
 from penstock.proto import option_translation
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.option_types import Address, Names, Number, OptionType, QueryKind, Text, nearest, plain_spelling
+from penstock.proto.option_types import (
+    Address,
+    Names,
+    Number,
+    OnOff,
+    OptionType,
+    QueryKind,
+    Text,
+    nearest,
+    plain_spelling,
+)
 
 OptionValue = str | int | tuple[str, ...] | None
 
@@ -150,6 +160,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
         doc="The column whose lowest and highest value each split carries as its event-time bounds.",
     ),
     Option(
+        name="metadata",
+        type=OnOff(),
+        default="on",
+        doors=EVERYWHERE,
+        doc="Whether planning takes listings and statistics from the table's metadata table where that is valid; "
+        "`off`: folders are listed. The rows are the same.",
+    ),
+    Option(
         name="timelineTimezone",
         type=Text("time zone"),
         doors=EVERYWHERE,
@@ -185,6 +203,7 @@ class GivenOptions:
     slots: int = 0
     split_bytes: int = 256 << 20
     event_time: str = ""
+    metadata: str = "on"
     timeline_timezone: str | None = None
     batch_rows: int = 32_768
     given: frozenset[str] = frozenset()

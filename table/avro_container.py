@@ -27,7 +27,7 @@ _MAX_DEPTH: Final = 32
 _MAX_NODES: Final = 20_000
 _MAX_VALUES_PER_BYTE: Final = 16
 
-_DECODING_ERRORS: Final = (
+DECODING_ERRORS: Final = (
     EOFError,
     ValueError,
     TypeError,
@@ -41,6 +41,7 @@ _DECODING_ERRORS: Final = (
     fastavro.schema.SchemaParseException,
     fastavro.schema.UnknownType,
 )
+"""What parsing a schema and decoding with it raise for bytes that do not fit."""
 
 
 def is_container(data: bytes) -> bool:
@@ -64,7 +65,7 @@ def single_record(data: bytes, where: str) -> dict[str, object]:
             records.append(record)
             if len(records) > 1:
                 break
-    except _DECODING_ERRORS as error:
+    except DECODING_ERRORS as error:
         raise CorruptFile(
             f"{where} is damaged or truncated: got {len(data)} bytes that do not decode as Avro "
             f"({type(error).__name__}: {str(error)[:200]}), expected one whole record"
@@ -83,7 +84,7 @@ def checked_schema(text: str, where: str) -> Schema:
         schema = json.loads(text)
         _check_schema(schema)
         return fastavro.parse_schema(schema)
-    except _DECODING_ERRORS as error:
+    except DECODING_ERRORS as error:
         raise CorruptFile(f"{where}: its schema is no bounded Avro schema: {str(error)[:200]}") from error
 
 
@@ -92,7 +93,7 @@ def single_datum(data: bytes, schema: Schema, where: str) -> dict[str, object]:
     source = io.BytesIO(data)
     try:
         record = fastavro.schemaless_reader(source, schema, None)
-    except _DECODING_ERRORS as error:
+    except DECODING_ERRORS as error:
         raise CorruptFile(
             f"{where} is damaged: got {len(data)} bytes that do not decode as Avro "
             f"({type(error).__name__}: {str(error)[:200]}), expected one whole record"
@@ -143,6 +144,15 @@ def _byte_string(data: bytes, at: int) -> tuple[bytes, int]:
     if not 0 <= size <= min(len(data) - at, _MAX_SCHEMA_BYTES):
         raise ValueError(f"header string of {size} bytes with {len(data) - at} left")
     return data[at : at + size], at + size
+
+
+def bounded_schema(schema_json: str) -> object:
+    """The JSON of a schema from a file. ValueError for one of the kinds that are refused above."""
+    if len(schema_json) > _MAX_SCHEMA_BYTES:
+        raise ValueError(f"schema of {len(schema_json)} characters, at most {_MAX_SCHEMA_BYTES} are read")
+    schema: object = json.loads(schema_json)
+    _check_schema(schema)
+    return schema
 
 
 def _check_schema(schema: object) -> None:

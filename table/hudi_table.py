@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from penstock.proto.errors import StorageError
@@ -33,6 +34,7 @@ from penstock.table.storage import FileInfo, Storage, open_storage, shown_uri
 from penstock.table.timeline import Timeline, list_timeline, timeline_of
 
 _SCHEMA_FOLDER: Final = f"{META_FOLDER}/.schema"
+_LISTERS: Final = 8
 
 
 class HudiTable:
@@ -46,6 +48,7 @@ class HudiTable:
         self._archive = ArchiveCache()
         self._history: tuple[int, Mapping[InstantTime, InstantTime]] = (-1, {})
         self._lock = threading.Lock()
+        self._metadata_fallbacks = 0
 
     @property
     def base_path(self) -> str:
@@ -55,7 +58,11 @@ class HudiTable:
     def refreshed(self) -> HudiTable:
         """The table with its properties read again (an upgrade changes them); itself if they are the same."""
         properties = load_properties(self.storage)
-        return self if properties == self.properties else HudiTable(self.storage, properties, self._commits)
+        if properties == self.properties:
+            return self
+        table = HudiTable(self.storage, properties, self._commits)
+        table._metadata_fallbacks = self._metadata_fallbacks
+        return table
 
     def refuse_unsupported(self) -> None:
         """UnsupportedFeature, naming it, if no query can read the table: a setting, or a schema-on-read history."""
@@ -148,6 +155,23 @@ class HudiTable:
     def list_partition(self, partition: str) -> tuple[FileInfo, ...]:
         """The data files in a partition's folder, by name; () if there is no such folder."""
         return list_data_files(self.storage, partition)
+
+    def list_partition_files(self, partitions: Collection[str]) -> dict[str, tuple[FileInfo, ...]]:
+        """`list_partition` of several, some at once."""
+        if len(partitions) < 2:
+            return {partition: self.list_partition(partition) for partition in partitions}
+        with ThreadPoolExecutor(max_workers=_LISTERS) as pool:
+            return dict(zip(partitions, pool.map(self.list_partition, partitions), strict=True))
+
+    @property
+    def metadata_fallbacks(self) -> int:
+        """How often folders were listed because the metadata table could not be used (`penstock.table.metadata`)."""
+        return self._metadata_fallbacks
+
+    def count_metadata_fallback(self) -> None:
+        """Adds one to `metadata_fallbacks`."""
+        with self._lock:
+            self._metadata_fallbacks += 1
 
     @property
     def _name(self) -> str:

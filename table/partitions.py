@@ -19,7 +19,7 @@ _LISTERS: Final = 8
 _MARKER_BYTES: Final = 1 << 16
 _INSTANT = re.compile(r"[0-9]{1,24}")
 _NOT_DATA: Final = ("__MACOSX",)
-_EXTERNAL_FILE: Final = "_hudiext"
+EXTERNAL_FILE: Final = "_hudiext"
 
 
 def find_partitions(storage: Storage) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def list_data_files(storage: Storage, partition: str) -> tuple[FileInfo, ...]:
     """
     files = [info for info in storage.list_dir(partition) if not info.is_dir]
     for info in files:
-        if info.name.endswith(_EXTERNAL_FILE):
+        if info.name.endswith(EXTERNAL_FILE):
             raise UnsupportedFeature(
                 f"externally written data file {info.path} in table {shown_uri(storage.base_path)}: this build reads "
                 "files that Hudi named"

@@ -283,13 +283,26 @@ class TestTranslation:
         with pytest.raises(ConfigurationError, match="lose rows"):
             parse_options({"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}, door=Door.BATCH)
 
+    @pytest.mark.parametrize("name", ["hoodie.metadata.enable", "metadata.enabled"])
+    def test_the_metadata_table_is_a_switch(self, name: str) -> None:
+        assert parse_options({name: "FALSE"}, door=Door.BATCH).metadata == "off"
+        assert parse_options({name: True}, door=Door.BATCH).metadata == "on"
+        assert parse_options({"metadata": False}, door=Door.BATCH).metadata == "off"
+        for given in ({name: "yes"}, {"metadata": "yes"}):
+            with pytest.raises(ConfigurationError, match="yes"):
+                parse_options(given, door=Door.BATCH)
+
     def test_writers_names_are_one_warning(self) -> None:
         found = parse_options(
-            {"hoodie.table.name": "t", "hoodie.upsert.shuffle.parallelism": "2", "hoodie.metadata.enable": "true"},
+            {
+                "hoodie.table.name": "t",
+                "hoodie.upsert.shuffle.parallelism": "2",
+                "hoodie.cleaner.commits.retained": "true",
+            },
             door=Door.BATCH,
         )
         (warning,) = found.warnings
-        for name in ("hoodie.table.name", "hoodie.upsert.shuffle.parallelism", "hoodie.metadata.enable"):
+        for name in ("hoodie.table.name", "hoodie.upsert.shuffle.parallelism", "hoodie.cleaner.commits.retained"):
             assert name in warning
         assert found.given == frozenset()
 

@@ -54,7 +54,7 @@ def test_defaults_are_a_snapshot_of_all_columns() -> None:
 
 
 def test_every_option_of_planning_goes_in() -> None:
-    given = GivenOptions(columns=("a", "b"), where="a > 1", slots=3, event_time="ts", split_bytes=7)
+    given = GivenOptions(columns=("a", "b"), where="a > 1", slots=3, event_time="ts", split_bytes=7, metadata="off")
     request = plan_request("t", given, Described())
     assert request == PlanRequest(
         table="t",
@@ -64,6 +64,7 @@ def test_every_option_of_planning_goes_in() -> None:
         slots=3,
         event_time="ts",
         target_split_bytes=7,
+        metadata=False,
     )
     assert plan_request("t", given, Described(), slots=1) == replace(request, slots=1)
 

@@ -131,6 +131,7 @@ requests = st.builds(
     slots=counts,
     event_time=text,
     target_split_bytes=st.integers(1, 2**63 - 1),
+    metadata=st.booleans(),
 )
 descriptions = st.builds(
     TableDescription,

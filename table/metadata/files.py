@@ -1,0 +1,73 @@
+"""The `files` partition of the metadata table: partitions and data files by name. Pure.
+
+Source: Hudi `HoodieMetadataPayload`. Records under the key of a partition map file names to sizes, under
+`__all_partitions__` partition paths; both say what was deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.table.metadata_fields import Fields
+from penstock.table.names import parse_file_name
+from penstock.table.partitions import EXTERNAL_FILE
+from penstock.table.storage import FileInfo, checked_path
+
+FILES: Final = "files"
+ALL_PARTITIONS: Final = "__all_partitions__"
+
+_ROOT: Final = "."
+"""What stands for the partition path '' of a table without partitions."""
+
+
+def files_key(partition: str) -> str:
+    """The key of a partition's record."""
+    return partition or _ROOT
+
+
+def partition_paths(versions: Sequence[Fields | None]) -> frozenset[str]:
+    """Every partition, from the records under `ALL_PARTITIONS`, oldest first. CorruptFile for a path that leaves the
+    table."""
+    return frozenset(checked_path("" if path == _ROOT else path) for path in _combined(versions))
+
+
+def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[FileInfo, ...]:
+    """A partition's data files by name, from its records, oldest first; times are not known (0).
+
+    As `partitions.list_data_files`: what is no data file is left out, UnsupportedFeature for externally written ones.
+    CorruptFile for a name with a folder in it.
+    """
+    found: list[FileInfo] = []
+    for name, size_bytes in sorted(_combined(versions).items()):
+        path = checked_path(f"{partition}/{name}" if partition else name)
+        if "/" in name:
+            raise CorruptFile(f"metadata table: got a file {name[:200]!r} in partition {partition[:200]!r}")
+        if name.endswith(EXTERNAL_FILE):
+            raise UnsupportedFeature(f"externally written data file {path}: this build reads files that Hudi named")
+        if parse_file_name(name) is not None:
+            found.append(FileInfo(name=name, path=path, size_bytes=size_bytes, is_dir=False, modified_ns=0))
+    return tuple(found)
+
+
+def _combined(versions: Sequence[Fields | None]) -> dict[str, int]:
+    """Names with sizes after all versions: what a newer one deletes is gone, of two sizes the greater counts (a log
+    that was appended to). A deleted key starts anew."""
+    found: dict[str, int] = {}
+    for record in versions:
+        if record is None:
+            found.clear()
+            continue
+        for name, value in record.mapping("filesystemMetadata").items():
+            match value:
+                case {"isDeleted": True}:
+                    found.pop(name, None)
+                case {"isDeleted": False, "size": int(size_bytes)} if size_bytes >= 0:
+                    found[name] = max(found.get(name, 0), size_bytes)
+                case _:
+                    raise CorruptFile(
+                        f"{record.where}, field filesystemMetadata: got {str(value)[:80]!r} for {name[:200]!r}, "
+                        "expected a size and whether it is deleted"
+                    )
+    return found

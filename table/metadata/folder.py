@@ -1,0 +1,41 @@
+"""A folder of a table as the storage of a table of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from penstock.table.storage import FileInfo, Storage, checked_path
+
+
+class FolderStorage(Storage):
+    """`Storage` whose base path is the folder `folder` of another one; paths go in and out relative to it."""
+
+    def __init__(self, storage: Storage, folder: str) -> None:
+        self._storage = storage
+        self._folder = folder
+
+    @property
+    def base_path(self) -> str:
+        return f"{self._storage.base_path}/{self._folder}"
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        return [self._inside(info) for info in self._storage.list_dir(self._outside(path))]
+
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        return self._storage.read_bytes(self._outside(path), limit_bytes)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self._storage.open_input(self._outside(path))
+
+    def file_info(self, path: str) -> FileInfo | None:
+        info = self._storage.file_info(self._outside(path))
+        return None if info is None else self._inside(info)
+
+    def _outside(self, path: str) -> str:
+        checked_path(path)
+        return f"{self._folder}/{path}" if path else self._folder
+
+    def _inside(self, info: FileInfo) -> FileInfo:
+        return replace(info, path=info.path.removeprefix(self._folder).removeprefix("/"))

@@ -1,0 +1,107 @@
+"""Partitions and data files of a table at one moment: by its metadata table where that is valid and pays, else by its
+folders.
+
+Shell. Both answers name the same files; a metadata table that is missing, damaged or behind is told once and passed
+over, for it can never be the reason that a read fails or lacks a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from penstock.proto.errors import PenstockError
+from penstock.table.hudi_table import HudiTable
+from penstock.table.metadata.files import ALL_PARTITIONS, FILES, data_files, files_key, partition_paths
+from penstock.table.metadata.metadata_table import MetadataTable, Unusable, Versions, indexes, open_metadata_table
+from penstock.table.storage import FileInfo
+from penstock.table.timeline import Timeline
+
+FEW_PARTITIONS: Final = 8
+"""Up to so many known partitions are listed by their folders: that takes one call for each, all at once, while the
+metadata table takes its own properties, timeline, folder, base file and logs first."""
+
+
+class TableListing:
+    """What a table holds, for one plan. Reads the metadata table once at most, and only records of what is asked.
+
+    `timeline` was read before, so that files of instants behind it do not matter. `metadata` False: folders alone.
+    Up to `few_partitions` (FEW_PARTITIONS) are listed by their folders in any case.
+    `fallback` says afterwards why folders had to do for a metadata table that the table's properties name; '' if
+    they had not.
+    """
+
+    def __init__(
+        self, table: HudiTable, timeline: Timeline, *, metadata: bool, few_partitions: int | None = None
+    ) -> None:
+        self._table = table
+        self._timeline = timeline
+        self._wanted = metadata and FILES in indexes(table.properties)
+        self._few = FEW_PARTITIONS if few_partitions is None else few_partitions
+        self._opened: MetadataTable | None = None
+        self.fallback = ""
+
+    @property
+    def from_metadata(self) -> bool:
+        """Whether the answers so far came from the metadata table."""
+        return self._opened is not None
+
+    def everything(self, partitions: int | None = None) -> Mapping[str, tuple[FileInfo, ...]]:
+        """Every partition with its data files, by name. `partitions`: how many there are at most, if that is known."""
+        if self._wanted and (partitions is None or partitions > self._few):
+            found = self._by_metadata(None)
+            if found is not None:
+                return found
+        return self._table.list_partition_files(self._table.list_partitions())
+
+    def of(self, partitions: Collection[str]) -> Mapping[str, tuple[FileInfo, ...]]:
+        """The data files of these partitions, () for one that is not there."""
+        if self._wanted and len(partitions) > self._few:
+            found = self._by_metadata(partitions)
+            if found is not None:
+                return found
+        return self._table.list_partition_files(partitions)
+
+    def metadata_table(self) -> MetadataTable | None:
+        """The metadata table, if its content may be used; opened once."""
+        if self._wanted and self._opened is None and not self.fallback:
+            try:
+                opened = open_metadata_table(self._table, self._timeline)
+            except PenstockError as error:
+                opened = Unusable(str(error))
+            if isinstance(opened, Unusable):
+                self._fall_back(opened.reason)
+            else:
+                self._opened = opened
+        return self._opened
+
+    def _by_metadata(self, partitions: Collection[str] | None) -> Mapping[str, tuple[FileInfo, ...]] | None:
+        opened = self.metadata_table()
+        if opened is None:
+            return None
+        try:
+            return _listed(opened, partitions)
+        except PenstockError as error:
+            self._fall_back(str(error))
+            return None
+
+    def _fall_back(self, reason: str) -> None:
+        self._opened = None
+        self.fallback = reason
+        self._table.count_metadata_fallback()
+
+
+def _listed(opened: MetadataTable, partitions: Collection[str] | None) -> Mapping[str, tuple[FileInfo, ...]]:
+    """What the metadata table says; of all partitions if None."""
+    if partitions is None:
+        found = opened.records(FILES, None)
+    else:
+        found = opened.records(FILES, [ALL_PARTITIONS, *map(files_key, partitions)])
+    known = partition_paths(found.get(ALL_PARTITIONS, ()))
+    return {
+        partition: _files_of(partition, known, found) for partition in (known if partitions is None else partitions)
+    }
+
+
+def _files_of(partition: str, known: Collection[str], found: Versions) -> tuple[FileInfo, ...]:
+    return data_files(partition, found.get(files_key(partition), ())) if partition in known else ()

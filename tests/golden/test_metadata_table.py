@@ -1,0 +1,332 @@
+"""The metadata tables of the golden tables: their listings are the folders', their statistics are true, and no plan
+depends on whether they are read."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import pathlib
+import shutil
+from typing import Any, Protocol
+
+import pytest
+from catalogue import Entry, counted_entries
+
+from penstock.enumerator.planning import plan_request
+from penstock.proto.errors import PenstockError
+from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.splits import EventTimeBounds, Plan, Split, UnknownBounds
+from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.metadata import listing
+from penstock.table.metadata.column_stats import COLUMN_STATS, PARTITION_STATS, combined_stats
+from penstock.table.metadata.files import FILES
+from penstock.table.metadata.keys import column_stats_key, partition_stats_key
+from penstock.table.metadata.listing import TableListing
+from penstock.table.metadata.metadata_table import MetadataTable, indexes, open_metadata_table
+from penstock.table.names import parse_file_name
+
+pytestmark = pytest.mark.golden
+
+GOLDEN = pathlib.Path(__file__).parent
+WITH_METADATA = (
+    "A_mdt_all_v9_h120",
+    "B_up_cow_cdc_v6",
+    "B_up_cow_cdc_v8",
+    "B_up_cow_cdc_v9",
+    "B_up_mor_v6",
+    "B_up_mor_v8",
+    "B_up_mor_v9",
+    "B_v6_arch_mor",
+    "B_v6_colstats_mor",
+    "B_v6_timeline_mor",
+    "B_v6_timeline_mor_before_restore",
+    "B_v6_timeline_mor_pending_compaction",
+    "B_v8_colstats_mor",
+    "B_v8_timeline_mor",
+    "B_v9_arch_mor",
+    "B_v9_colstats_cow",
+    "B_v9_colstats_mor",
+    "B_v9_timeline_mor",
+    "B_v9_timeline_mor_before_restore",
+    "B_v9_timeline_mor_pending_compaction",
+    "C_v6_sink",
+    "C_v6_streamer",
+    "C_v9_sink",
+    "C_v9_streamer_keys",
+)
+UNCOMMITTED = {
+    "B_v6_timeline_mor_pending_compaction": 2,
+    "B_v8_timeline_mor": 1,
+    "B_v9_timeline_mor_pending_compaction": 2,
+}
+"""Files in which folders and metadata differ, all of instants that are pending: base files that a compaction set back
+to inflight left behind, a log that a rollback underway has deleted."""
+COLSTATS = ("B_v6_colstats_mor", "B_v8_colstats_mor", "B_v9_colstats_cow", "B_v9_colstats_mor")
+
+
+class Golden(Protocol):
+    def names(self) -> list[str]: ...
+    def table(self, name: str) -> pathlib.Path: ...
+    def copy(self, name: str, folder: pathlib.Path) -> pathlib.Path: ...
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metadata table is asked however few partitions there are."""
+    monkeypatch.setattr(listing, "FEW_PARTITIONS", 0)
+
+
+def opened(path: pathlib.Path) -> tuple[HudiTable, MetadataTable]:
+    table = open_table(str(path))
+    metadata = open_metadata_table(table, table.timeline())
+    assert isinstance(metadata, MetadataTable)
+    return table, metadata
+
+
+def sizes(table: HudiTable, *, metadata: bool) -> dict[str, int]:
+    """Every data file with its size."""
+    found = TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
+    files = {info.path: info.size_bytes for infos in found.everything().values() for info in infos}
+    assert found.from_metadata is metadata
+    return files
+
+
+def test_the_list_of_tables_is_complete(golden: Golden) -> None:
+    found = [name for name in golden.names() if FILES in indexes(open_table(str(golden.table(name))).properties)]
+    assert sorted(found) == sorted(WITH_METADATA)
+
+
+@pytest.mark.parametrize("case", WITH_METADATA)
+def test_names_and_sizes_are_those_of_the_folders(golden: Golden, case: str) -> None:
+    table = open_table(str(golden.table(case)))
+    by_metadata, by_folders = sizes(table, metadata=True), sizes(table, metadata=False)
+    differing = {path for path, _ in by_metadata.items() ^ by_folders.items()}
+    pending = {instant.requested_time for instant in table.timeline().pending}
+    instants = {name.instant for path in differing if (name := parse_file_name(path.rpartition("/")[2]))}
+    assert instants <= pending
+    assert len(differing) == UNCOMMITTED.get(case, 0)
+    assert table.metadata_fallbacks == 0
+
+
+@pytest.mark.parametrize("case", WITH_METADATA)
+def test_partitions_are_those_of_the_folders_and_one_by_one_the_same(golden: Golden, case: str) -> None:
+    table = open_table(str(golden.table(case)))
+    whole = TableListing(table, table.timeline(), metadata=True, few_partitions=0).everything()
+    assert sorted(whole) == sorted(table.list_partitions())
+    for partition, files in whole.items():
+        one = TableListing(table, table.timeline(), metadata=True, few_partitions=0).of([partition, "p=none"])
+        assert one == {partition: files, "p=none": ()}
+
+
+def planned(path: pathlib.Path, entry: Entry, *, metadata: bool) -> Plan | str:
+    table = open_table(str(path))
+    request = PlanRequest(table="t", query=entry.query, metadata=metadata)
+    try:
+        plan = plan_request(table, "t", request)
+    except PenstockError as error:
+        return f"{type(error).__name__}: {error}"
+    assert table.metadata_fallbacks == 0
+    return plan
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("case", WITH_METADATA)
+def test_plans_are_the_same_with_and_without(golden: Golden, case: str) -> None:
+    entries = [entry for entry in counted_entries() if entry.case == case]
+    assert entries
+    for entry in entries:
+        got = planned(golden.table(case), entry, metadata=True)
+        assert got == planned(golden.table(case), entry, metadata=False), str(entry)
+
+
+@pytest.mark.usefixtures("always")
+def test_one_read_a_plan_and_only_the_partitions_needed(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, asked = MetadataTable.records, []
+
+    def records(self: MetadataTable, partition: str, keys: Any) -> Any:
+        asked.append((partition, keys and sorted(keys)))
+        return real(self, partition, keys)
+
+    monkeypatch.setattr(MetadataTable, "records", records)
+    monkeypatch.setattr(HudiTable, "list_partition", lambda *_: pytest.fail("a folder was listed"))
+    path = golden.table("B_v9_colstats_mor")
+    entries = [entry for entry in counted_entries() if entry.case == "B_v9_colstats_mor"]
+    for entry in entries:
+        asked.clear()
+        plan = planned(path, entry, metadata=True)
+        assert isinstance(plan, Plan)
+        assert len(asked) == 1
+        if asked[0][1] is not None:
+            assert (
+                {split.partition for split in plan.splits}
+                <= set(asked[0][1])
+                < {"__all_partitions__"} | {f"p={letter}" for letter in "abcdefgh"}
+            )
+
+
+@functools.cache
+def true_bounds(case: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((GOLDEN / "expected" / case / "bounds.json").read_text())["files"]
+    return found
+
+
+@pytest.mark.parametrize("case", COLSTATS)
+def test_column_statistics_are_the_true_ones(golden: Golden, case: str) -> None:
+    """Bounds and counts of every column of every file; null bounds where a column holds nulls alone."""
+    _, metadata = opened(golden.table(case))
+    records = metadata.records(COLUMN_STATS, None)
+    checked = 0
+    for path, file in true_bounds(case).items():
+        partition, _, name = path.rpartition("/")
+        for column, true in file["bounds"].items():
+            stats = combined_stats(records[column_stats_key(column, partition, name)])
+            assert stats is not None
+            assert (stats.file_name, stats.column, stats.is_deleted) == (name, column, False)
+            assert (stats.low, stats.high) == (true["min"], true["max"]), f"{path} {column}"
+            assert (stats.null_count, stats.value_count) == (true["nulls"], true["rows"])
+            checked += 1
+    assert checked > 40
+
+
+def test_partition_statistics_hold_those_of_the_files(golden: Golden) -> None:
+    table, metadata = opened(golden.table("B_v9_colstats_mor"))
+    records = metadata.records(PARTITION_STATS, None)
+    for partition in table.list_partitions():
+        stats = combined_stats(records[partition_stats_key("v", partition)])
+        true = [f["bounds"]["v"] for p, f in true_bounds("B_v9_colstats_mor").items() if p.startswith(partition + "/")]
+        assert stats is not None
+        assert stats.file_name == partition
+        newest = [item for item in true if item["min"] is not None]
+        assert isinstance(stats.low, int)
+        assert isinstance(stats.high, int)
+        assert stats.low >= min(item["min"] for item in newest)
+        assert stats.high <= max(item["max"] for item in newest)
+
+
+def event_time_plan(path: pathlib.Path, column: str, *, metadata: bool = True) -> Plan:
+    request = PlanRequest(table="t", query=Snapshot(), event_time=column, metadata=metadata)
+    return plan_request(open_table(str(path)), "t", request)
+
+
+def true_of_split(case: str, split: Split, column: str) -> EventTimeBounds | UnknownBounds:
+    factor = {"et": 1, "d": 86_400_000_000}[column]
+    files = true_bounds(case)
+    all_of = [files[file.path]["bounds"][column] for file in (*([split.base] if split.base else []), *split.logs)]
+    valued = [item for item in all_of if item["min"] is not None]
+    if not valued:
+        return UnknownBounds()
+    return EventTimeBounds(min(i["min"] for i in valued) * factor, max(i["max"] for i in valued) * factor)
+
+
+@pytest.mark.parametrize("column", ["et", "d"])
+@pytest.mark.parametrize("case", COLSTATS)
+def test_event_time_bounds_of_slices_with_logs(golden: Golden, case: str, column: str) -> None:
+    plan = event_time_plan(golden.table(case), column)
+    for split in plan.splits:
+        assert split.event_time == true_of_split(case, split, column)
+    assert any(split.logs for split in plan.splits) is case.endswith("mor")
+    without = event_time_plan(golden.table(case), column, metadata=False)
+    for split in without.splits:
+        assert not split.logs or split.event_time == UnknownBounds()
+
+
+def test_a_plain_long_has_no_unit_and_so_no_bounds(golden: Golden) -> None:
+    plan = event_time_plan(golden.table("B_v9_colstats_mor"), "et_ms")
+    assert {split.event_time for split in plan.splits} == {UnknownBounds()}
+
+
+def test_bounds_hold_the_rows_of_the_split(golden: Golden) -> None:
+    """Over merged rows, for every table whose column has statistics: no row lies outside."""
+    import pyarrow.compute as pc
+
+    from penstock.reader.read_split import read_split
+
+    plan = event_time_plan(golden.table("B_v9_colstats_mor"), "et")
+    known = 0
+    for split in plan.splits:
+        if isinstance(split.event_time, UnknownBounds):
+            continue
+        known += 1
+        for part in read_split(plan.scan, split):
+            times = part.batch["et"].cast("timestamp[us]").cast("int64")
+            assert pc.min(times).as_py() >= split.event_time.min_us
+            assert pc.max(times).as_py() <= split.event_time.max_us
+    assert known >= 2
+
+
+def lacking(path: pathlib.Path) -> None:
+    """The newest instant is taken out of the metadata table's timeline."""
+    files = sorted((path / ".hoodie/metadata/.hoodie/timeline").glob("2*deltacommit"))
+    for file in files[-2:]:
+        file.unlink()
+
+
+def cut_base_or_log(path: pathlib.Path) -> None:
+    for file in (path / ".hoodie/metadata/files").iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+
+
+def nothing_there(path: pathlib.Path) -> None:
+    shutil.rmtree(path / ".hoodie/metadata")
+
+
+def no_files(path: pathlib.Path) -> None:
+    shutil.rmtree(path / ".hoodie/metadata/files")
+
+
+def damaged_properties(path: pathlib.Path) -> None:
+    (path / ".hoodie/metadata/.hoodie/hoodie.properties").write_bytes(b"\x00")
+
+
+DAMAGES = (lacking, cut_base_or_log, nothing_there, no_files, damaged_properties)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_folders_do_for_a_metadata_table_that_cannot_be_used(
+    golden: Golden, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, damage: Any
+) -> None:
+    path = golden.copy("B_v9_timeline_mor", tmp_path)
+    request = PlanRequest(table="t", query=Snapshot())
+    expected = plan_request(open_table(str(path)), "t", request)
+    damage(path)
+    table = open_table(str(path))
+    with caplog.at_level(logging.WARNING, "penstock.enumerator"):
+        assert plan_request(table, "t", request) == expected
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "metadata table passed over" in caplog.text
+    assert table.metadata_fallbacks == 1
+    caplog.clear()
+    plan_request(table, "t", PlanRequest(table="t", query=Snapshot(), metadata=False))
+    assert not caplog.records
+    assert table.metadata_fallbacks == 1
+
+
+def test_damaged_statistics_leave_bounds_open(
+    golden: Golden, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = golden.copy("B_v9_colstats_mor", tmp_path)
+    whole = event_time_plan(path, "et")
+    for file in (path / ".hoodie/metadata/column_stats").iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+    with caplog.at_level(logging.WARNING, "penstock.enumerator"):
+        plan = event_time_plan(path, "et")
+    assert "metadata table passed over" in caplog.text
+    for split, before in zip(plan.splits, whole.splits, strict=True):
+        assert split.split_id == before.split_id
+        assert split.event_time == (UnknownBounds() if split.logs else before.event_time)
+
+
+@pytest.mark.usefixtures("always")
+def test_a_file_that_the_metadata_table_lacks_is_found_in_its_folder(
+    golden: Golden, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A metadata table that is wrong although it looks whole: the plan is made again from folders."""
+    path = golden.copy("B_v9_colstats_cow", tmp_path)
+    table = open_table(str(path))
+    expected = plan_request(open_table(str(path)), "t", PlanRequest(table="t", query=Snapshot(), metadata=False))
+    real = listing.data_files
+    monkeypatch.setattr(listing, "data_files", lambda partition, versions: real(partition, versions)[:-1])
+    assert plan_request(table, "t", PlanRequest(table="t", query=Snapshot())) == expected
+    assert table.metadata_fallbacks == 1
