@@ -5,7 +5,8 @@ the holes of an archive that somebody cut. Not here: reading archive files (`tab
 
 An archive can be cut (old files deleted by hand) and does not say so. What is left tells: a write that was built on
 one that nobody knows, a replaced group that nobody wrote, a data file or partition of an unknown instant. What a lost
-instant wrote is always in a partition that it, or an instant before it, created.
+instant wrote is always in a partition that it, or an instant before it, created. When lost instants completed nobody
+knows; they are taken to have done so before the oldest known one did.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.table import partitions
-from penstock.table.partitions import find_partitions, list_data_files
+from penstock.table.partitions import created_by, find_partitions, list_data_files
 from penstock.table.storage import open_storage
 
 Touch = Callable[..., None]
@@ -83,3 +83,24 @@ def test_external_files_are_refused_by_name(tmp_path: pathlib.Path, touch: Touch
     touch("p/part-0.parquet_001_hudiext")
     with pytest.raises(UnsupportedFeature, match=r"externally written data file p/part-0\.parquet_001_hudiext"):
         list_data_files(open_storage(str(tmp_path)), "p")
+
+
+def test_markers_tell_which_instant_created_a_partition(tmp_path: pathlib.Path) -> None:
+    markers = {
+        "a": "#partition metadata\ncommitTime=20260101000000000\npartitionDepth=1\n",
+        "b/c": "commitTime=20260102000000\n",
+        "d": "commitTime=none\n",
+        "e": "x" * (1 << 17),
+        "g": "commitTime=\\u12",
+    }
+    for partition, text in markers.items():
+        (tmp_path / partition).mkdir(parents=True)
+        (tmp_path / partition / ".hoodie_partition_metadata").write_text(text)
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f/.hoodie_partition_metadata.parquet").write_bytes(b"")
+    (tmp_path / ".hoodie_partition_metadata").write_text("commitTime=7\n")
+    assert created_by(open_storage(str(tmp_path)), ["", *markers, "f"]) == {
+        "": "7",
+        "a": "20260101000000000",
+        "b/c": "20260102000000",
+    }
