@@ -294,7 +294,11 @@ class TestTranslation:
 
     def test_writers_names_are_one_warning(self) -> None:
         found = parse_options(
-            {"hoodie.table.name": "t", "hoodie.upsert.shuffle.parallelism": "2", "hoodie.cleaner.commits.retained": "true"},
+            {
+                "hoodie.table.name": "t",
+                "hoodie.upsert.shuffle.parallelism": "2",
+                "hoodie.cleaner.commits.retained": "true",
+            },
             door=Door.BATCH,
         )
         (warning,) = found.warnings
