@@ -77,6 +77,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
         cleaned={file.path: file.cleaned_by for file in cleaned},
         pending_compactions=_pending_compactions(table, facts.timeline),
         schema_json=table_schema_json(recorded_schemas(facts, as_of), table.properties),
+        metadata_usable=not files_now.fallback,
     )
 
 

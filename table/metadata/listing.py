@@ -48,6 +48,8 @@ class TableListing:
 
     def everything(self, partitions: int | None = None) -> Mapping[str, tuple[FileInfo, ...]]:
         """Every partition with its data files, by name. `partitions`: how many there are at most, if that is known."""
+        if not self._table.properties.partition_fields:
+            partitions = 1
         if self._wanted and (partitions is None or partitions > self._few):
             found = self._by_metadata(None)
             if found is not None:

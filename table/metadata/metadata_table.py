@@ -211,7 +211,7 @@ class MetadataTable:
         order_keys: dict[str, str] = {i.requested_time: timeline.order_key(i) for i in timeline.completed_writes}
         archived = any(isinstance(file.name, LogName) and file.name.instant < timeline.first_active for file in files)
         if archived and timeline.layout == 2:
-            order_keys = {**self._table.archived_completions(), **order_keys}
+            order_keys = {**dict(self._table.archived_completions().items()), **order_keys}
         return CommittedInstants(layout=timeline.layout, order_keys=order_keys, archived_before=timeline.first_active)
 
     def _pending_compactions(self) -> dict[GroupId, frozenset[str]]:

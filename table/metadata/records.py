@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from typing import Any
 
 import fastavro
 
@@ -58,7 +59,7 @@ class RecordReaders:
         return reader.read
 
 
-def _without_logical_types(schema: object) -> object:
+def _without_logical_types(schema: object) -> Any:
     """The schema with plain types alone; its depth is bounded already."""
     if isinstance(schema, list):
         return [_without_logical_types(item) for item in schema]

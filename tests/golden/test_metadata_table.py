@@ -7,6 +7,7 @@ import functools
 import json
 import logging
 import pathlib
+import random
 import shutil
 from typing import Any, Protocol
 
@@ -303,6 +304,16 @@ def test_folders_do_for_a_metadata_table_that_cannot_be_used(
     assert table.metadata_fallbacks == 1
 
 
+@pytest.mark.usefixtures("always")
+def test_one_warning_a_plan(golden: Golden, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Listing and statistics both want a metadata table that cannot be used."""
+    path = golden.copy("B_v9_colstats_mor", tmp_path)
+    nothing_there(path)
+    with caplog.at_level(logging.WARNING, "penstock.enumerator"):
+        event_time_plan(path, "et")
+    assert len(caplog.records) == 1
+
+
 def test_damaged_statistics_leave_bounds_open(
     golden: Golden, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -330,3 +341,36 @@ def test_a_file_that_the_metadata_table_lacks_is_found_in_its_folder(
     monkeypatch.setattr(listing, "data_files", lambda partition, versions: real(partition, versions)[:-1])
     assert plan_request(table, "t", PlanRequest(table="t", query=Snapshot())) == expected
     assert table.metadata_fallbacks == 1
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("case", ["B_v6_colstats_mor", "B_v9_colstats_mor"])
+def test_mutations_of_a_metadata_table_change_no_plan(golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
+    """Bytes of its files changed, taken out, put in: the same splits, with the same bounds or none."""
+    path = golden.copy(case, tmp_path)
+    whole = event_time_plan(path, "et")
+    files = [
+        file
+        for pattern in ("files/*", "column_stats/*", ".hoodie/hoodie.properties")
+        for file in sorted((path / ".hoodie/metadata").glob(pattern))
+        if file.suffix != ".crc" and file.stat().st_size
+    ]
+    draw = random.Random(8)
+    passed_over = 0
+    for _ in range(60):
+        file = draw.choice(files)
+        before = file.read_bytes()
+        data = bytearray(before)
+        for _ in range(draw.randint(1, 3)):
+            at = draw.randrange(len(data))
+            data[at : at + draw.randint(0, 3)] = bytes(draw.randrange(256) for _ in range(draw.randint(0, 3)))
+        file.write_bytes(data)
+        table = open_table(str(path))
+        plan = plan_request(table, "t", PlanRequest(table="t", query=Snapshot(), event_time="et"))
+        file.write_bytes(before)
+        passed_over += table.metadata_fallbacks
+        assert table.metadata_fallbacks <= 1
+        for split, wanted in zip(plan.splits, whole.splits, strict=True):
+            assert split.split_id == wanted.split_id
+            assert split.event_time in (wanted.event_time, UnknownBounds())
+    assert 5 < passed_over < 60

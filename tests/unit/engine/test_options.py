@@ -297,12 +297,12 @@ class TestTranslation:
             {
                 "hoodie.table.name": "t",
                 "hoodie.upsert.shuffle.parallelism": "2",
-                "hoodie.cleaner.commits.retained": "true",
+                "hoodie.clean.automatic": "true",
             },
             door=Door.BATCH,
         )
         (warning,) = found.warnings
-        for name in ("hoodie.table.name", "hoodie.upsert.shuffle.parallelism", "hoodie.cleaner.commits.retained"):
+        for name in ("hoodie.table.name", "hoodie.upsert.shuffle.parallelism", "hoodie.clean.automatic"):
             assert name in warning
         assert found.given == frozenset()
 

@@ -192,10 +192,14 @@ class TestPlannedBounds:
         truth = self.truth(case, "et")
         found = plan(golden.table(case), event_time="et")
         known = [s for s in found.splits if isinstance(s.event_time, EventTimeBounds)]
-        assert known and len(known) < len(found.splits)
+        assert known and len(known) == len(found.splits)
+        assert any(split.logs for split in known)
         for split in known:
-            assert split.base is not None and not split.logs
-            assert split.event_time == EventTimeBounds(*truth[split.base.path])  # type: ignore[arg-type]
+            files = [truth[file.path] for file in (*([split.base] if split.base else []), *split.logs)]
+            lows, highs = [low for low, _ in files if low is not None], [high for _, high in files if high is not None]
+            assert split.event_time == EventTimeBounds(min(lows), max(highs))
+        without = plan(golden.table(case), event_time="et", metadata=False)
+        assert all(isinstance(split.event_time, UnknownBounds) for split in without.splits if split.logs)
 
     @pytest.mark.parametrize("column", ["et_ms", "nul"])
     def test_plain_longs_and_nulls_alone_are_unknown(self, golden: Golden, column: str) -> None:

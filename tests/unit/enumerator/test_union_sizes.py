@@ -1,0 +1,67 @@
+"""Sizes of files that a metadata table and a commit both know: the greater one for logs, the listing's for the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.enumerator.selection import TimelineFacts
+from penstock.enumerator.union import files_of_groups
+from penstock.proto.positions import InstantTime
+from penstock.table.commits import CommitMetadata, WriteStat
+from penstock.table.storage import FileInfo
+from penstock.table.timeline import build_timeline
+
+LOG, BASE = ".f-0_001.log.1_0-1-2", "f-0_0-1-2_001.parquet"
+
+
+def stat(name: str, size_bytes: int) -> WriteStat:
+    return WriteStat(
+        partition="p",
+        file_id="f-0",
+        path=f"p/{name}",
+        num_writes=1,
+        num_deletes=0,
+        num_inserts=1,
+        num_update_writes=0,
+        file_size_bytes=size_bytes,
+        base_file="",
+        log_files=(),
+        prev_commit="",
+    )
+
+
+def facts(*stats: WriteStat) -> TimelineFacts:
+    commit = CommitMetadata(
+        requested_time=InstantTime("002"),
+        operation="UPSERT",
+        compacted=False,
+        schema_json="",
+        extra={},
+        stats=stats,
+        replaced=(),
+    )
+    return TimelineFacts(
+        table="t",
+        timeline=build_timeline(1, []),
+        commits={"002": commit},
+        pending_clusterings=frozenset(),
+        complete_from="",
+    )
+
+
+@pytest.mark.parametrize(
+    ("listed", "stated", "lag", "expected"),
+    [(100, 150, True, 150), (100, 90, True, 100), (100, 150, False, 100), (100, None, True, 100)],
+)
+def test_of_a_log_the_greater_size_counts_if_sizes_may_lag(
+    listed: int, stated: int | None, lag: bool, expected: int
+) -> None:
+    listing = {
+        "p": [
+            FileInfo(name=name, path=f"p/{name}", size_bytes=listed, is_dir=False, modified_ns=0)
+            for name in (LOG, BASE)
+        ]
+    }
+    stats = [] if stated is None else [stat(LOG, stated), stat(BASE, stated)]
+    found = files_of_groups(facts(*stats), listing, (), None, sizes_may_lag=lag)
+    assert {file.ref.path: file.ref.size_bytes for file in found} == {f"p/{LOG}": expected, f"p/{BASE}": listed}

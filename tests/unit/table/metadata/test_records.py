@@ -1,0 +1,245 @@
+"""Decisions over records of the metadata table: what combines how, which instants count, the traps of statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.enumerator.bounds import slice_bounds
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.splits import EventTimeBounds, UnknownBounds
+from penstock.table.instants import parse_instant_file
+from penstock.table.metadata.column_stats import ColumnStats, combined_stats
+from penstock.table.metadata.files import data_files, files_key, partition_paths
+from penstock.table.metadata.keys import column_stats_key, partition_stats_key, xxh64
+from penstock.table.metadata.records import RecordReader
+from penstock.table.metadata.validity import ValidBlocks, first_not_recorded, pending_instants
+from penstock.table.metadata_fields import Fields
+from penstock.table.schema.avro import AvroType, Primitive
+from penstock.table.slices import CommittedInstants
+from penstock.table.timeline import Timeline, build_timeline
+
+LOG = ".f-0_20260101000000000.log.1_0-1-2"
+BASE = "f-0_0-1-2_20260101000000000.parquet"
+
+
+def files(**changes: int | None) -> Fields:
+    """A record of the `files` partition; None deletes. Names: `log` and `base`."""
+    names = {"log": LOG, "base": BASE}
+    values = {names.get(name, name): {"size": size or 0, "isDeleted": size is None} for name, size in changes.items()}
+    return Fields({"filesystemMetadata": values}, "record")
+
+
+def sizes(*versions: Fields | None) -> dict[str, int]:
+    return {info.name: info.size_bytes for info in data_files("p", versions)}
+
+
+class TestFiles:
+    def test_newer_versions_win_and_the_greater_size_counts(self) -> None:
+        assert sizes(files(log=5, base=7), files(log=9)) == {LOG: 9, BASE: 7}
+        assert sizes(files(log=9), files(log=5)) == {LOG: 9}
+        assert sizes(files(log=9), files(log=None)) == {}
+        assert sizes(files(log=None), files(log=3)) == {LOG: 3}
+        assert sizes(files(log=9), None, files(base=1)) == {BASE: 1}
+        assert sizes() == {}
+
+    def test_paths_are_under_the_partition_and_other_files_left_out(self) -> None:
+        odd = Fields({"filesystemMetadata": {"_SUCCESS": {"size": 1, "isDeleted": False}}}, "record")
+        assert [info.path for info in data_files("p=a", [files(base=1), odd])] == [f"p=a/{BASE}"]
+        assert [info.path for info in data_files("", [files(base=1)])] == [BASE]
+        assert (files_key(""), files_key("p=a")) == (".", "p=a")
+
+    @pytest.mark.parametrize("name", ["../x", "a/b.parquet", "/etc/x", "", "a\0b"])
+    def test_a_name_that_leaves_the_folder_is_refused(self, name: str) -> None:
+        with pytest.raises(CorruptFile):
+            data_files("p", [Fields({"filesystemMetadata": {name: {"size": 1, "isDeleted": False}}}, "record")])
+
+    @pytest.mark.parametrize("value", [None, {}, {"size": 1}, {"size": -1, "isDeleted": False}, {"isDeleted": 1}])
+    def test_a_value_of_another_shape_is_refused(self, value: object) -> None:
+        with pytest.raises(CorruptFile, match="expected a size"):
+            data_files("p", [Fields({"filesystemMetadata": {LOG: value}}, "record")])
+
+    def test_externally_written_files_are_refused(self) -> None:
+        with pytest.raises(UnsupportedFeature, match="external"):
+            data_files("p", [Fields({"filesystemMetadata": {"x_hudiext": {"size": 1, "isDeleted": False}}}, "r")])
+
+    def test_partitions(self) -> None:
+        assert partition_paths([Fields({"filesystemMetadata": {".": {"size": 0, "isDeleted": False}}}, "r")]) == {""}
+        with pytest.raises(CorruptFile):
+            partition_paths([Fields({"filesystemMetadata": {"../a": {"size": 0, "isDeleted": False}}}, "r")])
+
+
+def timeline(*names: str) -> Timeline:
+    return build_timeline(2, [item for name in names if (item := parse_instant_file(name, 2))])
+
+
+class TestValidity:
+    def test_blocks_of_what_is_pending_or_not_committed_do_not_count(self) -> None:
+        data = timeline("20_21.commit", "30.commit.requested", "40_41.clean", "50.clean.inflight", "20.inflight")
+        assert pending_instants(data) == {"30", "50"}
+        committed = CommittedInstants(layout=2, order_keys={"20": "21", "30": "31", "45": "46"}, archived_before="15")
+        valid = ValidBlocks(committed, pending_instants(data))
+        held = [time for time in ("10", "15", "20", "30", "45", "50", "60") if valid.holds(time)]
+        assert held == ["10", "20", "45"], "archived, completed in both, completed in the metadata table alone"
+
+    def test_an_instant_that_the_metadata_table_lacks(self) -> None:
+        own = timeline(
+            "00000000000000000_25.deltacommit", "20_21.deltacommit", "40_41.deltacommit", "50.clean.inflight"
+        )
+        for names, lacking in (
+            (("20_22.commit", "40_42.commit"), ""),
+            (("10_12.commit", "20_22.commit"), ""),
+            (("20_22.commit", "30_32.commit"), "30"),
+            (("40_42.commit", "50_52.clean"), "50"),
+            (("40_42.commit", "45_46.savepoint", "47_48.restore", "48_49.indexing", "60.commit.requested"), ""),
+        ):
+            assert first_not_recorded(timeline(*names), own) == lacking
+        fresh = timeline("00000000000000000_25.deltacommit")
+        assert first_not_recorded(timeline("20_22.commit"), fresh) == "20"
+        assert first_not_recorded(timeline(), fresh) == ""
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        ("data", "expected"),
+        [
+            (b"", 0xEF46DB3751D8E999),
+            (b"abc", 0x44BC2CF5AD770999),
+            (b"Nobody inspects the spammish repetition", 0xFBCEA83C8A378BF1),
+        ],
+    )
+    def test_xxh64(self, data: bytes, expected: int) -> None:
+        assert xxh64(data) == expected
+
+    def test_lengths(self) -> None:
+        key = column_stats_key("a.b", "", BASE)
+        assert len(key) == 48
+        assert key.startswith(partition_stats_key("a.b", "."))
+        assert column_stats_key("a.b", "p", BASE) != key
+
+
+def stat(low: Any, high: Any, values: int | None = 5, nulls: int | None = 0, **more: Any) -> Fields:
+    """A record of the `column_stats` partition; a bound is (wrapper, value) or None."""
+
+    def wrapped(bound: Any) -> Any:
+        return bound and (f"org.apache.hudi.avro.model.{bound[0]}", {"value": bound[1]})
+
+    fields = {"fileName": "f", "columnName": "c", "minValue": wrapped(low), "maxValue": wrapped(high)}
+    return Fields(
+        {"ColumnStatsMetadata": {**fields, "valueCount": values, "nullCount": nulls, "isDeleted": False, **more}}, "r"
+    )
+
+
+def longs(low: int, high: int, **more: Any) -> Fields:
+    return stat(("LongWrapper", low), ("LongWrapper", high), **more)
+
+
+def only(*versions: Fields | None) -> ColumnStats:
+    found = combined_stats(versions)
+    assert found is not None
+    return found
+
+
+class TestColumnStats:
+    def test_wider_bounds_and_sums(self) -> None:
+        found = only(longs(5, 9, values=2), longs(3, 7, values=4, nulls=1))
+        assert (found.low, found.high, found.value_count, found.null_count) == (3, 9, 6, 1)
+
+    def test_tight_bounds_and_tombstones_replace(self) -> None:
+        assert only(longs(5, 9), longs(6, 7, isTightBound=True)).low == 6
+        assert only(longs(5, 9), longs(6, 7, isDeleted=True)).is_deleted
+        revived = only(longs(5, 9, isDeleted=True), longs(6, 7))
+        assert (revived.is_deleted, revived.low) == (False, 6)
+        assert combined_stats([longs(5, 9), None]) is None
+        assert combined_stats([]) is None
+
+    def test_the_zeros_of_nulls_alone_are_no_bounds(self) -> None:
+        found = only(longs(0, 0, values=3, nulls=3))
+        assert (found.low, found.high, found.holds_nulls_alone) == (None, None, True)
+        assert only(longs(0, 0, values=3, nulls=3), longs(5, 9)).low == 5
+        assert only(longs(5, 9), stat(None, None, values=0)).high == 9
+
+    def test_what_is_unknown_stays_unknown(self) -> None:
+        for odd in (stat(None, None), stat(("LongWrapper", 1), None), stat(("IntWrapper", 1), ("StringWrapper", "x"))):
+            assert only(odd).low is None
+            assert not only(odd).holds_nulls_alone
+            assert only(longs(5, 9), odd).low is None
+        assert not only(stat(None, None, values=None, nulls=None)).holds_nulls_alone
+        assert only(longs(5, 9), stat(("StringWrapper", "a"), ("StringWrapper", "b"))).low is None
+
+    def test_kinds(self) -> None:
+        assert only(stat(("DateWrapper", 7), ("DateWrapper", 8))).logical == "date"
+        ints = stat(("IntWrapper", 7), ("IntWrapper", 8), valueType={"typeOrdinal": 12, "additionalInfo": None})
+        assert only(ints).logical == "date"
+        one = (10**15).to_bytes(8, "big")
+        assert str(only(stat(("DecimalWrapper", one), ("DecimalWrapper", one))).low) == "1.000000000000000"
+        decimal = {"typeOrdinal": 10, "additionalInfo": "10,2"}
+        found = only(stat(("BytesWrapper", b"\xff"), ("BytesWrapper", b"\1\0"), valueType=decimal))
+        assert (str(found.low), str(found.high)) == ("-0.01", "2.56")
+
+    def test_a_bound_of_another_shape_is_refused(self) -> None:
+        with pytest.raises(CorruptFile, match="minValue"):
+            combined_stats([Fields({"ColumnStatsMetadata": {"minValue": 7}}, "r")])
+
+
+MICROS, MILLIS = Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis")
+DATE = Primitive("int", "date")
+NOW_US, NOW_MS = 1_700_000_000_000_000, 1_700_000_000_000
+
+
+def ordinal(number: int) -> dict[str, Any]:
+    return {"valueType": {"typeOrdinal": number, "additionalInfo": None}}
+
+
+class TestSliceBounds:
+    def test_the_widest_of_all_files(self) -> None:
+        stats = [only(longs(NOW_US, NOW_US + 9)), only(longs(NOW_US - 5, NOW_US, **ordinal(16)))]
+        assert slice_bounds(stats, MICROS) == EventTimeBounds(NOW_US - 5, NOW_US + 9)
+        assert slice_bounds([only(longs(NOW_MS, NOW_MS + 1))], MILLIS) == EventTimeBounds(NOW_US, NOW_US + 1000)
+        days = [only(stat(("DateWrapper", 0), ("DateWrapper", 2)))]
+        assert slice_bounds(days, DATE) == EventTimeBounds(0, 2 * 86_400_000_000)
+
+    def test_files_of_nulls_or_deletes_do_not_count(self) -> None:
+        without = [only(longs(0, 0, values=3, nulls=3)), only(stat(None, None, values=0, **ordinal(1)))]
+        assert slice_bounds([only(longs(NOW_US, NOW_US)), *without], MICROS) == EventTimeBounds(NOW_US, NOW_US)
+        assert slice_bounds(without, MICROS) == UnknownBounds()
+
+    @pytest.mark.parametrize(
+        ("other", "column_type"),
+        [
+            (None, MICROS),
+            (longs(NOW_US, NOW_US, isDeleted=True), MICROS),
+            (stat(None, None), MICROS),
+            (longs(NOW_MS, NOW_MS), MICROS),  # what version 9 calls micros may be millis of an older writer
+            (longs(NOW_MS, NOW_MS, **ordinal(16)), MICROS),
+            (longs(NOW_US, NOW_US, **ordinal(15)), MICROS),
+            (longs(NOW_US, NOW_US), MILLIS),
+            (longs(NOW_MS, NOW_MS, **ordinal(16)), MILLIS),
+            (longs(0, NOW_US), MICROS),
+            (longs(NOW_MS, NOW_MS), Primitive("long")),
+            (longs(5, 6), DATE),
+            (stat(("StringWrapper", "a"), ("StringWrapper", "b")), MICROS),
+        ],
+    )
+    def test_whatever_is_open_makes_the_slice_unknown(self, other: Fields | None, column_type: AvroType) -> None:
+        fine = {MICROS: longs(NOW_US, NOW_US), MILLIS: longs(NOW_MS, NOW_MS)}.get(column_type)
+        stats = [*([only(fine)] if fine else []), None if other is None else only(other)]
+        assert slice_bounds(stats, column_type) == UnknownBounds()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["", "{", "[]", '"nope"', '{"type":"record","name":"r","fields":[{"name":"f","type":"r"}]}', "[" * 5000, '"int"'],
+)
+def test_hostile_schemas_are_refused(schema: str) -> None:
+    with pytest.raises(CorruptFile, match="file x"):
+        RecordReader(schema, "file x").read(b"\2")
+
+
+def test_a_value_must_be_whole() -> None:
+    reader = RecordReader('{"type":"record","name":"r","fields":[{"name":"f","type":"int"}]}', "file x")
+    assert reader.read(b"\4").number("f") == 2
+    for value in (b"", b"\4\4", b"\xff" * 12):
+        with pytest.raises(CorruptFile, match="file x"):
+            reader.read(value)
