@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.splits import DeleteMarker
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ class PlanRequest:
     `columns` empty means every column, in the table's order; names resolve by Spark's case rule. `where` empty means
     no filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
     `event_time` names the column whose bounds each split carries, or is empty. `target_split_bytes` is the size above
-    which a log-free base file is cut into runs of row groups.
+    which a log-free base file is cut into runs of row groups. `delete_marker` marks deletes in the log of a table whose
+    own properties name no marker.
     """
 
     table: str
@@ -60,3 +62,4 @@ class PlanRequest:
     slots: int = 0
     event_time: str = ""
     target_split_bytes: int = 256 << 20
+    delete_marker: DeleteMarker | None = None

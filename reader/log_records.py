@@ -21,7 +21,7 @@ from penstock.reader.log_files import LogFiles
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.keys import RecordTable, number_keys, number_positions
 from penstock.reader.merge.log_rows import LogRows
-from penstock.reader.merge.ordering import OrderingValues
+from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.stream import LogWinners
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
@@ -41,17 +41,16 @@ class _Gathered:
 
     keys: list[pa.Array] = field(default_factory=list)
     kinds: list[np.ndarray] = field(default_factory=list)
-    ordering: list[pa.Array] = field(default_factory=list)
+    ordering: list[Sequence[pa.Array]] = field(default_factory=list)
     rows: list[pa.RecordBatch] = field(default_factory=list)
     data_blocks: list[_DataBlock] = field(default_factory=list)
     records: int = 0
     block_records: list[int] = field(default_factory=list)
 
-    def add(self, keys: pa.Array, kinds: np.ndarray, ordering: pa.Array | None) -> None:
+    def add(self, keys: pa.Array, kinds: np.ndarray, ordering: Sequence[pa.Array]) -> None:
         self.keys.append(keys)
         self.kinds.append(kinds)
-        if ordering is not None:
-            self.ordering.append(ordering)
+        self.ordering.append(ordering)
         self.records += len(keys)
 
 
@@ -154,20 +153,24 @@ class _LogReader:
         if not len(deletes):
             return
         kinds = np.full(len(deletes), RecordKind.DEFAULT_DELETE, np.uint8)
-        ordering = None
+        ordering: Sequence[pa.Array] = ()
         if self._shape.ordering:
             self._check_unit(deletes)
-            ordering, default = deletes.ordering_as(self._ordering_type)
+            ordering, default = self._shape.ordering.of_deletes(deletes)
             kinds[~default] = RecordKind.DELETE
         gathered.add(deletes.keys, kinds, ordering)
 
     def _check_unit(self, deletes: DeleteRecords) -> None:
         """A plain long says no unit: for a column of micros it is micros, for one of millis it may be either."""
-        ordering = self._shape.record.by_name()[self._shape.ordering]
-        if ordering.type == Primitive("long", "timestamp-millis") and (deletes.kinds == LONG).any():
-            raise UnsupportedFeature(
-                f"{deletes.place}: deletes ordered by column {ordering.name!r} (timestamp-millis) by plain longs"
-            )
+        if self._shape.ordering.deletes_win:
+            return
+        kinds = deletes.kinds if deletes.items is None else np.append(deletes.kinds, deletes.items.kinds)
+        for name in self._shape.ordering.names:
+            ordering = self._shape.record.by_name()[name]
+            if ordering.type == Primitive("long", "timestamp-millis") and (kinds == LONG).any():
+                raise UnsupportedFeature(
+                    f"{deletes.place}: deletes ordered by column {name!r} (timestamp-millis) by plain longs"
+                )
 
     def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:
         block, data = found.block, self._files.data(found.log)
@@ -177,38 +180,27 @@ class _LogReader:
             keys = batch.column(RECORD_KEY)
             if keys.null_count:
                 raise CorruptBlock(f"{found.place}: a record without {RECORD_KEY}: restore the file")
-            ordering = batch.column(self._shape.ordering) if self._shape.ordering else None
+            ordering = self._shape.ordering.parts(batch)
             gathered.add(keys, self._kinds(batch, ordering), ordering)
             if keep_rows:
                 gathered.rows.append(batch.select(self._shape.stored))
 
-    def _kinds(self, batch: pa.RecordBatch, ordering: pa.Array | None) -> np.ndarray:
-        """Rows whose delete mark is true are deletes; without a value of their own (null, or the int 0 that Hudi takes
-        for none) default ones (`OrderingValues.isDefault`)."""
+    def _kinds(self, batch: pa.RecordBatch, ordering: list[pa.Array]) -> np.ndarray:
+        """Rows with a delete mark are deletes; without an ordering value of their own default ones."""
         kinds = np.full(batch.num_rows, RecordKind.DATA, np.uint8)
-        if not self._shape.delete_mark:
+        marked = self._shape.deletes.marked(batch)
+        if marked is None:
             return kinds
-        marked = batch.column(self._shape.delete_mark).fill_null(False).to_numpy(zero_copy_only=False)
-        if not marked.any():
-            return kinds
-        if ordering is None:
-            default = np.ones(batch.num_rows, bool)
-        else:
-            default = ordering.is_null().to_numpy(zero_copy_only=False)
-            if pa.types.is_int32(ordering.type):
-                default = default | (ordering.fill_null(0).to_numpy() == 0)
+        default = self._shape.ordering.without_value(ordering) if ordering else np.ones(batch.num_rows, bool)
         kinds[marked] = RecordKind.DELETE
         kinds[marked & default] = RecordKind.DEFAULT_DELETE
         return kinds
 
-    def _ordering(self, gathered: _Gathered) -> OrderingValues | None:
+    def _ordering(self, gathered: _Gathered) -> OrderingTuples | None:
         if not self._shape.ordering:
             return None
-        return OrderingValues(pa.chunked_array(gathered.ordering, self._ordering_type).combine_chunks())
-
-    @property
-    def _ordering_type(self) -> pa.DataType:
-        return self._shape.table.field(self._shape.ordering).type
+        columns = zip(self._shape.ordering.types, zip(*gathered.ordering, strict=True), strict=True)
+        return OrderingTuples([pa.chunked_array(list(parts), kind).combine_chunks() for kind, parts in columns])
 
     def _rows(self, gathered: _Gathered, kinds: np.ndarray, arrivals: np.ndarray, one_pass: bool) -> LogRows:
         """The full rows of the records `arrivals` (ascending)."""

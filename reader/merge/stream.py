@@ -18,7 +18,8 @@ from penstock.proto.reports import MergeOutcomes
 from penstock.reader.merge.fold import Folded, RecordKind
 from penstock.reader.merge.keys import Matches, RecordTable
 from penstock.reader.merge.log_rows import LogRows
-from penstock.reader.merge.ordering import OrderingValues
+from penstock.reader.merge.ordering import OrderingTuples
+from penstock.reader.ordering_columns import OrderingColumns
 
 
 class RowGroup(Protocol):
@@ -43,7 +44,7 @@ class LogWinners:
 
     table: RecordTable
     kinds: np.ndarray
-    ordering: OrderingValues | None
+    ordering: OrderingTuples | None
     row_of: np.ndarray
     rows: LogRows
     folded: Folded
@@ -55,7 +56,7 @@ class MergeShape:
 
     columns: tuple[str, ...]
     key: str
-    ordering: str | None
+    ordering: OrderingColumns
     batch_rows: int
     batch_bytes: int
 
@@ -117,8 +118,8 @@ class Merge:
         winners = self._winners
         rows, numbers = self._first_copies(matches)
         self._met[numbers] = True
-        if winners.ordering is not None and self._shape.ordering is not None:
-            base = batch.column(self._shape.ordering).take(pa.array(rows))
+        if winners.ordering is not None and self._shape.ordering:
+            base = self._shape.ordering.parts(batch.select(self._shape.ordering.names).take(pa.array(rows)))
             stays = winners.ordering.exceeded_by(base, numbers) & (winners.kinds[numbers] != RecordKind.DEFAULT_DELETE)
             rows, numbers = rows[~stays], numbers[~stays]
         self._won[numbers] = True
