@@ -67,7 +67,9 @@ def delete_marks(scan: Scan, record: RecordSchema) -> DeleteMarks:
         custom = None
     if custom is not None:
         kind = fields[custom.field].type
-        if not (isinstance(kind, EnumType) or (isinstance(kind, Primitive) and not kind.logical and kind.kind in _TEXTS)):
+        if not (
+            isinstance(kind, EnumType) or (isinstance(kind, Primitive) and not kind.logical and kind.kind in _TEXTS)
+        ):
             raise UnsupportedFeature(
                 f"table {scan.table}: column {custom.field!r} marks deletes and is {kind}; only text, whole numbers and "
                 "booleans are read as marks"

@@ -14,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
-from penstock.proto.splits import Scan, Split
+from penstock.proto.splits import EventTimeOrdering, Scan, Split, WholeRecords
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
 from penstock.reader.log_files import LogFiles
+from penstock.reader.merge.chains import Chains, chains
+from penstock.reader.merge.filling import Filler, composed
 from penstock.reader.merge.fold import RecordKind, fold
+from penstock.reader.merge.gaps import HELD, absent, fills_from_newer, gaps_of, shows_last_writer
 from penstock.reader.merge.keys import RecordTable, number_keys, number_positions
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
@@ -95,8 +98,10 @@ class _LogReader:
         self._files, self._scan, self._split, self._shape = files, scan, split, shape
         self._compiled = compiled
         self._decoders: dict[tuple[str, tuple[str, ...]], AvroDecoder] = {}
+        self._tells_held = False
 
     def winners(self, blocks: Sequence[CountedBlock], tally: SplitTally) -> LogWinners | None:
+        filler = self._filler(blocks)
         content_bytes = sum(found.block.content_end - found.block.content_start for found in blocks)
         keys_only = self._shape.log_keys
         everything = tuple(dict.fromkeys((*keys_only, *self._shape.stored)))
@@ -109,13 +114,15 @@ class _LogReader:
             table, numbers = self._numbered(blocks, gathered)
             kinds = np.concatenate(gathered.kinds)
             ordering = self._ordering(gathered)
-            folded = fold(self._scan.merge, numbers, table.count, kinds, None if ordering is None else ordering.ranks())
+            deciding = self._scan.merge, numbers, table.count, kinds, None if ordering is None else ordering.ranks()
+            folded = fold(*deciding)
+            chained = None if filler is None else chains(*deciding, from_newer=filler.from_newer)
             standing = folded.standing
             data = kinds[standing] == RecordKind.DATA
             arrivals = np.sort(standing[data])
             row_of = np.where(data, np.searchsorted(arrivals, standing), -1)
         with tally.phase("log_decode"):
-            rows = self._rows(gathered, kinds, arrivals, one_pass)
+            rows = self._composed(gathered, kinds, arrivals, one_pass, chained, filler)
         return LogWinners(
             table=table,
             kinds=kinds[standing],
@@ -123,7 +130,30 @@ class _LogReader:
             row_of=row_of,
             rows=rows,
             folded=folded,
+            filler=filler,
         )
+
+    def _filler(self, blocks: Sequence[CountedBlock]) -> Filler | None:
+        """How records fill each other's gaps; None where each is whole. From its first partial block on Hudi merges
+        all of a slice so; whole records before it have no gaps, so that it does not matter where it is."""
+        scan, partial = self._scan, next((found for found in blocks if found.block.header.is_partial), None)
+        whole = isinstance(scan.fill, WholeRecords)
+        if partial is None and whole:
+            return None
+        if partial is None:
+            return Filler(
+                columns=self._shape.stored,
+                gaps=gaps_of(scan, self._shape.record),
+                last_writer=shows_last_writer(scan.fill),
+                from_newer=fills_from_newer(scan.fill),
+            )
+        if not whole or (isinstance(scan.merge, EventTimeOrdering) and scan.merge.deletes_win):
+            raise UnsupportedFeature(
+                f"{partial.place}: a block of partial updates (IS_PARTIAL) in a table whose records fill gaps or whose "
+                "payload class merges them; let Hudi compact the file group"
+            )
+        self._tells_held = True
+        return Filler(columns=self._shape.stored, gaps=absent, last_writer=False, from_newer=True)
 
     def _numbered(self, blocks: Sequence[CountedBlock], gathered: _Gathered) -> tuple[RecordTable, np.ndarray]:
         """By position where Hudi does so too (every block has them for this base file), else by key. The rows differ
@@ -176,14 +206,14 @@ class _LogReader:
         block, data = found.block, self._files.data(found.log)
         begin, end = record_bounds(data, found.place, block.content_start, block.content_end, compiled=self._compiled)
         gathered.data_blocks.append(_DataBlock(found, begin, end, gathered.records))
-        for batch in self._decoder(found, columns).decode(data, begin, end, found.place):
+        for batch in self._decoded(found, columns, begin, end):
             keys = batch.column(RECORD_KEY)
             if keys.null_count:
                 raise CorruptBlock(f"{found.place}: a record without {RECORD_KEY}: restore the file")
             ordering = self._shape.ordering.parts(batch)
             gathered.add(keys, self._kinds(batch, ordering), ordering)
             if keep_rows:
-                gathered.rows.append(batch.select(self._shape.stored))
+                gathered.rows.append(self._kept(batch, found))
 
     def _kinds(self, batch: pa.RecordBatch, ordering: list[pa.Array]) -> np.ndarray:
         """Rows with a delete mark are deletes; without an ordering value of their own default ones."""
@@ -201,6 +231,21 @@ class _LogReader:
             return None
         columns = zip(self._shape.ordering.types, zip(*gathered.ordering, strict=True), strict=True)
         return OrderingTuples([pa.chunked_array(list(parts), kind).combine_chunks() for kind, parts in columns])
+
+    def _composed(
+        self,
+        gathered: _Gathered,
+        kinds: np.ndarray,
+        tops: np.ndarray,
+        one_pass: bool,
+        chained: Chains | None,
+        filler: Filler | None,
+    ) -> LogRows:
+        """The rows of the winners `tops` (ascending), with what the records beneath them fill in."""
+        if chained is None or filler is None:
+            return self._rows(gathered, kinds, tops, one_pass)
+        members = chained.members()
+        return composed(self._rows(gathered, kinds, members, one_pass), members, chained, tops, filler)
 
     def _rows(self, gathered: _Gathered, kinds: np.ndarray, arrivals: np.ndarray, one_pass: bool) -> LogRows:
         """The full rows of the records `arrivals` (ascending)."""
@@ -225,9 +270,39 @@ class _LogReader:
             if first == last:
                 continue
             mine = arrivals[first:last] - block.first
-            decoder = self._decoder(block.counted, self._shape.stored)
-            data = self._files.data(block.counted.log)
-            yield from decoder.decode(data, block.begin[mine], block.end[mine], block.counted.place)
+            for batch in self._decoded(block.counted, self._shape.stored, block.begin[mine], block.end[mine]):
+                yield self._kept(batch, block.counted)
+
+    def _decoded(
+        self, found: CountedBlock, columns: tuple[str, ...], begin: np.ndarray, end: np.ndarray
+    ) -> Iterator[pa.RecordBatch]:
+        """These records of a block; columns that a block of partial updates does not have are null."""
+        data = self._files.data(found.log)
+        if not found.block.header.is_partial:
+            yield from self._decoder(found, columns).decode(data, begin, end, found.place)
+            return
+        written = self._written(found)
+        schema = pa.schema([self._shape.table.field(name) for name in columns])
+        present = tuple(name for name in columns if name in written) or (RECORD_KEY,)
+        for batch in self._decoder(found, present).decode(data, begin, end, found.place):
+            arrays = [
+                batch.column(field.name) if field.name in written else pa.nulls(batch.num_rows, field.type)
+                for field in schema
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _kept(self, batch: pa.RecordBatch, found: CountedBlock) -> pa.RecordBatch:
+        """The row's columns and, where a log has partial updates, for each whether the record has it."""
+        kept = batch.select(self._shape.stored)
+        if not self._tells_held:
+            return kept
+        written = self._written(found) if found.block.header.is_partial else set(self._shape.stored)
+        names = list(self._shape.stored)
+        held = [pa.array(np.full(batch.num_rows, name in written)) for name in names]
+        return pa.RecordBatch.from_arrays([*kept.columns, *held], names=[*names, *(HELD + name for name in names)])
+
+    def _written(self, found: CountedBlock) -> set[str]:
+        return set(parse_record_schema(found.block.header.schema_json, str(found.place)).by_name())
 
     def _decoder(self, found: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
         schema_json = found.block.header.schema_json

@@ -19,7 +19,7 @@ from penstock.proto.errors import (
     StateVersionError,
     UnsupportedFeature,
 )
-from penstock.proto.splits import FORMAT_VERSION, Scan, Split, WholeFile, WholeRecords
+from penstock.proto.splits import FORMAT_VERSION, Scan, Split, WholeFile
 from penstock.reader.avro_records import warm_up as warm_up_decoding
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
@@ -79,8 +79,6 @@ def read_split(
     shape = read_shape(scan, event_time=tally.event_time)
     if split.logs and RECORD_KEY not in shape.table.names:
         raise UnsupportedFeature(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
-    if split.logs and not isinstance(scan.fill, WholeRecords):
-        raise UnsupportedFeature(f"table {scan.table}: partial updates ({scan.fill})")
     constants = PartitionConstants(scan, split, shape.table, shape.carried)
     tally.begin(split.size_bytes)
     reading = _Reading(

@@ -71,8 +71,8 @@ def output_schema(scan: Scan) -> pa.Schema:
 def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
     """What to read for this scan; `event_time` names one more column that the report looks at.
 
-    UnsupportedFeature for ordering by a column whose values have no order, and as `delete_marks`; SchemaMismatch if the table has no such ordering column; ConfigurationError for a column or filter that does not
-    suit the table.
+    UnsupportedFeature for ordering by a column whose values have no order, and as `delete_marks`; SchemaMismatch if
+    the table has no such ordering column; ConfigurationError for a column or filter that does not suit the table.
     """
     record, schema = _table_schema(scan.schema_json)
     output = output_schema(scan)

@@ -100,7 +100,9 @@ def _stored_mode(properties: TableProperties) -> MergeMode:
         )
     if properties.payload_class and not is_plain(properties.payload_class):
         _refuse(properties, f"payload class {properties.payload_class}")
-    return CommitTimeOrdering() if properties.merge_mode == _COMMIT_TIME else EventTimeOrdering(properties.ordering_fields)
+    if properties.merge_mode == _COMMIT_TIME:
+        return CommitTimeOrdering()
+    return EventTimeOrdering(properties.ordering_fields)
 
 
 def _inferred_rules(properties: TableProperties) -> MergeRules:

@@ -7,7 +7,7 @@ it meets (`CustomPayloadRecordMerger`). Not here: which settings a table has (`m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.proto.splits import (
@@ -32,7 +32,7 @@ class MergeRules:
     """Everything of a table that decides how its records of one key become a row."""
 
     mode: MergeMode
-    fill: FillMode = WholeRecords()
+    fill: FillMode = field(default_factory=WholeRecords)
     delete_marker: DeleteMarker | None = None
 
 
