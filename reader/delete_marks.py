@@ -71,8 +71,8 @@ def delete_marks(scan: Scan, record: RecordSchema) -> DeleteMarks:
             isinstance(kind, EnumType) or (isinstance(kind, Primitive) and not kind.logical and kind.kind in _TEXTS)
         ):
             raise UnsupportedFeature(
-                f"table {scan.table}: column {custom.field!r} marks deletes and is {kind}; only text, whole numbers and "
-                "booleans are read as marks"
+                f"table {scan.table}: column {custom.field!r} marks deletes and is {kind}; only text, whole numbers "
+                "and booleans are read as marks"
             )
     return DeleteMarks(
         flag=DELETE_MARK if flag is not None and flag.type == Primitive("boolean") else "",
