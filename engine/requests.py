@@ -16,6 +16,7 @@ from penstock.proto.options import GivenOptions
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import Incremental, Latest, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.reports import TableDescription
+from penstock.proto.splits import DeleteMarker
 
 Describe = Callable[[], TableDescription]
 """Asks the enumerator for the table's description; called only if an option needs it, and once at most."""
@@ -42,7 +43,17 @@ def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | 
         event_time=options.event_time,
         target_split_bytes=options.split_bytes,
         metadata=options.metadata == "on",
+        delete_marker=_delete_marker(options),
     )
+
+
+def _delete_marker(options: GivenOptions) -> DeleteMarker | None:
+    if bool(options.delete_field) != bool(options.delete_marker):
+        given, lacking = ("deleteField", "deleteMarker") if options.delete_field else ("deleteMarker", "deleteField")
+        raise ConfigurationError(
+            f"option {given} without {lacking}: a column marks deletes by one of its values; give both, or none"
+        )
+    return DeleteMarker(options.delete_field, options.delete_marker) if options.delete_field else None
 
 
 def query_of(table: str, options: GivenOptions, describe: Describe) -> Query:

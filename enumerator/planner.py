@@ -19,11 +19,12 @@ from penstock.enumerator.table_state import TableState
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import PlanRequest
-from penstock.proto.splits import CommitTimeOrdering, MergeMode, Plan, RowsOf, Scan, Split, VisibleInstants
+from penstock.proto.splits import CommitTimeOrdering, DeleteMarker, Plan, RowsOf, Scan, Split, VisibleInstants
 from penstock.table.columns import resolve_column, resolve_columns
-from penstock.table.merge_rules import merge_mode
+from penstock.table.merge_rules import merge_rules
 from penstock.table.names import BaseName
 from penstock.table.partition_values import partition_values, path_value_fields
+from penstock.table.payload_classes import MergeRules
 from penstock.table.predicate import parse_predicate
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
@@ -64,6 +65,8 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
         parse_predicate(request.where, schema)
     if request.event_time:
         event_time_column(request.event_time, schema)
+    if request.delete_marker is not None:
+        resolve_column(request.delete_marker.field, schema.names)
     gone: list[Missing] = []
     for selection in _alternatives(state):
         chosen = _choose(state, selection)
@@ -71,6 +74,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             gone.append(chosen)
             continue
         fields = _path_fields(state, schema, chosen)
+        rules = _merge_rules(state, chosen, request.delete_marker)
         scan = Scan(
             table=state.table,
             base_path=state.properties.base_path,
@@ -78,10 +82,12 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             schema_json=state.schema_json,
             columns=columns,
             where=request.where,
-            merge=_merge_mode(state, chosen),
+            merge=rules.mode,
             visible=_visible_instants(state, selection),
             rows=selection.rows,
             partition_fields=fields,
+            delete_marker=rules.delete_marker,
+            fill=rules.fill,
         )
         splits = in_commit_order(_splits(state, selection, scan, chosen))
         return Plan(scan=scan, commit_range=selection.commit_range, splits=splits)
@@ -154,9 +160,11 @@ def _order_key(state: TableState, selection: Selection, group: GroupId, found: V
     return InstantTime(max(state.committed.order_key(file.name.instant) for file in found.files))
 
 
-def _merge_mode(state: TableState, chosen: Collection[_Chosen]) -> MergeMode:
+def _merge_rules(state: TableState, chosen: Collection[_Chosen], asked_marker: DeleteMarker | None) -> MergeRules:
     """The table's merge rules, if there is anything to merge: a table that has none we know is refused only then."""
-    return merge_mode(state.properties) if any(item.files.logs for item in chosen) else CommitTimeOrdering()
+    if any(item.files.logs for item in chosen):
+        return merge_rules(state.properties, asked_marker)
+    return MergeRules(mode=CommitTimeOrdering())
 
 
 def _visible_instants(state: TableState, selection: Selection) -> VisibleInstants:
@@ -195,8 +203,9 @@ def _splits(state: TableState, selection: Selection, scan: Scan, chosen: Collect
             f"range of a table without meta fields: rows of table {state.facts.table} do not tell their instant; "
             "read a snapshot"
         )
+    marker = () if scan.delete_marker is None else (scan.delete_marker.field, scan.delete_marker.value)
     scope = scope_id(
-        (state.properties.database, state.properties.name, state.properties.base_path),
+        (state.properties.database, state.properties.name, state.properties.base_path, *marker),
         selection.view,
         selection.rows,
         scan.visible,

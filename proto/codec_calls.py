@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from penstock.proto import codec_checks as check
 from penstock.proto.codec_splits import (
+    marker_from_message,
+    marker_to_message,
     position_from_message,
     position_to_message,
     scan_from_message,
@@ -115,6 +117,7 @@ def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
             event_time=request.event_time,
             target_split_bytes=request.target_split_bytes,
             without_metadata=not request.metadata,
+            delete_marker=None if request.delete_marker is None else marker_to_message(request.delete_marker),
         )
         match request.query:
             case Snapshot():
@@ -141,6 +144,7 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
         event_time=check.text(what, "event_time", message.event_time),
         target_split_bytes=check.number(what, "target_split_bytes", message.target_split_bytes) or _DEFAULT_SPLIT_BYTES,
         metadata=not message.without_metadata,
+        delete_marker=marker_from_message(what, message.delete_marker) if message.HasField("delete_marker") else None,
     )
 
 

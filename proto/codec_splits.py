@@ -13,9 +13,14 @@ from penstock.proto.positions import CommitRange, Position
 from penstock.proto.splits import (
     AllRows,
     CommitTimeOrdering,
+    DeleteMarker,
     EventTimeBounds,
     EventTimeOrdering,
     FileRef,
+    FillDefaults,
+    FillMarked,
+    FillMode,
+    FillNulls,
     MergeMode,
     Plan,
     RowGroupRun,
@@ -25,6 +30,7 @@ from penstock.proto.splits import (
     UnknownBounds,
     VisibleInstants,
     WholeFile,
+    WholeRecords,
 )
 from penstock.proto.v1 import penstock_pb2 as pb
 
@@ -142,8 +148,21 @@ def scan_to_message(scan: Scan) -> pb.Scan:
     match scan.merge:
         case CommitTimeOrdering():
             message.commit_time.CopyFrom(pb.CommitTimeOrdering())
-        case EventTimeOrdering(fields):
-            message.event_time.CopyFrom(pb.EventTimeOrdering(ordering_fields=fields))
+        case EventTimeOrdering(fields, dotted, deletes_win):
+            message.event_time.CopyFrom(
+                pb.EventTimeOrdering(ordering_fields=fields, dotted_numbers=dotted, deletes_win=deletes_win)
+            )
+    if scan.delete_marker is not None:
+        message.delete_marker.CopyFrom(marker_to_message(scan.delete_marker))
+    match scan.fill:
+        case WholeRecords():
+            pass
+        case FillNulls():
+            message.fill_nulls.CopyFrom(pb.FillNulls())
+        case FillDefaults(by_identity):
+            message.fill_defaults.CopyFrom(pb.FillDefaults(by_identity=by_identity))
+        case FillMarked(marker, from_newer):
+            message.fill_marked.CopyFrom(pb.FillMarked(marker=marker, from_newer=from_newer))
     match scan.rows:
         case AllRows():
             pass
@@ -177,7 +196,35 @@ def scan_from_message(message: pb.Scan) -> Scan:
         ),
         rows=rows,
         partition_fields=check.names(what, "partition_fields", message.partition_fields),
+        delete_marker=marker_from_message(what, message.delete_marker) if message.HasField("delete_marker") else None,
+        fill=_fill_from_message(what, message),
     )
+
+
+def marker_to_message(marker: DeleteMarker) -> pb.DeleteMarker:
+    """Any delete marker."""
+    return pb.DeleteMarker(field=marker.field, value=marker.value)
+
+
+def marker_from_message(what: str, message: pb.DeleteMarker) -> DeleteMarker:
+    """ConfigurationError naming `what` for a marker without column or value."""
+    field = check.name(what, "delete_marker.field", message.field)
+    return DeleteMarker(field, check.name(what, "delete_marker.value", message.value))
+
+
+def _fill_from_message(what: str, message: pb.Scan) -> FillMode:
+    match message.WhichOneof("fill"):
+        case "fill_nulls":
+            return FillNulls()
+        case "fill_defaults":
+            return FillDefaults(message.fill_defaults.by_identity)
+        case "fill_marked":
+            marker = check.name(what, "fill_marked.marker", message.fill_marked.marker)
+            return FillMarked(marker, message.fill_marked.from_newer)
+        case None:
+            return WholeRecords()
+        case other:
+            raise InvariantViolation(f"the stubs know fill mode {other!r}, the codec does not")
 
 
 def _merge_from_message(what: str, message: pb.Scan) -> MergeMode:
@@ -185,7 +232,11 @@ def _merge_from_message(what: str, message: pb.Scan) -> MergeMode:
         case "commit_time":
             return CommitTimeOrdering()
         case "event_time":
-            return EventTimeOrdering(check.names(what, "ordering_fields", message.event_time.ordering_fields))
+            fields = check.names(what, "ordering_fields", message.event_time.ordering_fields)
+            dotted = message.event_time.dotted_numbers
+            if dotted and len(fields) != 1:
+                raise check.breach(what, "dotted_numbers", f"{len(fields)} ordering fields", "one")
+            return EventTimeOrdering(fields, dotted, message.event_time.deletes_win)
         case None:
             raise check.breach(what, "merge", "no merge mode that this build knows", "commit_time or event_time")
         case other:

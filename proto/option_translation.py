@@ -241,10 +241,8 @@ RULES: Final[Mapping[str, Rule]] = {
         "column; leave the option out",
         unsupported=True,
     ),
-    "hoodie.payload.delete.field": _only(advice="custom delete markers are not read by this version", unsupported=True),
-    "hoodie.payload.delete.marker": _only(
-        advice="custom delete markers are not read by this version", unsupported=True
-    ),
+    "hoodie.payload.delete.field": Renamed("deleteField", _same, "the column that marks deletes"),
+    "hoodie.payload.delete.marker": Renamed("deleteMarker", _same, "its value"),
     "hoodie.datasource.merge.type": _only(
         "payload_combine",
         advice="Penstock always merges base and log files; query=read_optimized reads base files alone",

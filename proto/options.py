@@ -175,6 +175,21 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "ISO times and epochs. A table whose timeline is UTC does not need it.",
     ),
     Option(
+        name="deleteField",
+        type=Text("column"),
+        default="",
+        doors=EVERYWHERE,
+        doc="With `deleteMarker`: log records whose value in this column is the marker are deletes. What the table's "
+        "own properties say goes first.",
+    ),
+    Option(
+        name="deleteMarker",
+        type=Text("value"),
+        default="",
+        doors=EVERYWHERE,
+        doc="The value of `deleteField` that marks a delete.",
+    ),
+    Option(
         name="batchRows",
         type=Number(1, 2**20),
         default=32_768,
@@ -205,6 +220,8 @@ class GivenOptions:
     event_time: str = ""
     metadata: str = "on"
     timeline_timezone: str | None = None
+    delete_field: str = ""
+    delete_marker: str = ""
     batch_rows: int = 32_768
     given: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()

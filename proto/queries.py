@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.splits import DeleteMarker
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class PlanRequest:
     no filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
     `event_time` names the column whose bounds each split carries, or is empty. `target_split_bytes` is the size above
     which a log-free base file is cut into runs of row groups. `metadata` False leaves the table's metadata table out:
-    the same rows, from listings of folders, and fewer event-time bounds.
+    the same rows, from listings of folders, and fewer event-time bounds. `delete_marker` marks deletes in the log of a
+    table whose own properties name no marker.
     """
 
     table: str
@@ -62,3 +64,4 @@ class PlanRequest:
     event_time: str = ""
     target_split_bytes: int = 256 << 20
     metadata: bool = True
+    delete_marker: DeleteMarker | None = None

@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.proto.positions import CommitRange, InstantTime
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 """The version this build writes. Every version from 1 up to it is decoded; a fixture of each is kept."""
 
 
@@ -87,12 +87,63 @@ class CommitTimeOrdering:
 
 @dataclass(frozen=True, slots=True)
 class EventTimeOrdering:
-    """The record with the highest ordering value wins, a tie goes to the newer (Hudi EVENT_TIME_ORDERING)."""
+    """The record with the highest ordering value wins, a tie goes to the newer (Hudi EVENT_TIME_ORDERING).
+
+    Several fields compare one after the other. `dotted_numbers`: the one field is text "file.position" whose two
+    numbers compare (`MySqlDebeziumAvroPayload`). `deletes_win`: a delete wins whatever it meets and whatever comes
+    after it wins, as where Hudi runs a payload class.
+    """
 
     ordering_fields: tuple[str, ...]
+    dotted_numbers: bool = False
+    deletes_win: bool = False
 
 
 MergeMode = CommitTimeOrdering | EventTimeOrdering
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMarker:
+    """A log record whose column `field`, as text, is `value` is a delete (Hudi `hoodie.payload.delete.field`)."""
+
+    field: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRecords:
+    """The record that wins is the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class FillNulls:
+    """Nulls of the winner take the other record's values; the row shows the meta columns of the record written last
+    (`PartialUpdateAvroPayload`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FillDefaults:
+    """Values of the winner that are their column's default take the other record's (Hudi IGNORE_DEFAULTS).
+
+    `by_identity`: only those defaults count that Java's `==` takes for one: null, booleans, whole numbers from -128 to
+    127 (version 9); else every value equal to the default (`OverwriteNonDefaultsWithLatestAvroPayload`).
+    """
+
+    by_identity: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FillMarked:
+    """Text and bytes of the winner that equal `marker` take the other record's value (Hudi FILL_UNAVAILABLE).
+
+    `from_newer`: also where the winner is the older record (version 9; not in `PostgresDebeziumAvroPayload`).
+    """
+
+    marker: str
+    from_newer: bool
+
+
+FillMode = WholeRecords | FillNulls | FillDefaults | FillMarked
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +197,8 @@ class Scan:
     visible: VisibleInstants
     rows: AllRows | RowsOf = AllRows()
     partition_fields: tuple[str, ...] = ()
+    delete_marker: DeleteMarker | None = None
+    fill: FillMode = WholeRecords()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,8 +80,6 @@ def _check_read(found: CountedBlock) -> None:
     feature = _UNREAD_KINDS.get(found.block.kind, "")
     if header.compacted_block_times:
         feature = "log compaction (a block with COMPACTED_BLOCK_TIMES)"
-    elif header.is_partial:
-        feature = "partial updates (a block with IS_PARTIAL, written by MERGE INTO)"
     if feature:
         raise UnsupportedFeature(f"{found.place}: {feature} are not supported; let Hudi compact the file group")
     if found.block.kind is BlockKind.AVRO_DATA and not header.schema_json:

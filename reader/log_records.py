@@ -14,14 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
-from penstock.proto.splits import Scan, Split
+from penstock.proto.splits import EventTimeOrdering, Scan, Split, WholeRecords
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
 from penstock.reader.log_files import LogFiles
+from penstock.reader.merge.chains import Chains, chains
+from penstock.reader.merge.filling import Filler, composed
 from penstock.reader.merge.fold import RecordKind, fold
+from penstock.reader.merge.gaps import HELD, absent, fills_from_newer, gaps_of, shows_last_writer
 from penstock.reader.merge.keys import RecordTable, number_keys, number_positions
 from penstock.reader.merge.log_rows import LogRows
-from penstock.reader.merge.ordering import OrderingValues
+from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.stream import LogWinners
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
@@ -41,17 +44,16 @@ class _Gathered:
 
     keys: list[pa.Array] = field(default_factory=list)
     kinds: list[np.ndarray] = field(default_factory=list)
-    ordering: list[pa.Array] = field(default_factory=list)
+    ordering: list[Sequence[pa.Array]] = field(default_factory=list)
     rows: list[pa.RecordBatch] = field(default_factory=list)
     data_blocks: list[_DataBlock] = field(default_factory=list)
     records: int = 0
     block_records: list[int] = field(default_factory=list)
 
-    def add(self, keys: pa.Array, kinds: np.ndarray, ordering: pa.Array | None) -> None:
+    def add(self, keys: pa.Array, kinds: np.ndarray, ordering: Sequence[pa.Array]) -> None:
         self.keys.append(keys)
         self.kinds.append(kinds)
-        if ordering is not None:
-            self.ordering.append(ordering)
+        self.ordering.append(ordering)
         self.records += len(keys)
 
 
@@ -96,8 +98,10 @@ class _LogReader:
         self._files, self._scan, self._split, self._shape = files, scan, split, shape
         self._compiled = compiled
         self._decoders: dict[tuple[str, tuple[str, ...]], AvroDecoder] = {}
+        self._tells_held = False
 
     def winners(self, blocks: Sequence[CountedBlock], tally: SplitTally) -> LogWinners | None:
+        filler = self._filler(blocks)
         content_bytes = sum(found.block.content_end - found.block.content_start for found in blocks)
         keys_only = self._shape.log_keys
         everything = tuple(dict.fromkeys((*keys_only, *self._shape.stored)))
@@ -110,13 +114,15 @@ class _LogReader:
             table, numbers = self._numbered(blocks, gathered)
             kinds = np.concatenate(gathered.kinds)
             ordering = self._ordering(gathered)
-            folded = fold(self._scan.merge, numbers, table.count, kinds, None if ordering is None else ordering.ranks())
+            deciding = self._scan.merge, numbers, table.count, kinds, None if ordering is None else ordering.ranks()
+            folded = fold(*deciding)
+            chained = None if filler is None else chains(*deciding, from_newer=filler.from_newer)
             standing = folded.standing
             data = kinds[standing] == RecordKind.DATA
             arrivals = np.sort(standing[data])
             row_of = np.where(data, np.searchsorted(arrivals, standing), -1)
         with tally.phase("log_decode"):
-            rows = self._rows(gathered, kinds, arrivals, one_pass)
+            rows = self._composed(gathered, kinds, arrivals, one_pass, chained, filler)
         return LogWinners(
             table=table,
             kinds=kinds[standing],
@@ -124,7 +130,30 @@ class _LogReader:
             row_of=row_of,
             rows=rows,
             folded=folded,
+            filler=filler,
         )
+
+    def _filler(self, blocks: Sequence[CountedBlock]) -> Filler | None:
+        """How records fill each other's gaps; None where each is whole. From its first partial block on Hudi merges
+        all of a slice so; whole records before it have no gaps, so that it does not matter where it is."""
+        scan, partial = self._scan, next((found for found in blocks if found.block.header.is_partial), None)
+        whole = isinstance(scan.fill, WholeRecords)
+        if partial is None and whole:
+            return None
+        if partial is None:
+            return Filler(
+                columns=self._shape.stored,
+                gaps=gaps_of(scan, self._shape.record),
+                last_writer=shows_last_writer(scan.fill),
+                from_newer=fills_from_newer(scan.fill),
+            )
+        if not whole or (isinstance(scan.merge, EventTimeOrdering) and scan.merge.deletes_win):
+            raise UnsupportedFeature(
+                f"{partial.place}: a block of partial updates (IS_PARTIAL) in a table whose records fill gaps or whose "
+                "payload class merges them; let Hudi compact the file group"
+            )
+        self._tells_held = True
+        return Filler(columns=self._shape.stored, gaps=absent, last_writer=False, from_newer=True)
 
     def _numbered(self, blocks: Sequence[CountedBlock], gathered: _Gathered) -> tuple[RecordTable, np.ndarray]:
         """By position where Hudi does so too (every block has them for this base file), else by key. The rows differ
@@ -154,61 +183,69 @@ class _LogReader:
         if not len(deletes):
             return
         kinds = np.full(len(deletes), RecordKind.DEFAULT_DELETE, np.uint8)
-        ordering = None
+        ordering: Sequence[pa.Array] = ()
         if self._shape.ordering:
             self._check_unit(deletes)
-            ordering, default = deletes.ordering_as(self._ordering_type)
+            ordering, default = self._shape.ordering.of_deletes(deletes)
             kinds[~default] = RecordKind.DELETE
         gathered.add(deletes.keys, kinds, ordering)
 
     def _check_unit(self, deletes: DeleteRecords) -> None:
         """A plain long says no unit: for a column of micros it is micros, for one of millis it may be either."""
-        ordering = self._shape.record.by_name()[self._shape.ordering]
-        if ordering.type == Primitive("long", "timestamp-millis") and (deletes.kinds == LONG).any():
-            raise UnsupportedFeature(
-                f"{deletes.place}: deletes ordered by column {ordering.name!r} (timestamp-millis) by plain longs"
-            )
+        if self._shape.ordering.deletes_win:
+            return
+        kinds = deletes.kinds if deletes.items is None else np.append(deletes.kinds, deletes.items.kinds)
+        for name in self._shape.ordering.names:
+            ordering = self._shape.record.by_name()[name]
+            if ordering.type == Primitive("long", "timestamp-millis") and (kinds == LONG).any():
+                raise UnsupportedFeature(
+                    f"{deletes.place}: deletes ordered by column {name!r} (timestamp-millis) by plain longs"
+                )
 
     def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:
         block, data = found.block, self._files.data(found.log)
         begin, end = record_bounds(data, found.place, block.content_start, block.content_end, compiled=self._compiled)
         gathered.data_blocks.append(_DataBlock(found, begin, end, gathered.records))
-        for batch in self._decoder(found, columns).decode(data, begin, end, found.place):
+        for batch in self._decoded(found, columns, begin, end):
             keys = batch.column(RECORD_KEY)
             if keys.null_count:
                 raise CorruptBlock(f"{found.place}: a record without {RECORD_KEY}: restore the file")
-            ordering = batch.column(self._shape.ordering) if self._shape.ordering else None
+            ordering = self._shape.ordering.parts(batch)
             gathered.add(keys, self._kinds(batch, ordering), ordering)
             if keep_rows:
-                gathered.rows.append(batch.select(self._shape.stored))
+                gathered.rows.append(self._kept(batch, found))
 
-    def _kinds(self, batch: pa.RecordBatch, ordering: pa.Array | None) -> np.ndarray:
-        """Rows whose delete mark is true are deletes; without a value of their own (null, or the int 0 that Hudi takes
-        for none) default ones (`OrderingValues.isDefault`)."""
+    def _kinds(self, batch: pa.RecordBatch, ordering: list[pa.Array]) -> np.ndarray:
+        """Rows with a delete mark are deletes; without an ordering value of their own default ones."""
         kinds = np.full(batch.num_rows, RecordKind.DATA, np.uint8)
-        if not self._shape.delete_mark:
+        marked = self._shape.deletes.marked(batch)
+        if marked is None:
             return kinds
-        marked = batch.column(self._shape.delete_mark).fill_null(False).to_numpy(zero_copy_only=False)
-        if not marked.any():
-            return kinds
-        if ordering is None:
-            default = np.ones(batch.num_rows, bool)
-        else:
-            default = ordering.is_null().to_numpy(zero_copy_only=False)
-            if pa.types.is_int32(ordering.type):
-                default = default | (ordering.fill_null(0).to_numpy() == 0)
+        default = self._shape.ordering.without_value(ordering) if ordering else np.ones(batch.num_rows, bool)
         kinds[marked] = RecordKind.DELETE
         kinds[marked & default] = RecordKind.DEFAULT_DELETE
         return kinds
 
-    def _ordering(self, gathered: _Gathered) -> OrderingValues | None:
+    def _ordering(self, gathered: _Gathered) -> OrderingTuples | None:
         if not self._shape.ordering:
             return None
-        return OrderingValues(pa.chunked_array(gathered.ordering, self._ordering_type).combine_chunks())
+        columns = zip(self._shape.ordering.types, zip(*gathered.ordering, strict=True), strict=True)
+        return OrderingTuples([pa.chunked_array(list(parts), kind).combine_chunks() for kind, parts in columns])
 
-    @property
-    def _ordering_type(self) -> pa.DataType:
-        return self._shape.table.field(self._shape.ordering).type
+    def _composed(
+        self,
+        gathered: _Gathered,
+        kinds: np.ndarray,
+        tops: np.ndarray,
+        one_pass: bool,
+        chained: Chains | None,
+        filler: Filler | None,
+    ) -> LogRows:
+        """The rows of the winners `tops` (ascending), with what the records beneath them fill in."""
+        if chained is None or filler is None:
+            return self._rows(gathered, kinds, tops, one_pass)
+        members = chained.members()
+        return composed(self._rows(gathered, kinds, members, one_pass), members, chained, tops, filler)
 
     def _rows(self, gathered: _Gathered, kinds: np.ndarray, arrivals: np.ndarray, one_pass: bool) -> LogRows:
         """The full rows of the records `arrivals` (ascending)."""
@@ -233,9 +270,39 @@ class _LogReader:
             if first == last:
                 continue
             mine = arrivals[first:last] - block.first
-            decoder = self._decoder(block.counted, self._shape.stored)
-            data = self._files.data(block.counted.log)
-            yield from decoder.decode(data, block.begin[mine], block.end[mine], block.counted.place)
+            for batch in self._decoded(block.counted, self._shape.stored, block.begin[mine], block.end[mine]):
+                yield self._kept(batch, block.counted)
+
+    def _decoded(
+        self, found: CountedBlock, columns: tuple[str, ...], begin: np.ndarray, end: np.ndarray
+    ) -> Iterator[pa.RecordBatch]:
+        """These records of a block; columns that a block of partial updates does not have are null."""
+        data = self._files.data(found.log)
+        if not found.block.header.is_partial:
+            yield from self._decoder(found, columns).decode(data, begin, end, found.place)
+            return
+        written = self._written(found)
+        schema = pa.schema([self._shape.table.field(name) for name in columns])
+        present = tuple(name for name in columns if name in written) or (RECORD_KEY,)
+        for batch in self._decoder(found, present).decode(data, begin, end, found.place):
+            arrays = [
+                batch.column(field.name) if field.name in written else pa.nulls(batch.num_rows, field.type)
+                for field in schema
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _kept(self, batch: pa.RecordBatch, found: CountedBlock) -> pa.RecordBatch:
+        """The row's columns and, where a log has partial updates, for each whether the record has it."""
+        kept = batch.select(self._shape.stored)
+        if not self._tells_held:
+            return kept
+        written = self._written(found) if found.block.header.is_partial else set(self._shape.stored)
+        names = list(self._shape.stored)
+        held = [pa.array(np.full(batch.num_rows, name in written)) for name in names]
+        return pa.RecordBatch.from_arrays([*kept.columns, *held], names=[*names, *(HELD + name for name in names)])
+
+    def _written(self, found: CountedBlock) -> set[str]:
+        return set(parse_record_schema(found.block.header.schema_json, str(found.place)).by_name())
 
     def _decoder(self, found: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
         schema_json = found.block.header.schema_json

@@ -182,7 +182,7 @@ class _Reading:
         return MergeShape(
             columns=self.shape.stored,
             key=RECORD_KEY,
-            ordering=self.shape.ordering or None,
+            ordering=self.shape.ordering,
             batch_rows=self.options.batch_rows,
             batch_bytes=BATCH_BYTES,
         )

@@ -8,18 +8,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
-from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, RowsOf, Scan
-from penstock.reader.merge.ordering import check_ordering_type
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.splits import RowsOf, Scan
+from penstock.reader.delete_marks import DeleteMarks, delete_marks
+from penstock.reader.ordering_columns import OrderingColumns, ordering_columns
 from penstock.table.predicate import parse_predicate
 from penstock.table.predicate_tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
-from penstock.table.schema.avro import Primitive, RecordSchema, parse_record_schema
+from penstock.table.schema.avro import RecordSchema, parse_record_schema
 
 RECORD_KEY: Final = "_hoodie_record_key"
 COMMIT_TIME: Final = "_hoodie_commit_time"
-DELETE_MARK: Final = "_hoodie_is_deleted"
-OPERATION: Final = "_hoodie_operation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +27,8 @@ class ReadShape:
 
     record, table: the table's columns, as Avro and as Arrow. output: as the scan names them. carried: what a merged
     row must have for output, filters and report. stored: those of `carried` that come from files, never none; the
-    others are constants of the split. ordering: the ordering column, '' where the newer always wins. delete_mark: the
-    boolean column that marks deletes in the log, or ''.
+    others are constants of the split. ordering: the ordering columns, none where the newer always wins. deletes: which
+    columns mark deletes in the log.
     """
 
     record: RecordSchema
@@ -38,18 +37,18 @@ class ReadShape:
     carried: tuple[str, ...]
     stored: tuple[str, ...]
     predicate: Predicate | None
-    ordering: str
-    delete_mark: str
+    ordering: OrderingColumns
+    deletes: DeleteMarks
 
     @property
     def base_with_log(self) -> tuple[str, ...]:
         """The columns of a base file that meets a log."""
-        return _unique(*self.stored, RECORD_KEY, *filter(None, (self.ordering,)))
+        return _unique(*self.stored, RECORD_KEY, *self.ordering.names)
 
     @property
     def log_keys(self) -> tuple[str, ...]:
         """The columns of a log record that decide what becomes of it."""
-        return _unique(RECORD_KEY, *filter(None, (self.ordering, self.delete_mark)))
+        return _unique(RECORD_KEY, *self.ordering.names, *self.deletes.columns)
 
 
 def output_schema(scan: Scan) -> pa.Schema:
@@ -72,13 +71,10 @@ def output_schema(scan: Scan) -> pa.Schema:
 def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
     """What to read for this scan; `event_time` names one more column that the report looks at.
 
-    UnsupportedFeature for a table that keeps `_hoodie_operation` and for ordering by several or nested columns;
-    SchemaMismatch if the table has no such ordering column; ConfigurationError for a column or filter that does not
-    suit the table.
+    UnsupportedFeature for ordering by a column whose values have no order, and as `delete_marks`; SchemaMismatch if
+    the table has no such ordering column; ConfigurationError for a column or filter that does not suit the table.
     """
     record, schema = _table_schema(scan.schema_json)
-    if OPERATION in schema.names:
-        raise UnsupportedFeature(f"table {scan.table}: column {OPERATION} (change log mode) is not supported")
     output = output_schema(scan)
     predicate = _predicate(scan.where, scan.schema_json) if scan.where else None
     extra: tuple[str, ...] = (COMMIT_TIME,) if isinstance(scan.rows, RowsOf) else ()
@@ -100,30 +96,9 @@ def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
         carried=carried,
         stored=stored,
         predicate=predicate,
-        ordering=_ordering(scan, schema),
-        delete_mark=DELETE_MARK if _is_boolean(record, DELETE_MARK) else "",
+        ordering=ordering_columns(scan, schema),
+        deletes=delete_marks(scan, record),
     )
-
-
-def _ordering(scan: Scan, schema: pa.Schema) -> str:
-    match scan.merge:
-        case CommitTimeOrdering() | EventTimeOrdering(()):
-            return ""
-        case EventTimeOrdering((name,)):
-            if name not in schema.names:
-                raise SchemaMismatch(
-                    f"table {scan.table}: its ordering column {name!r} is not among its columns "
-                    f"{', '.join(schema.names)[:1000]}"
-                )
-            check_ordering_type(schema.field(name).type, f"table {scan.table}: ordering column {name!r}")
-            return name
-        case EventTimeOrdering(names):
-            raise UnsupportedFeature(f"table {scan.table}: ordering by several columns ({', '.join(names)})")
-
-
-def _is_boolean(record: RecordSchema, name: str) -> bool:
-    field = record.by_name().get(name)
-    return field is not None and field.type == Primitive("boolean")
 
 
 def _unique(*names: str) -> tuple[str, ...]:

@@ -1,87 +1,127 @@
 """What a table's settings mean for merging, and which settings no query can answer. Pure.
 
 Sources: Hudi `HoodieTableConfig.inferMergingConfigsForPreV9Table`, RFC-97 (payload classes folded into merge modes).
+What a payload class means is `payload_classes`' part.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NoReturn
 
-from penstock.proto.errors import UnsupportedFeature
-from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.splits import (
+    CommitTimeOrdering,
+    DeleteMarker,
+    EventTimeOrdering,
+    FillDefaults,
+    FillMarked,
+    FillMode,
+    MergeMode,
+    WholeRecords,
+)
+from penstock.table.payload_classes import MergeRules, is_plain, payload_rules
 from penstock.table.properties import TableProperties
 from penstock.table.storage import shown_uri
 
 _EVENT_TIME: Final = "EVENT_TIME_ORDERING"
 _COMMIT_TIME: Final = "COMMIT_TIME_ORDERING"
+_CUSTOM: Final = "CUSTOM"
 _EVENT_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 _COMMIT_STRATEGY: Final = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
 _PAYLOAD_STRATEGY: Final = "00000000-0000-0000-0000-000000000000"
-_PAYLOADS: Final = {
-    "org.apache.hudi.common.model.DefaultHoodieRecordPayload": _EVENT_TIME,
-    "org.apache.hudi.common.model.EventTimeAvroPayload": _EVENT_TIME,
-    "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload": _COMMIT_TIME,
-}
 _MERGE_PROPERTY: Final = "hoodie.record.merge.property."
-_DELETE_MARKERS: Final = ("hoodie.payload.delete.field", "hoodie.payload.delete.marker")
+_DELETE_FIELD: Final = "hoodie.payload.delete.field"
+_DELETE_MARKER: Final = "hoodie.payload.delete.marker"
+_UNAVAILABLE: Final = "hoodie.write.partial.update.unavailable.value"
 
 
 def merge_mode(properties: TableProperties) -> MergeMode:
+    """How records of one key are ordered in this table; see `merge_rules`."""
+    return merge_rules(properties).mode
+
+
+def merge_rules(properties: TableProperties, asked_marker: DeleteMarker | None = None) -> MergeRules:
     """How records of one key merge in this table.
 
     EventTimeOrdering(()) is event time without an ordering field: every record has the same ordering value, so the
-    newer wins. A copy-on-write table never merges: any mode is returned, nothing is refused. UnsupportedFeature,
-    naming the setting, for custom mergers, payload classes other than Hudi's three plain ones, partial updates,
-    custom delete markers, more than one ordering field.
+    newer wins. `asked_marker` is the reader's own delete marker: the table's goes before it, as in Hudi. A
+    copy-on-write table never merges: any mode is returned, nothing is refused. UnsupportedFeature, naming the setting,
+    for custom mergers, payload classes that are not Hudi's, partial update modes that 1.2.0 does not know.
     """
     if not properties.is_merge_on_read:
-        return EventTimeOrdering(properties.ordering_fields) if properties.ordering_fields else CommitTimeOrdering()
-    _refuse_partial_and_markers(properties)
-    mode = _stored_mode(properties) if properties.version >= 9 else _inferred_mode(properties)
-    if mode == _COMMIT_TIME:
-        return CommitTimeOrdering()
-    if len(properties.ordering_fields) > 1:
-        _refuse(properties, f"more than one ordering field ({', '.join(properties.ordering_fields)})")
-    return EventTimeOrdering(properties.ordering_fields)
+        fields = properties.ordering_fields
+        return MergeRules(mode=EventTimeOrdering(fields) if fields else CommitTimeOrdering())
+    rules = _stored_rules(properties) if properties.version >= 9 else _inferred_rules(properties)
+    return replace(rules, delete_marker=_own_marker(properties) or rules.delete_marker or asked_marker)
 
 
-def _refuse_partial_and_markers(properties: TableProperties) -> None:
-    if properties.partial_update_mode:
-        _refuse(properties, f"partial update mode {properties.partial_update_mode} (hoodie.table.partial.update.mode)")
-    for key in sorted(properties.raw):
-        if key.startswith(_MERGE_PROPERTY) or key in _DELETE_MARKERS:
-            _refuse(properties, f"merge property {key}={properties.raw[key][:60]} (custom delete markers and the like)")
+def _own_marker(properties: TableProperties) -> DeleteMarker | None:
+    field, marker = (_merge_property(properties, name) for name in (_DELETE_FIELD, _DELETE_MARKER))
+    if bool(field) != bool(marker):
+        given, lacking = (_DELETE_FIELD, _DELETE_MARKER) if field else (_DELETE_MARKER, _DELETE_FIELD)
+        raise ConfigurationError(
+            f"table {shown_uri(properties.base_path)} sets {given}={(field or marker)[:60]} and not {lacking}: Hudi "
+            "reads neither without the other; set both in the table's properties"
+        )
+    return DeleteMarker(field, marker) if field else None
 
 
-def _stored_mode(properties: TableProperties) -> str:
-    """The mode a version 9 table stores; the legacy payload class says nothing about it after an upgrade."""
+def _merge_property(properties: TableProperties, name: str) -> str:
+    """A setting of the merge, under its prefix since Hudi 1.1, else by its plain name."""
+    return properties.raw.get(_MERGE_PROPERTY + name, "") or properties.raw.get(name, "")
+
+
+def _stored_rules(properties: TableProperties) -> MergeRules:
+    """The rules a version 9 table stores; the legacy payload class says nothing about them after an upgrade."""
+    return MergeRules(mode=_stored_mode(properties), fill=_stored_fill(properties))
+
+
+def _stored_fill(properties: TableProperties) -> FillMode:
+    match properties.partial_update_mode:
+        case "":
+            return WholeRecords()
+        case "IGNORE_DEFAULTS" if properties.version >= 9:
+            return FillDefaults(by_identity=True)
+        case "FILL_UNAVAILABLE" if properties.version >= 9:
+            marker = _merge_property(properties, _UNAVAILABLE)
+            return FillMarked(marker, from_newer=True) if marker else WholeRecords()
+    _refuse(properties, f"partial update mode {properties.partial_update_mode} (hoodie.table.partial.update.mode)")
+
+
+def _stored_mode(properties: TableProperties) -> MergeMode:
+    """The mode as versions 8 and 9 store it."""
+    _refuse_strategy(properties)
     if properties.merge_mode not in (_EVENT_TIME, _COMMIT_TIME):
         _refuse(
             properties,
             f"record merge mode {properties.merge_mode or '(none)'} with strategy "
             f"{properties.merge_strategy or '(none)'} and payload {properties.payload_class or '(none)'}",
         )
-    _refuse_strategy(properties)
-    payload = _full_name(properties.payload_class)
-    if payload and payload not in _PAYLOADS:
+    if properties.payload_class and not is_plain(properties.payload_class):
         _refuse(properties, f"payload class {properties.payload_class}")
-    return properties.merge_mode
+    if properties.merge_mode == _COMMIT_TIME:
+        return CommitTimeOrdering()
+    return EventTimeOrdering(properties.ordering_fields)
 
 
-def _inferred_mode(properties: TableProperties) -> str:
-    """The mode of a table below version 9: as stored by version 8, else what the payload class stands for.
+def _inferred_rules(properties: TableProperties) -> MergeRules:
+    """The rules of a table below version 9: as stored by version 8, else what the payload class stands for.
 
     Without payload class Hudi orders by event time if there is an ordering field.
     """
-    if properties.version >= 8 and properties.merge_mode:
-        return _stored_mode(properties)
+    _stored_fill(properties)
+    stored = properties.version >= 8 and bool(properties.merge_mode)
+    rules = payload_rules(properties.payload_class, properties.ordering_fields)
+    if stored and (properties.merge_mode != _CUSTOM or rules is None):
+        return MergeRules(mode=_stored_mode(properties))
     _refuse_strategy(properties)
-    payload = _full_name(properties.payload_class)
-    if not payload:
-        return _EVENT_TIME if properties.ordering_fields else _COMMIT_TIME
-    if payload not in _PAYLOADS:
+    if rules is not None:
+        return rules
+    if properties.payload_class:
         _refuse(properties, f"payload class {properties.payload_class}")
-    return _PAYLOADS[payload]
+    fields = properties.ordering_fields
+    return MergeRules(mode=EventTimeOrdering(fields) if fields else CommitTimeOrdering())
 
 
 def _refuse_strategy(properties: TableProperties) -> None:
@@ -89,11 +129,6 @@ def _refuse_strategy(properties: TableProperties) -> None:
     strategy = properties.merge_strategy.lower()
     if strategy not in ("", _EVENT_STRATEGY, _COMMIT_STRATEGY, _PAYLOAD_STRATEGY):
         _refuse(properties, f"record merge strategy {properties.merge_strategy} (a custom record merger)")
-
-
-def _full_name(payload_class: str) -> str:
-    """The class name under Hudi's present package (`com.uber.hoodie` was its first)."""
-    return payload_class.replace("com.uber.hoodie", "org.apache.hudi", 1)
 
 
 def refuse_unsupported(properties: TableProperties) -> None:

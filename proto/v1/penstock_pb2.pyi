@@ -97,7 +97,7 @@ class Incremental(_message.Message):
     def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
 
 class OpenPlanRequest(_message.Message):
-    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "request_id", "client_version")
+    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "request_id", "client_version")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_AS_OF_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +109,7 @@ class OpenPlanRequest(_message.Message):
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
     TARGET_SPLIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_METADATA_FIELD_NUMBER: _ClassVar[int]
+    DELETE_MARKER_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     table: str
@@ -122,9 +123,10 @@ class OpenPlanRequest(_message.Message):
     event_time: str
     target_split_bytes: int
     without_metadata: bool
+    delete_marker: DeleteMarker
     request_id: str
     client_version: str
-    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class OpenPlanResponse(_message.Message):
     __slots__ = ("plan_id", "slots", "splits", "size_bytes", "scan")
@@ -292,10 +294,40 @@ class CommitTimeOrdering(_message.Message):
     def __init__(self) -> None: ...
 
 class EventTimeOrdering(_message.Message):
-    __slots__ = ("ordering_fields",)
+    __slots__ = ("ordering_fields", "dotted_numbers", "deletes_win")
     ORDERING_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    DOTTED_NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    DELETES_WIN_FIELD_NUMBER: _ClassVar[int]
     ordering_fields: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, ordering_fields: _Optional[_Iterable[str]] = ...) -> None: ...
+    dotted_numbers: bool
+    deletes_win: bool
+    def __init__(self, ordering_fields: _Optional[_Iterable[str]] = ..., dotted_numbers: _Optional[bool] = ..., deletes_win: _Optional[bool] = ...) -> None: ...
+
+class DeleteMarker(_message.Message):
+    __slots__ = ("field", "value")
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    field: str
+    value: str
+    def __init__(self, field: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class FillNulls(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class FillDefaults(_message.Message):
+    __slots__ = ("by_identity",)
+    BY_IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    by_identity: bool
+    def __init__(self, by_identity: _Optional[bool] = ...) -> None: ...
+
+class FillMarked(_message.Message):
+    __slots__ = ("marker", "from_newer")
+    MARKER_FIELD_NUMBER: _ClassVar[int]
+    FROM_NEWER_FIELD_NUMBER: _ClassVar[int]
+    marker: str
+    from_newer: bool
+    def __init__(self, marker: _Optional[str] = ..., from_newer: _Optional[bool] = ...) -> None: ...
 
 class VisibleInstants(_message.Message):
     __slots__ = ("members", "archived_before", "not_after")
@@ -314,7 +346,7 @@ class RowsOf(_message.Message):
     def __init__(self, instants: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Scan(_message.Message):
-    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields")
+    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     BASE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -327,6 +359,10 @@ class Scan(_message.Message):
     VISIBLE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    DELETE_MARKER_FIELD_NUMBER: _ClassVar[int]
+    FILL_NULLS_FIELD_NUMBER: _ClassVar[int]
+    FILL_DEFAULTS_FIELD_NUMBER: _ClassVar[int]
+    FILL_MARKED_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     table: str
     base_path: str
@@ -339,7 +375,11 @@ class Scan(_message.Message):
     visible: VisibleInstants
     rows: RowsOf
     partition_fields: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ...) -> None: ...
+    delete_marker: DeleteMarker
+    fill_nulls: FillNulls
+    fill_defaults: FillDefaults
+    fill_marked: FillMarked
+    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ...) -> None: ...
 
 class Plan(_message.Message):
     __slots__ = ("format_version", "scan", "after", "upto", "splits")

@@ -3,7 +3,8 @@
 Safety, as in `kernels.avro`: every step starts at or before `stop` and reads at most a union byte and a varint of 10
 bytes before the place is checked again, 11 bytes behind `stop` at most; a length is checked before it is used; a place
 that went wrong is FAR. A record takes 4 bytes at least, so the row never passes the room for (stop - start) / 4 rows;
-the texts of all records together are shorter than the input, so they fit as many bytes.
+the texts of all records together are shorter than the input, so they fit as many bytes. One of several values takes a
+byte at least.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ ARRAY: Final = 12
 FINE: Final = 0
 DAMAGED: Final = 1
 NULL_KEY: Final = 2
-SEVERAL_VALUES: Final = 3
 
 FAR: Final = 1 << 62
 
@@ -104,6 +104,41 @@ def _put_value(data: Any, p: int, stop: int, kind: int, row: int, numbers: Any, 
 
 
 @inlined
+def _put_items(
+    data: Any, p: int, stop: int, item: int, item_kinds: Any, item_numbers: Any, item_offsets: Any, item_texts: Any
+) -> Any:
+    """The values of an ArrayWrapper, from `item` on; (place behind them or FAR, number of the next item)."""
+    branch = data[p]
+    if branch == 0 and p < stop:
+        return p + 1, item
+    if branch != 2:
+        return np.int64(FAR), item
+    p += 1
+    while p <= stop:
+        count, p = _varint(data, p)
+        if count == 0 or p > stop:
+            break
+        if count < 0:
+            _, p = _varint(data, p)
+            count = -count
+        while count != 0 and p < stop:
+            count -= 1
+            kind, p = _varint(data, p)
+            if p > stop:
+                return np.int64(FAR), item
+            if kind == ARRAY:
+                kind = np.int64(DATE)
+            p = _put_value(data, p, stop, kind, item, item_numbers, item_offsets, item_texts)
+            if p > stop:
+                return np.int64(FAR), item
+            item_kinds[item] = kind
+            item += 1
+        if count != 0:
+            return np.int64(FAR), item
+    return p, item
+
+
+@inlined
 def _put_key(data: Any, p: int, stop: int, row: int, key_offsets: Any, keys: Any) -> Any:
     """The key, then the partition path, which is passed over; (place behind both or FAR, FINE or NULL_KEY)."""
     branch = data[p]
@@ -133,10 +168,15 @@ def walk_deletes(
     keys: Any,
     text_offsets: Any,
     texts: Any,
+    item_kinds: Any,
+    item_numbers: Any,
+    item_offsets: Any,
+    item_texts: Any,
 ) -> Any:
     """See `penstock.table.log.delete_walk.DeleteWalk`."""
     p = np.int64(start)
     row = 0
+    item = np.int64(0)
     while p <= stop:
         count, p = _varint(data, p)
         if count == 0:
@@ -154,9 +194,15 @@ def walk_deletes(
             if problem != FINE or p > stop:
                 return row, max(problem, DAMAGED)
             kind, p = _varint(data, p)
-            if p > stop or kind == ARRAY:
-                return row, DAMAGED if p > stop else SEVERAL_VALUES
-            p = _put_value(data, p, stop, kind, row, numbers, text_offsets, texts)
+            if p > stop:
+                return row, DAMAGED
+            if kind == ARRAY:
+                first = item
+                p, item = _put_items(data, p, stop, item, item_kinds, item_numbers, item_offsets, item_texts)
+                numbers[row] = item - first
+                text_offsets[row + 1] = text_offsets[row]
+            else:
+                p = _put_value(data, p, stop, kind, row, numbers, text_offsets, texts)
             if p > stop:
                 return row, DAMAGED
             kinds[row] = kind

@@ -25,6 +25,10 @@ class LogRows:
     def __len__(self) -> int:
         return int(self._starts[-1])
 
+    def batches(self) -> list[pa.RecordBatch]:
+        """All rows, in order, in batches as they are kept."""
+        return list(self._chunks)
+
     def take(self, rows: np.ndarray, batch_rows: int, batch_bytes: int) -> Iterator[pa.RecordBatch]:
         """These rows (ascending, repeats allowed) as batches of at most so many rows and about so many bytes."""
         if len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < len(self):

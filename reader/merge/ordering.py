@@ -6,6 +6,8 @@ Java's `Double.compare`: -0.0 below 0.0, NaN equal to itself and above all. Not 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +15,47 @@ import pyarrow.compute as pc
 from penstock.proto.errors import UnsupportedFeature
 
 _QUIET_NAN = np.int64(0x7FF8000000000000)
+
+
+class OrderingTuples:
+    """One ordering value a record, or several that compare one after the other. Immutable."""
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        """columns: the first, second, … value of each record; at least one. Errors as `OrderingValues`."""
+        self._columns = [OrderingValues(column) for column in columns]
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def ranks(self) -> np.ndarray:
+        """As `OrderingValues.ranks`."""
+        ranks = [column.ranks() for column in self._columns]
+        if len(ranks) == 1:
+            return ranks[0]
+        order = np.lexsort(ranks[::-1])
+        differs = np.zeros(len(order), bool)
+        for column in ranks:
+            differs[1:] |= column[order[1:]] != column[order[:-1]]
+        together = np.empty(len(order), np.int64)
+        together[order] = np.cumsum(differs)
+        return together
+
+    def take(self, rows: np.ndarray) -> OrderingTuples:
+        """As `OrderingValues.take`."""
+        taken = OrderingTuples.__new__(OrderingTuples)
+        taken._columns = [column.take(rows) for column in self._columns]
+        return taken
+
+    def exceeded_by(self, others: Sequence[pa.Array], rows: np.ndarray) -> np.ndarray:
+        """As `OrderingValues.exceeded_by`; `others` has an array for each value."""
+        above = self._columns[0].exceeded_by(others[0], rows)
+        if len(self._columns) == 1:
+            return above
+        tied = self._columns[0].equalled_by(others[0], rows)
+        for column, other in zip(self._columns[1:], others[1:], strict=True):
+            above |= tied & column.exceeded_by(other, rows)
+            tied &= column.equalled_by(other, rows)
+        return above
 
 
 class OrderingValues:
@@ -57,6 +100,16 @@ class OrderingValues:
         if others.null_count:
             above = above & others.is_valid().to_numpy(zero_copy_only=False)
         return above
+
+    def equalled_by(self, others: pa.Array, rows: np.ndarray) -> np.ndarray:
+        """For each i whether others[i] equals the value of record rows[i]; null equals null."""
+        valid = others.is_valid().to_numpy(zero_copy_only=False)
+        mine = np.ones(len(rows), bool) if self._valid is None else self._valid[rows]
+        if self._integers is not None:
+            same = _integers_of(others) == self._integers[rows]
+        else:
+            same = pc.equal(others, self._values.take(pa.array(rows))).fill_null(False).to_numpy(zero_copy_only=False)
+        return np.asarray((valid & mine & same) | ~(valid | mine))
 
 
 def check_ordering_type(kind: pa.DataType, what: str) -> None:

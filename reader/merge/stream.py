@@ -7,7 +7,7 @@ inserts, in arrival order. Belongs here: the final merge. Not here: reading file
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.reports import MergeOutcomes
+from penstock.reader.merge.filling import Filler
 from penstock.reader.merge.fold import Folded, RecordKind
 from penstock.reader.merge.keys import Matches, RecordTable
 from penstock.reader.merge.log_rows import LogRows
-from penstock.reader.merge.ordering import OrderingValues
+from penstock.reader.merge.ordering import OrderingTuples
+from penstock.reader.ordering_columns import OrderingColumns
 
 
 class RowGroup(Protocol):
@@ -38,15 +40,17 @@ class LogWinners:
     """What stands for each number of a log's records. All arrays are by number.
 
     kinds: uint8 of `RecordKind`. row_of: int64 row in `rows` of a data winner, ascending with arrival; -1 for deletes.
-    ordering: None where the newer always wins.
+    ordering: None where the newer always wins. filler: how a row and the base row it meets fill each other's gaps, None
+    where a row replaces the other whole.
     """
 
     table: RecordTable
     kinds: np.ndarray
-    ordering: OrderingValues | None
+    ordering: OrderingTuples | None
     row_of: np.ndarray
     rows: LogRows
     folded: Folded
+    filler: Filler | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +59,18 @@ class MergeShape:
 
     columns: tuple[str, ...]
     key: str
-    ordering: str | None
+    ordering: OrderingColumns
     batch_rows: int
     batch_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """Log rows that come in the place of base rows; with a filler those base rows, and which of them win."""
+
+    log_rows: np.ndarray
+    base: pa.RecordBatch | None = None
+    base_wins: np.ndarray | None = None
 
 
 class Merge:
@@ -93,7 +106,7 @@ class Merge:
         """Yields the row group's merged rows; returns the file's row behind it."""
         table, shape = self._winners.table, self._shape
         known = table.match(group.keys(), first_row) if table.wants_row_groups else None
-        placed: list[np.ndarray] = []
+        placed: list[_Met] = []
         row = first_row
         for batch in group.batches():
             if known is None:
@@ -103,27 +116,35 @@ class Merge:
             row += batch.num_rows
             standing = batch.select(shape.columns)
             if len(matches.rows):
-                gone, put = self._meet(matches, batch)
-                placed.append(put)
+                gone, met = self._meet(matches, batch)
+                placed.append(met)
                 standing = _without(standing, gone)
             if standing.num_rows:
                 yield standing
-        if placed:
-            yield from self._put(np.concatenate(placed))
+        if placed and self._winners.filler is None:
+            yield from self._put(np.concatenate([met.log_rows for met in placed]))
+        elif placed and self._winners.filler is not None:
+            yield from self._put_filled(placed, self._winners.filler)
         return row
 
-    def _meet(self, matches: Matches, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+    def _meet(self, matches: Matches, batch: pa.RecordBatch) -> tuple[np.ndarray, _Met]:
         """(base rows that go, log rows that come) where keys of the log meet rows of a base batch."""
         winners = self._winners
         rows, numbers = self._first_copies(matches)
         self._met[numbers] = True
-        if winners.ordering is not None and self._shape.ordering is not None:
-            base = batch.column(self._shape.ordering).take(pa.array(rows))
+        stays = np.zeros(len(rows), bool)
+        if winners.ordering is not None and self._shape.ordering:
+            base = self._shape.ordering.parts(batch.select(self._shape.ordering.names).take(pa.array(rows)))
             stays = winners.ordering.exceeded_by(base, numbers) & (winners.kinds[numbers] != RecordKind.DEFAULT_DELETE)
-            rows, numbers = rows[~stays], numbers[~stays]
-        self._won[numbers] = True
+        self._won[numbers[~stays]] = True
         put = winners.row_of[numbers]
-        return rows, put[put >= 0]
+        if winners.filler is None:
+            return rows[~stays], _Met(put[~stays & (put >= 0)])
+        comes = put >= 0
+        if not winners.filler.from_newer:
+            comes &= ~stays
+        base = batch.select(self._shape.columns).take(pa.array(rows[comes]))
+        return rows[comes | ~stays], _Met(put[comes], base, stays[comes])
 
     def _first_copies(self, matches: Matches) -> tuple[np.ndarray, np.ndarray]:
         """Only what no base row met before, each once: Hudi takes a key off its map when it first meets it, and
@@ -137,7 +158,21 @@ class Merge:
 
     def _put(self, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
         shape = self._shape
-        yield from self._winners.rows.take(np.sort(rows), shape.batch_rows, shape.batch_bytes)
+        for batch in self._winners.rows.take(np.sort(rows), shape.batch_rows, shape.batch_bytes):
+            yield batch if self._winners.filler is None else batch.select(shape.columns)
+
+    def _put_filled(self, placed: Sequence[_Met], filler: Filler) -> Iterator[pa.RecordBatch]:
+        """The log rows of a row group, each with the base row it met."""
+        shape = self._shape
+        log_rows = np.concatenate([met.log_rows for met in placed])
+        order = np.argsort(log_rows, kind="stable")
+        base = pa.concat_batches([met.base for met in placed if met.base is not None])
+        base_wins = np.concatenate([met.base_wins for met in placed if met.base_wins is not None])[order]
+        done = 0
+        for batch in self._winners.rows.take(log_rows[order], shape.batch_rows, shape.batch_bytes):
+            mine = slice(done, done + batch.num_rows)
+            yield filler.pairs(base.take(pa.array(order[mine])), batch, base_wins[mine])
+            done += batch.num_rows
 
 
 def _without(batch: pa.RecordBatch, gone: np.ndarray) -> pa.RecordBatch:

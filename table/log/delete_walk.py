@@ -5,7 +5,7 @@ Belongs here: the wire layout of `HoodieDeleteRecordList`. Not here: what the va
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -24,25 +24,43 @@ DECIMAL: Final = 9
 TIME_MICROS: Final = 10
 TIMESTAMP_MICROS: Final = 11
 ARRAY: Final = 12
+"""Several values; among them the same number is `LocalDateWrapper`, which is told as DATE."""
 
 # What is wrong with a record.
 FINE: Final = 0
 DAMAGED: Final = 1
 NULL_KEY: Final = 2
-SEVERAL_VALUES: Final = 3
 
 OVERRUN: Final = 11
 """Bytes behind the records that a walk may read: a union byte and a varint."""
 
 DeleteWalk = Callable[
-    [np.ndarray, int, int, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[int, int]
+    [
+        np.ndarray,
+        int,
+        int,
+        np.ndarray,
+        np.ndarray,
+        np.ndarray,
+        np.ndarray,
+        np.ndarray,
+        np.ndarray,
+        np.ndarray,
+        np.ndarray,
+        np.ndarray,
+        np.ndarray,
+    ],
+    tuple[int, int],
 ]
-"""walk(data, start, stop, kinds, numbers, key_offsets, keys, text_offsets, texts) -> (records, problem).
+"""walk(data, start, stop, kinds, numbers, key_offsets, keys, text_offsets, texts,
+item_kinds, item_numbers, item_offsets, item_texts) -> (records, problem).
 
 Decodes the Avro list that is data[start:stop], uint8 and OVERRUN bytes longer. Filled, handed in as zeros, with room
 for (stop - start) / 4 records: kinds int8, the wrapper's branch; numbers int64, its value if whole (float, double: as
 their bits); keys uint8 behind key_offsets int32; texts uint8 behind text_offsets int32, its value if bytes, string or
-decimal. With a problem, `records` is the number of the record that has it.
+decimal. A record of several values (ARRAY) has their count as its number; they follow each other, all records' in
+one row, in the four `item_` arrays, laid out alike, with room for stop - start of them. With a problem, `records` is
+the number of the record that has it.
 """
 
 
@@ -56,10 +74,14 @@ def walk_deletes(
     keys: np.ndarray,
     text_offsets: np.ndarray,
     texts: np.ndarray,
+    item_kinds: np.ndarray,
+    item_numbers: np.ndarray,
+    item_offsets: np.ndarray,
+    item_texts: np.ndarray,
 ) -> tuple[int, int]:
     """A `DeleteWalk` that needs no compiler."""
     cursor = _Cursor(data.data[:stop], start)
-    row = 0
+    row = item = 0
     try:
         while (count := cursor.varint()) != 0:
             if count < 0:
@@ -73,8 +95,14 @@ def walk_deletes(
                     cursor.text()
                 kind = cursor.varint()
                 if kind == ARRAY:
-                    return row, SEVERAL_VALUES
-                kinds[row], numbers[row], text = cursor.value(kind)
+                    first = item
+                    for found in cursor.items():
+                        item_kinds[item], item_numbers[item], text = found
+                        item_offsets[item + 1] = _append(item_texts, int(item_offsets[item]), text)
+                        item += 1
+                    kinds[row], numbers[row], text = ARRAY, item - first, data.data[:0]
+                else:
+                    kinds[row], numbers[row], text = cursor.value(kind)
                 text_offsets[row + 1] = _append(texts, int(text_offsets[row]), text)
                 row += 1
     except _DamageError:
@@ -118,6 +146,18 @@ class _Cursor:
 
     def text(self) -> memoryview:
         return self.bytes(self.varint())
+
+    def items(self) -> Iterator[tuple[int, int, memoryview]]:
+        """The values of an `ArrayWrapper`; none if it is null."""
+        if not self.branch():
+            return
+        while (count := self.varint()) != 0:
+            if count < 0:
+                self.varint()
+                count = -count
+            for _ in range(count):
+                kind = self.varint()
+                yield self.value(DATE if kind == ARRAY else kind)
 
     def value(self, kind: int) -> tuple[int, int, memoryview]:
         """(kind, number, text) of a wrapper."""

@@ -7,6 +7,7 @@ Belongs here: the layout, and the ordering values as the ordering column's type.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.delete_walk import (
+    ARRAY,
     BOOLEAN,
     BYTES,
     DATE,
@@ -26,9 +28,9 @@ from penstock.table.log.delete_walk import (
     FLOAT,
     INT,
     LONG,
+    NULL,
     NULL_KEY,
     OVERRUN,
-    SEVERAL_VALUES,
     STRING,
     TIME_MICROS,
     TIMESTAMP_MICROS,
@@ -49,8 +51,9 @@ class DeleteRecords:
 
     keys: strings, never null. kinds: int8, the wrapper branch of the ordering value
     (`delete_walk.NULL` ... `TIMESTAMP_MICROS`). numbers:
-    int64, the ordering value of the integer kinds, the bits of FLOAT and DOUBLE. texts: binary, that of BYTES, STRING
-    and DECIMAL (scale 15, big-endian).
+    int64, the ordering value of the integer kinds, the bits of FLOAT and DOUBLE, how many values of ARRAY. texts:
+    binary, that of BYTES, STRING and DECIMAL (scale 15, big-endian). items: the values of the ARRAY records one after
+    the other, or None without such records.
     """
 
     place: BlockPlace
@@ -58,9 +61,45 @@ class DeleteRecords:
     kinds: np.ndarray
     numbers: np.ndarray
     texts: pa.BinaryArray
+    items: OrderingItems | None = None
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    def ordering_tuples(self, column_types: Sequence[pa.DataType]) -> tuple[list[pa.Array], np.ndarray]:
+        """(values of each column, default): as `ordering_as`, for a table ordered by several columns.
+
+        A delete is default unless it has a value of the column's class, or null, for each of them.
+        """
+        counts = np.where(self.kinds == ARRAY, self.numbers, 0)
+        default = counts != len(column_types)
+        rows = np.flatnonzero(~default)
+        columns: list[pa.Array] = []
+        if self.items is None or not len(rows):
+            return [pa.nulls(len(self), kind) for kind in column_types], np.ones(len(self), bool)
+        first = (np.cumsum(counts) - counts)[rows]
+        for place, kind in enumerate(column_types):
+            values, other_class = self.items.of(first + place, self.place).values_as(kind)
+            default[rows[other_class]] = True
+            spread = np.full(len(self), -1)
+            spread[rows] = np.arange(len(rows))
+            columns.append(values.take(pa.array(spread, mask=spread < 0)))
+        return columns, default
+
+    def values_as(self, column_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
+        """(values, of another class): of a null the value is null and the class the column's."""
+        kind = _kind_of(column_type)
+        if kind is None:
+            raise UnsupportedFeature(f"{self.place}: deletes ordered by a column of type {column_type}")
+        absent = self._other_class(kind)
+        validity = pa.py_buffer(np.packbits(~absent, bitorder="little"))
+        return self._values(kind, column_type, validity, absent), absent & (self.kinds != NULL)
+
+    def _other_class(self, kind: int) -> np.ndarray:
+        other: np.ndarray = self.kinds != kind
+        if kind == TIMESTAMP_MICROS:  # Spark writers hand timestamps over as plain longs, in micros
+            other &= self.kinds != LONG
+        return other
 
     def ordering_as(self, column_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
         """(values, default): the ordering values as the ordering column's Arrow type, null where default is True.
@@ -72,9 +111,7 @@ class DeleteRecords:
         kind = _kind_of(column_type)
         if kind is None:
             raise UnsupportedFeature(f"{self.place}: deletes ordered by a column of type {column_type}")
-        default = self.kinds != kind
-        if kind == TIMESTAMP_MICROS:  # Spark writers hand timestamps over as plain longs, in micros
-            default &= self.kinds != LONG
+        default = self._other_class(kind)
         if kind == INT:
             default |= self.numbers == 0
         validity = pa.py_buffer(np.packbits(~default, bitorder="little"))
@@ -110,14 +147,33 @@ class DeleteRecords:
             ) from None
 
 
+@dataclass(frozen=True, slots=True)
+class OrderingItems:
+    """Single ordering values: kinds, numbers and texts as in `DeleteRecords`."""
+
+    kinds: np.ndarray
+    numbers: np.ndarray
+    texts: pa.BinaryArray
+
+    def of(self, rows: np.ndarray, place: BlockPlace) -> DeleteRecords:
+        """These values, as if each were the one of a delete without a key."""
+        return DeleteRecords(
+            place=place,
+            keys=pa.nulls(len(rows), pa.string()),
+            kinds=self.kinds[rows],
+            numbers=self.numbers[rows],
+            texts=self.texts.take(pa.array(rows)),
+        )
+
+
 def decode_deletes(
     content: memoryview | pa.Buffer | bytes, place: BlockPlace, walk: DeleteWalk = walk_deletes
 ) -> DeleteRecords:
     """The deletes of a block's content: int32 version, int32 length, that many bytes of Avro `HoodieDeleteRecordList`.
 
     `walk` is the loop over the records: `reader.kernels.deletes.walk_deletes` is the compiled one. CorruptBlock for
-    bytes that are not that, a null key or text that is no UTF-8; UnsupportedFeature for several ordering fields
-    (ArrayWrapper) and for the Kryo versions 1 and 2 of table versions 5 and older, unless such a block is empty.
+    bytes that are not that, a null key or text that is no UTF-8; UnsupportedFeature for the Kryo versions 1 and 2 of
+    table versions 5 and older, unless such a block is empty.
     """
     view = memoryview(content).cast("B")
     if len(view) < 8:
@@ -145,19 +201,27 @@ def _decode_list(view: memoryview, place: BlockPlace, walk: DeleteWalk) -> Delet
     kinds, numbers = np.zeros(most, np.int8), np.zeros(most, np.int64)
     key_offsets, text_offsets = np.zeros(most + 1, np.int32), np.zeros(most + 1, np.int32)
     keys, texts = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
-    rows, problem = walk(data, 0, size, kinds, numbers, key_offsets, keys, text_offsets, texts)
+    item_kinds, item_numbers = np.zeros(size + 1, np.int8), np.zeros(size + 1, np.int64)
+    item_offsets, item_texts = np.zeros(size + 2, np.int32), np.zeros(size, np.uint8)
+    items = item_kinds, item_numbers, item_offsets, item_texts
+    rows, problem = walk(data, 0, size, kinds, numbers, key_offsets, keys, text_offsets, texts, *items)
     if problem == NULL_KEY:
         raise CorruptBlock(f"{place}: delete record {rows} has no key; {_ADVICE}")
-    if problem == SEVERAL_VALUES:
-        raise UnsupportedFeature(f"{place}: delete record {rows} with several ordering fields is not supported")
     if problem != FINE:
         raise CorruptBlock(f"{place}: delete record {rows} does not fit its schema; {_ADVICE}")
+    several = kinds[:rows] == ARRAY
+    found = int(numbers[:rows][several].sum()) if several.any() else 0
     return DeleteRecords(
         place=place,
         keys=_checked(_text_array(pa.string(), key_offsets, keys, rows), place),
         kinds=kinds[:rows],
         numbers=numbers[:rows],
         texts=_text_array(pa.binary(), text_offsets, texts, rows),
+        items=OrderingItems(
+            item_kinds[:found], item_numbers[:found], _text_array(pa.binary(), item_offsets, item_texts, found)
+        )
+        if found
+        else None,
     )
 
 

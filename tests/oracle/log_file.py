@@ -28,6 +28,26 @@ _WRAPPERS = [
     ("TimeMicrosWrapper", "long"),
     ("TimestampMicrosWrapper", "long"),
 ]
+_SEVERAL = {
+    "type": "record",
+    "name": "ArrayWrapper",
+    "fields": [
+        {
+            "name": "wrappedValues",
+            "type": [
+                "null",
+                {
+                    "type": "array",
+                    "items": [
+                        "null",
+                        *(name for name, _ in _WRAPPERS),
+                        {"type": "record", "name": "LocalDateWrapper", "fields": [{"name": "value", "type": "int"}]},
+                    ],
+                },
+            ],
+        }
+    ],
+}
 DELETE_LIST = fastavro.parse_schema(
     {
         "type": "record",
@@ -51,6 +71,7 @@ DELETE_LIST = fastavro.parse_schema(
                                         {"type": "record", "name": name, "fields": [{"name": "value", "type": kind}]}
                                         for name, kind in _WRAPPERS
                                     ),
+                                    _SEVERAL,
                                 ],
                             },
                         ],
@@ -107,7 +128,7 @@ def data_records(block: Block) -> list[dict[str, Any]]:
 
 
 def delete_entries(block: Block) -> list[tuple[str, str, Any]]:
-    """(key, wrapper's name or '', value) of a delete block of version 3."""
+    """(key, wrapper's name or '', value) of a delete block of version 3; several values as a list of such pairs."""
     version, length = struct.unpack_from(">ii", block.content, 0)
     assert version == 3
     assert length == len(block.content) - 8
@@ -117,7 +138,11 @@ def delete_entries(block: Block) -> list[tuple[str, str, Any]]:
     entries = []
     for entry in found["deleteRecordList"]:
         wrapped = entry["orderingVal"]
-        name, value = ("", None) if wrapped is None else (wrapped[0], wrapped[1]["value"])
+        name, value = ("", None) if wrapped is None else (wrapped[0], wrapped[1].get("value"))
+        if name == "ArrayWrapper":
+            value = [
+                ("", None) if item is None else (item[0], item[1]["value"]) for item in wrapped[1]["wrappedValues"]
+            ]
         entries.append((entry["recordKey"], name, value))
     return entries
 

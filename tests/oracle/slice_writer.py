@@ -91,7 +91,7 @@ def delete_block(
         {
             "recordKey": key,
             "partitionPath": "",
-            "orderingVal": (wrapper, {"value": value}) if wrapper else None,
+            "orderingVal": (wrapper, _wrapped(wrapper, value)) if wrapper else None,
         }
         for key, wrapper, value in entries
     ]
@@ -99,6 +99,12 @@ def delete_block(
     fastavro.schemaless_writer(body, DELETE_LIST, {"deleteRecordList": records})
     content = struct.pack(">ii", 3, body.tell()) + body.getvalue()
     return block(DELETE, {INSTANT_TIME: instant, SCHEMA: "{}", **_position_headers(positions)}, content)
+
+
+def _wrapped(wrapper: str, value: Any) -> dict[str, Any]:
+    if wrapper != "ArrayWrapper":
+        return {"value": value}
+    return {"wrappedValues": [(name, {"value": item}) if name else None for name, item in value]}
 
 
 def rollback_block(target: str, instant: str) -> bytes:

@@ -253,8 +253,6 @@ class TestTranslation:
             ("hoodie.datasource.query.incremental.format", "cdc"),
             ("hoodie.schema.on.read.enable", "false"),
             ("hoodie.schema.on.read.enable", False),
-            ("hoodie.payload.delete.field", "op"),
-            ("hoodie.payload.delete.marker", "D"),
             ("cdc.enabled", "true"),
             ("changelog.enabled", "true"),
         ],

@@ -16,7 +16,16 @@ from penstock.enumerator.split_ids import in_commit_order
 from penstock.proto.errors import ConfigurationError, InvariantViolation, UnsupportedFeature
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
-from penstock.proto.splits import AllRows, CommitTimeOrdering, EventTimeOrdering, Plan, RowsOf, Split
+from penstock.proto.splits import (
+    AllRows,
+    CommitTimeOrdering,
+    DeleteMarker,
+    EventTimeOrdering,
+    FillNulls,
+    Plan,
+    RowsOf,
+    Split,
+)
 from penstock.table.hudi_table import HudiTable, open_table
 
 
@@ -160,8 +169,10 @@ class TestScan:
     def test_merge_rules_are_asked_for_only_where_logs_are(self, golden: Golden) -> None:
         case = "A_payload_awsdms_v6_h0150"
         assert plan(golden, case, ReadOptimized()).scan.merge == CommitTimeOrdering()
-        with pytest.raises(UnsupportedFeature, match="AWSDmsAvroPayload"):
-            plan(golden, case, Snapshot())
+        scan = plan(golden, case, Snapshot()).scan
+        assert (scan.merge, scan.delete_marker) == (CommitTimeOrdering(), DeleteMarker("Op", "D"))
+        scan = plan(golden, "A_payload_partial_update_v8_h102", Snapshot()).scan
+        assert (scan.merge, scan.fill) == (EventTimeOrdering(("ts",), deletes_win=True), FillNulls())
         assert plan(golden, "A_merge_event_long_v9_h120", Snapshot()).scan.merge == EventTimeOrdering(("ts",))
 
     def test_as_of_bounds_blocks_too(self, golden: Golden) -> None:
@@ -284,6 +295,19 @@ class TestDescription:
         with pytest.raises(UnsupportedFeature, match="schema-on-read"):
             plan_request(table, "t", PlanRequest(table="t", query=Snapshot()))
 
-    def test_a_table_whose_merging_is_not_read_can_be_described(self, golden: Golden) -> None:
-        told = describe(open_table(str(golden.table("A_payload_awsdms_v6_h0150"))), "t")
-        assert told.merge_mode.endswith("AWSDmsAvroPayload")
+    def test_a_table_whose_merging_is_not_read_can_be_described(self, golden: Any, tmp_path: pathlib.Path) -> None:
+        properties = golden.copy("A_payload_awsdms_v6_h0150", tmp_path / "t") / ".hoodie" / "hoodie.properties"
+        properties.write_text(properties.read_text().replace("AWSDmsAvroPayload", "MyPayload"))
+        told = describe(open_table(str(properties.parents[1])), "t")
+        assert told.merge_mode.endswith("MyPayload")
+
+    def test_a_readers_delete_marker_is_another_scope(self, golden: Golden) -> None:
+        case = "A_merge_custom_delete_v6_h0150"
+        plain = plan(golden, case, Snapshot())
+        marked = plan(golden, case, Snapshot(), delete_marker=DeleteMarker("op", "D"))
+        assert marked.scan.delete_marker == DeleteMarker("op", "D") and plain.scan.delete_marker is None
+        assert plain.splits[0].split_id != marked.splits[0].split_id
+        of_the_table = plan(golden, "A_merge_custom_delete_v9_h120", Snapshot(), delete_marker=DeleteMarker("op", "x"))
+        assert of_the_table.scan.delete_marker == DeleteMarker("op", "D")
+        with pytest.raises(ConfigurationError, match="nope"):
+            plan(golden, case, Snapshot(), delete_marker=DeleteMarker("nope", "D"))

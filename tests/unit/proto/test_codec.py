@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -28,9 +29,13 @@ from penstock.proto.splits import (
     FORMAT_VERSION,
     AllRows,
     CommitTimeOrdering,
+    DeleteMarker,
     EventTimeBounds,
     EventTimeOrdering,
     FileRef,
+    FillDefaults,
+    FillMarked,
+    FillNulls,
     Plan,
     RowGroupRun,
     RowsOf,
@@ -39,6 +44,7 @@ from penstock.proto.splits import (
     UnknownBounds,
     VisibleInstants,
     WholeFile,
+    WholeRecords,
 )
 from penstock.proto.v1 import penstock_pb2 as pb
 
@@ -97,12 +103,17 @@ scans = st.builds(
     schema_json=names,
     columns=st.lists(names, min_size=1, max_size=4).map(tuple),
     where=text,
-    merge=st.just(CommitTimeOrdering()) | st.builds(EventTimeOrdering, st.lists(names, max_size=2).map(tuple)),
+    merge=st.just(CommitTimeOrdering())
+    | st.builds(EventTimeOrdering, st.lists(names, max_size=2).map(tuple), deletes_win=st.booleans())
+    | st.builds(EventTimeOrdering, st.tuples(names), st.booleans(), st.booleans()),
     visible=st.builds(
         VisibleInstants, st.frozensets(instants, max_size=5), st.just("") | instants.map(str), instants.map(str)
     ),
     rows=st.just(AllRows()) | st.builds(RowsOf, st.frozensets(instants, max_size=5)),
     partition_fields=st.lists(names, max_size=3).map(tuple),
+    delete_marker=st.none() | st.builds(DeleteMarker, names, names),
+    fill=st.sampled_from([WholeRecords(), FillNulls(), FillDefaults(False), FillDefaults(True)])
+    | st.builds(FillMarked, names, st.booleans()),
 )
 
 
@@ -132,6 +143,7 @@ requests = st.builds(
     event_time=text,
     target_split_bytes=st.integers(1, 2**63 - 1),
     metadata=st.booleans(),
+    delete_marker=st.none() | st.builds(DeleteMarker, names, names),
 )
 descriptions = st.builds(
     TableDescription,
@@ -277,12 +289,27 @@ PLAN_1 = Plan(
     splits=(SPLIT_1, LOG_ONLY_SPLIT_1),
 )
 
+SPLIT_2, SCAN_2, PLAN_2 = SPLIT_1, SCAN_1, PLAN_1
+SPLIT_1, LOG_ONLY_SPLIT_1, SCAN_1, SNAPSHOT_SCAN_1 = (
+    replace(value, format_version=1) for value in (SPLIT_1, LOG_ONLY_SPLIT_1, SCAN_1, SNAPSHOT_SCAN_1)
+)
+PLAN_1 = replace(PLAN_1, format_version=1, scan=SNAPSHOT_SCAN_1, splits=(SPLIT_1, LOG_ONLY_SPLIT_1))
+MERGE_SCAN_2 = _scan(
+    merge=EventTimeOrdering(("_event_seq",), dotted_numbers=True, deletes_win=True),
+    delete_marker=DeleteMarker("op", "D"),
+    fill=FillMarked("__unavailable", from_newer=True),
+)
+
 FROZEN: dict[str, tuple[object, Callable[[bytes], object]]] = {
     "split.v1": (SPLIT_1, decode_split),
     "split-log-only.v1": (LOG_ONLY_SPLIT_1, decode_split),
     "scan.v1": (SCAN_1, decode_scan),
     "scan-snapshot.v1": (SNAPSHOT_SCAN_1, decode_scan),
     "plan.v1": (PLAN_1, decode_plan),
+    "split.v2": (SPLIT_2, decode_split),
+    "scan.v2": (SCAN_2, decode_scan),
+    "scan-merge.v2": (MERGE_SCAN_2, decode_scan),
+    "plan.v2": (PLAN_2, decode_plan),
 }
 """File name -> the value its bytes must give, for ever. tests/fixtures/proto/README.md says how to add one."""
 
@@ -383,6 +410,9 @@ BAD_SCANS: dict[str, tuple[Callable[[pb.Scan], object], str]] = {
     "rows": (lambda m: m.rows.instants.append("-1"), "`rows`"),
     "no schema": (lambda m: m.ClearField("schema_json"), "`schema_json`"),
     "where": (lambda m: setattr(m, "where", "x" * 70_000), "`where`: got 70000 characters"),
+    "dotted": (lambda m: setattr(m.event_time, "dotted_numbers", True), "`dotted_numbers`: got 2 ordering fields"),
+    "delete marker": (lambda m: m.delete_marker.SetInParent(), r"`delete_marker\.field`: got nothing"),
+    "fill marker": (lambda m: m.fill_marked.SetInParent(), r"`fill_marked\.marker`: got nothing"),
 }
 
 

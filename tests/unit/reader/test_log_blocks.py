@@ -69,7 +69,6 @@ def test_change_log_blocks_are_passed_over() -> None:
     [
         (block("010", BlockKind.PARQUET_DATA, offset=77), "Parquet log blocks"),
         (block("010", BlockKind.HFILE_DATA, offset=77), "HFile log blocks"),
-        (block("010", offset=77, is_partial=True), "partial updates"),
         (block("010", offset=77, compacted_block_times=("004",)), "log compaction"),
         (block("010", BlockKind.DELETE, offset=77, compacted_block_times=("004",)), "log compaction"),
     ],
@@ -81,7 +80,7 @@ def test_unread_blocks_are_refused_by_name_when_they_count(unread: LogBlock, nam
 
 
 def test_unread_blocks_of_other_instants_do_not_matter() -> None:
-    assert counting([block("015", BlockKind.HFILE_DATA), block("030", is_partial=True)]) == []
+    assert counting([block("015", BlockKind.HFILE_DATA), block("030", BlockKind.PARQUET_DATA)]) == []
 
 
 def test_damage_is_an_error_wherever_it_is() -> None:

@@ -225,7 +225,6 @@ def test_a_record_without_a_key_is_damage(folder: SliceFolder) -> None:
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ({"partial": True}, "partial updates"),
         ({"compacted": "0"}, "log compaction"),
         ({"kind": PARQUET_DATA}, "Parquet"),
     ],

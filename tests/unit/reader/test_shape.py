@@ -10,7 +10,8 @@ import pytest
 from slices import SliceFolder, rows_of
 
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
-from penstock.proto.splits import EventTimeOrdering
+from penstock.proto.splits import DeleteMarker, EventTimeOrdering
+from penstock.reader.delete_marks import DeleteMarks
 from penstock.reader.shape import output_schema, read_shape
 
 FIELDS: dict[str, Any] = {"id": "string", "ts": "long", "v": "double", "p": "string", "_hoodie_is_deleted": "boolean"}
@@ -40,8 +41,8 @@ def test_partition_columns_are_not_read(folder: SliceFolder) -> None:
 
 
 def test_commit_time_needs_no_ordering_column(tmp_path: pathlib.Path) -> None:
-    assert read_shape(SliceFolder(tmp_path, FIELDS).scan()).ordering == ""
-    assert read_shape(SliceFolder(tmp_path, FIELDS, EventTimeOrdering(())).scan()).ordering == ""
+    assert not read_shape(SliceFolder(tmp_path, FIELDS).scan()).ordering
+    assert not read_shape(SliceFolder(tmp_path, FIELDS, EventTimeOrdering(())).scan()).ordering
 
 
 def test_the_output_schema_is_the_tables(folder: SliceFolder) -> None:
@@ -67,11 +68,10 @@ def test_columns_that_are_not_there(folder: SliceFolder, changed: dict[str, Any]
 @pytest.mark.parametrize(
     ("names", "fields", "error", "said"),
     [
-        (("ts", "v"), FIELDS, UnsupportedFeature, r"several columns \(ts, v\)"),
+        (("ts", "gone"), FIELDS, SchemaMismatch, "ordering column 'gone' is not among"),
         (("gone",), FIELDS, SchemaMismatch, "ordering column 'gone' is not among"),
         (("b",), {"b": "bytes"}, UnsupportedFeature, "ordering column 'b' of type binary"),
         (("a.b",), FIELDS, SchemaMismatch, "'a.b'"),
-        (("ts",), {**FIELDS, "_hoodie_operation": "string"}, UnsupportedFeature, "_hoodie_operation"),
     ],
 )
 def test_tables_that_cannot_be_merged(
@@ -83,4 +83,15 @@ def test_tables_that_cannot_be_merged(
 
 def test_only_a_boolean_marks_deletes(tmp_path: pathlib.Path) -> None:
     fields = {**FIELDS, "_hoodie_is_deleted": "string"}
-    assert read_shape(SliceFolder(tmp_path, fields).scan()).delete_mark == ""
+    assert read_shape(SliceFolder(tmp_path, fields).scan()).deletes == DeleteMarks()
+
+
+def test_all_that_marks_deletes_is_read(tmp_path: pathlib.Path) -> None:
+    folder = SliceFolder(tmp_path, {**FIELDS, "_hoodie_operation": "string"})
+    shape = read_shape(folder.scan())
+    assert shape.deletes == DeleteMarks(flag="_hoodie_is_deleted", operation="_hoodie_operation")
+    marked = read_shape(folder.scan(delete_marker=DeleteMarker("id", "x")))
+    assert marked.log_keys == ("_hoodie_record_key", "_hoodie_is_deleted", "_hoodie_operation", "id")
+    assert read_shape(folder.scan(delete_marker=DeleteMarker("gone", "x"))).deletes.custom is None
+    with pytest.raises(UnsupportedFeature, match="column 'v' marks deletes and is"):
+        read_shape(folder.scan(delete_marker=DeleteMarker("v", "1.0")))

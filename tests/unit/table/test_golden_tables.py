@@ -10,11 +10,19 @@ import pyarrow.fs as pafs
 import pytest
 
 from penstock.proto.errors import UnsupportedFeature
-from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
+from penstock.proto.splits import (
+    CommitTimeOrdering,
+    DeleteMarker,
+    EventTimeOrdering,
+    FillDefaults,
+    FillMarked,
+    FillNulls,
+)
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.instants import Action, comparable_action
-from penstock.table.merge_rules import merge_mode
+from penstock.table.merge_rules import merge_rules
 from penstock.table.names import parse_file_name
+from penstock.table.payload_classes import MergeRules
 from penstock.table.properties import load_properties
 from penstock.table.schema.tables import refuse_schema_history, table_schema_json
 from penstock.table.storage import ArrowStorage
@@ -29,20 +37,33 @@ REFUSED_BY_SETTING = {
     "A_nonpart_nometa": "virtual keys",
     "A_evo_on_read": "schema-on-read history",
 }
-REFUSED_TO_MERGE = {
-    "A_merge_custom_delete_v9": "hoodie.record.merge.property.hoodie.payload.delete.field=op",
-    "A_merge_multi_ordering_v9": "more than one ordering field (ts, seq)",
-    "A_payload_awsdms_v6": "payload class org.apache.hudi.common.model.AWSDmsAvroPayload",
-    "A_payload_awsdms_v9": "merge property",
-    "A_payload_mysql_v6": "MySqlDebeziumAvroPayload",
-    "A_payload_mysql_v9": "merge property",
-    "A_payload_nondefaults_v6": "OverwriteNonDefaultsWithLatestAvroPayload",
-    "A_payload_nondefaults_v9": "partial update mode IGNORE_DEFAULTS",
-    "A_payload_partial_update_v6": "PartialUpdateAvroPayload",
-    "A_payload_partial_update_v8": "record merge mode CUSTOM",
-    "A_payload_partial_update_v9": "partial update mode IGNORE_DEFAULTS",
-    "A_payload_postgres_v6": "PostgresDebeziumAvroPayload",
-    "A_payload_postgres_v9": "partial update mode FILL_UNAVAILABLE",
+_OP = DeleteMarker("Op", "D")
+_DEBEZIUM = DeleteMarker("_change_operation_type", "d")
+_TOAST = "__debezium_unavailable_value"
+_TS = EventTimeOrdering(("ts",))
+MERGE_RULES = {
+    "A_merge_custom_delete_v9": MergeRules(mode=_TS, delete_marker=DeleteMarker("op", "D")),
+    "A_merge_multi_ordering_v9": MergeRules(mode=EventTimeOrdering(("ts", "seq"))),
+    "A_payload_awsdms": MergeRules(mode=CommitTimeOrdering(), delete_marker=_OP),
+    "A_payload_mysql_v6": MergeRules(
+        mode=EventTimeOrdering(("_event_seq",), dotted_numbers=True, deletes_win=True), delete_marker=_DEBEZIUM
+    ),
+    "A_payload_mysql_v9": MergeRules(
+        mode=EventTimeOrdering(("_event_bin_file", "_event_pos")), delete_marker=_DEBEZIUM
+    ),
+    "A_payload_nondefaults_v6": MergeRules(mode=CommitTimeOrdering(), fill=FillDefaults(by_identity=False)),
+    "A_payload_nondefaults_v9": MergeRules(mode=CommitTimeOrdering(), fill=FillDefaults(by_identity=True)),
+    "A_payload_partial_update_v6": MergeRules(mode=EventTimeOrdering(("ts",), deletes_win=True), fill=FillNulls()),
+    "A_payload_partial_update_v8": MergeRules(mode=EventTimeOrdering(("ts",), deletes_win=True), fill=FillNulls()),
+    "A_payload_partial_update_v9": MergeRules(mode=_TS, fill=FillDefaults(by_identity=True)),
+    "A_payload_postgres_v6": MergeRules(
+        mode=EventTimeOrdering(("_event_lsn",), deletes_win=True),
+        fill=FillMarked(_TOAST, from_newer=False),
+        delete_marker=_DEBEZIUM,
+    ),
+    "A_payload_postgres_v9": MergeRules(
+        mode=EventTimeOrdering(("_event_lsn",)), fill=FillMarked(_TOAST, from_newer=True), delete_marker=_DEBEZIUM
+    ),
 }
 
 
@@ -75,13 +96,12 @@ def _check_refusal(table: HudiTable, case: str) -> None:
 
 
 def _check_merge_mode(table: HudiTable, case: str) -> None:
-    refusal = _expected_refusal(case, REFUSED_TO_MERGE)
-    if refusal is None:
-        assert merge_mode(table.properties) in (CommitTimeOrdering(), EventTimeOrdering(("ts",)))
-        return
-    with pytest.raises(UnsupportedFeature) as caught:
-        merge_mode(table.properties)
-    assert refusal in str(caught.value)
+    expected = next((rules for prefix, rules in MERGE_RULES.items() if case.startswith(prefix)), None)
+    rules = merge_rules(table.properties)
+    if expected is None:
+        assert rules in (MergeRules(mode=CommitTimeOrdering()), MergeRules(mode=_TS))
+    elif table.properties.is_merge_on_read:
+        assert rules == expected
 
 
 def _check_timeline(table: HudiTable) -> set[tuple[str, str]]:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.proto.errors import UnsupportedFeature
-from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode
-from penstock.table.merge_rules import merge_mode, refuse_unsupported
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.splits import (
+    CommitTimeOrdering,
+    DeleteMarker,
+    EventTimeOrdering,
+    FillDefaults,
+    FillMarked,
+    FillNulls,
+    MergeMode,
+    WholeRecords,
+)
+from penstock.table.merge_rules import merge_mode, merge_rules, refuse_unsupported
+from penstock.table.payload_classes import MergeRules
 from penstock.table.properties import TableProperties, parse_table_properties
 
 MODEL = "org.apache.hudi.common.model."
@@ -61,7 +71,6 @@ def test_version_9_mode_is_never_derived_from_the_legacy_payload() -> None:
     ("version", "settings", "named"),
     [
         (6, {"compaction__payload__class": "com.example.Mine"}, "payload class com.example.Mine"),
-        (6, {"compaction__payload__class": MODEL + "AWSDmsAvroPayload"}, "AWSDmsAvroPayload"),
         (6, {"compaction__record__merger__strategy": USER_STRATEGY}, f"strategy {USER_STRATEGY}"),
         (8, {"record__merge__mode": "CUSTOM", "record__merge__strategy__id": USER_STRATEGY}, USER_STRATEGY),
         (8, {"record__merge__mode": "CUSTOM", "compaction__payload__class": "x.Y"}, "payload x.Y"),
@@ -70,18 +79,18 @@ def test_version_9_mode_is_never_derived_from_the_legacy_payload() -> None:
         (9, {"record__merge__mode": "EVENT_TIME_ORDERING", "record__merge__strategy__id": USER_STRATEGY}, "strategy"),
         (
             9,
-            {"record__merge__mode": "EVENT_TIME_ORDERING", "table__partial__update__mode": "IGNORE_DEFAULTS"},
-            "partial update mode IGNORE_DEFAULTS",
+            {"record__merge__mode": "EVENT_TIME_ORDERING", "table__partial__update__mode": "OTHER"},
+            "partial update mode OTHER",
         ),
+        (6, {"table__partial__update__mode": "IGNORE_DEFAULTS"}, "partial update mode IGNORE_DEFAULTS"),
         (
-            9,
+            8,
             {
-                "record__merge__mode": "COMMIT_TIME_ORDERING",
-                "record__merge__property__hoodie__payload__delete__field": "Op",
+                "record__merge__mode": "EVENT_TIME_ORDERING",
+                "compaction__payload__class": MODEL + "PartialUpdateAvroPayload",
             },
-            r"hoodie\.record\.merge\.property\.hoodie\.payload\.delete\.field=Op",
+            "payload class .*PartialUpdateAvroPayload",
         ),
-        (6, {"payload__delete__field": "op"}, r"hoodie\.payload\.delete\.field=op"),
     ],
 )
 def test_refused_by_name_on_merge_on_read_only(version: int, settings: dict[str, str], named: str) -> None:
@@ -92,8 +101,8 @@ def test_refused_by_name_on_merge_on_read_only(version: int, settings: dict[str,
 
 
 def test_several_ordering_fields() -> None:
-    with pytest.raises(UnsupportedFeature, match=r"more than one ordering field \(ts, seq\)"):
-        merge_mode(_table(9, ordering="ts,seq", record__merge__mode="EVENT_TIME_ORDERING"))
+    both = EventTimeOrdering(("ts", "seq"))
+    assert merge_mode(_table(9, ordering="ts,seq", record__merge__mode="EVENT_TIME_ORDERING")) == both
     assert merge_mode(_table(9, ordering="ts,seq", record__merge__mode="COMMIT_TIME_ORDERING")) == COMMIT
     assert merge_mode(_table(9, "COPY_ON_WRITE", ordering="ts,seq")) == EventTimeOrdering(("ts", "seq"))
 
@@ -121,3 +130,69 @@ def test_what_no_query_reads_is_refused(settings: dict[str, str], named: str, ta
 def test_ordinary_settings_are_not_refused() -> None:
     refuse_unsupported(_table(9, table__cdc__enabled="true", table__format="native", populate__meta__fields="true"))
     refuse_unsupported(_table(6))
+
+
+PARTIAL = MergeRules(mode=EventTimeOrdering(("ts",), deletes_win=True), fill=FillNulls())
+DEBEZIUM = DeleteMarker("_change_operation_type", "d")
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ("PartialUpdateAvroPayload", PARTIAL),
+        ("OverwriteNonDefaultsWithLatestAvroPayload", MergeRules(mode=COMMIT, fill=FillDefaults(by_identity=False))),
+        ("AWSDmsAvroPayload", MergeRules(mode=COMMIT, delete_marker=DeleteMarker("Op", "D"))),
+        (
+            "debezium.PostgresDebeziumAvroPayload",
+            MergeRules(
+                mode=EventTimeOrdering(("_event_lsn",), deletes_win=True),
+                fill=FillMarked("__debezium_unavailable_value", from_newer=False),
+                delete_marker=DEBEZIUM,
+            ),
+        ),
+        (
+            "debezium.MySqlDebeziumAvroPayload",
+            MergeRules(
+                mode=EventTimeOrdering(("_event_seq",), dotted_numbers=True, deletes_win=True), delete_marker=DEBEZIUM
+            ),
+        ),
+    ],
+)
+def test_payload_classes_below_version_9(payload: str, expected: MergeRules) -> None:
+    given = {"compaction__payload__class": MODEL + payload}
+    custom = {"record__merge__mode": "CUSTOM", "record__merge__strategy__id": "00000000-0000-0000-0000-000000000000"}
+    assert merge_rules(_table(6, **given)) == expected
+    assert merge_rules(_table(8, **given, **custom)) == expected
+    assert merge_rules(_table(6, **given), DeleteMarker("a", "b")).delete_marker in (
+        expected.delete_marker,
+        DeleteMarker("a", "b"),
+    )
+    with pytest.raises(UnsupportedFeature, match="CUSTOM"):
+        merge_rules(_table(9, **given, **custom))
+
+
+def test_partial_modes_of_version_9() -> None:
+    event = {"record__merge__mode": "EVENT_TIME_ORDERING"}
+    defaults = _table(9, **event, table__partial__update__mode="IGNORE_DEFAULTS")
+    assert merge_rules(defaults) == MergeRules(mode=EVENT, fill=FillDefaults(by_identity=True))
+    fill = {**event, "table__partial__update__mode": "FILL_UNAVAILABLE"}
+    marker = {"record__merge__property__hoodie__write__partial__update__unavailable__value": "?"}
+    assert merge_rules(_table(9, **fill, **marker)).fill == FillMarked("?", from_newer=True)
+    assert merge_rules(_table(9, **fill)).fill == WholeRecords()
+
+
+def test_delete_markers() -> None:
+    asked = DeleteMarker("a", "b")
+    event = {"record__merge__mode": "EVENT_TIME_ORDERING"}
+    stored = {
+        "record__merge__property__hoodie__payload__delete__field": "op",
+        "record__merge__property__hoodie__payload__delete__marker": "D",
+    }
+    assert merge_rules(_table(9, **event, **stored), asked).delete_marker == DeleteMarker("op", "D")
+    plain = {"payload__delete__field": "op", "payload__delete__marker": "X"}
+    assert merge_rules(_table(6, **plain), asked).delete_marker == DeleteMarker("op", "X")
+    assert merge_rules(_table(9, **event), asked).delete_marker == asked
+    assert merge_rules(_table(9, **event)).delete_marker is None
+    for half in ("field", "marker"):
+        with pytest.raises(ConfigurationError, match=f"hoodie.payload.delete.{half}=x and not"):
+            merge_rules(_table(6, **{f"payload__delete__{half}": "x"}))

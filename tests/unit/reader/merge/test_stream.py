@@ -16,8 +16,9 @@ from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.merge.log_rows import LogRows
-from penstock.reader.merge.ordering import OrderingValues
+from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
+from penstock.reader.ordering_columns import OrderingColumns
 
 KEYS = st.sampled_from(["", "a", "b", "é", "a key of more than sixteen bytes", "c", "d", "e"])
 ORDERINGS = st.one_of(st.none(), st.integers(0, 4))
@@ -54,6 +55,12 @@ def batch_of(rows: list[tuple[str, int | None, int]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
 
 
+def by(*names: str) -> OrderingColumns:
+    return OrderingColumns(
+        names=names, types=(pa.int64(),) * len(names), dotted=False, deletes_win=False, place="table t"
+    )
+
+
 def winners(records: list[Record], event_time: bool, compiled: bool, hash_bits: int) -> LogWinners:
     kinds = np.array(
         [
@@ -63,7 +70,7 @@ def winners(records: list[Record], event_time: bool, compiled: bool, hash_bits: 
         np.uint8,
     )
     table, numbers = number_keys([pa.array([r.key for r in records])], compiled=compiled, hash_bits=hash_bits)
-    ordering = OrderingValues(pa.array([r.ordering for r in records], pa.int64()))
+    ordering = OrderingTuples([pa.array([r.ordering for r in records], pa.int64())])
     mode = EventTimeOrdering(("ts",)) if event_time else CommitTimeOrdering()
     folded = fold(mode, numbers, table.count, kinds, ordering.ranks())
     data = kinds[folded.standing] == RecordKind.DATA
@@ -110,7 +117,7 @@ def test_rows_order_and_outcomes_are_the_oracles(
         MergeShape(
             columns=COLUMNS,
             key="key",
-            ordering="ts" if event_time else None,
+            ordering=by("ts") if event_time else by(),
             batch_rows=batch_rows,
             batch_bytes=1 << 20,
         ),
@@ -132,7 +139,7 @@ def test_a_batch_without_a_hit_passes_as_it_is() -> None:
             yield held
 
     records = [Record("log", DATA, 5, row=("log", 5, 99))]
-    shape = MergeShape(columns=COLUMNS, key="key", ordering="ts", batch_rows=100, batch_bytes=1 << 20)
+    shape = MergeShape(columns=COLUMNS, key="key", ordering=by("ts"), batch_rows=100, batch_bytes=1 << 20)
     first, *rest = Merge(winners(records, True, True, 64), shape).run([Held(rows, 100)])
     assert [column.buffers()[-1].address for column in first.columns] == [
         column.buffers()[-1].address for column in held.select(list(COLUMNS)).columns

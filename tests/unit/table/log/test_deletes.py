@@ -41,8 +41,10 @@ _WRAPPERS = [
     wrapper("DecimalWrapper", "bytes"),
     wrapper("TimeMicrosWrapper", "long"),
     wrapper("TimestampMicrosWrapper", "long"),
-    wrapper("ArrayWrapper", {"type": "array", "items": "long"}),
 ]
+_ITEMS: Any = ["null", *(str(record["name"]) for record in _WRAPPERS), wrapper("LocalDateWrapper", "int")]
+_VALUES_FIELD = {"name": "value", "type": ["null", {"type": "array", "items": _ITEMS}]}
+_WRAPPERS.append({"type": "record", "name": "ArrayWrapper", "fields": [_VALUES_FIELD]})
 NAMES = [record["name"] for record in _WRAPPERS]
 SCHEMA = fastavro.parse_schema(
     {
@@ -156,9 +158,33 @@ def test_a_null_key_names_the_record(walk: Any) -> None:
 
 
 @pytest.mark.parametrize("walk", WALKS)
-def test_several_ordering_fields_are_refused_by_name(walk: Any) -> None:
-    with pytest.raises(UnsupportedFeature, match="several ordering fields"):
-        decode_deletes(content([("a", None, "ArrayWrapper", [1, 2])]), PLACE, walk)
+def test_several_ordering_fields(walk: Any) -> None:
+    both = [("LongWrapper", {"value": 7}), ("StringWrapper", {"value": "s"})]
+    rows = [
+        ("plain", None, "IntWrapper", 0),
+        ("both", None, "ArrayWrapper", both),
+        ("none", None, "ArrayWrapper", None),
+        ("null", None, "ArrayWrapper", [("LongWrapper", {"value": -1}), None]),
+        ("short", None, "ArrayWrapper", both[:1]),
+        ("other", None, "ArrayWrapper", both[::-1]),
+        ("text", None, "StringWrapper", "between"),
+        ("again", None, "ArrayWrapper", [both[0], ("StringWrapper", {"value": "tt"})]),
+    ]
+    deletes = decode_deletes(content(rows), PLACE, walk)
+    assert deletes.numbers[deletes.kinds == delete_walk.ARRAY].tolist() == [2, 0, 2, 1, 2, 2]
+    (first, second), default = deletes.ordering_tuples([pa.int64(), pa.string()])
+    assert default.tolist() == [True, False, True, False, True, True, True, False]
+    assert [first.to_pylist()[row] for row in (1, 3, 7)] == [7, -1, 7]
+    assert [second.to_pylist()[row] for row in (1, 3, 7)] == ["s", None, "tt"]
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_date_among_several_ordering_fields(walk: Any) -> None:
+    days = [("LocalDateWrapper", {"value": 3}), ("DateWrapper", {"value": 4}), ("IntWrapper", {"value": 0})]
+    deletes = decode_deletes(content([("a", None, "ArrayWrapper", days)]), PLACE, walk)
+    columns, default = deletes.ordering_tuples([pa.date32(), pa.date32(), pa.int32()])
+    assert [column.cast(pa.int32()).to_pylist() for column in columns] == [[3], [4], [0]] and not default.any()
+    assert decode_deletes(content([("a", None, "", None)]), PLACE, walk).ordering_tuples([pa.int32()] * 2)[1].all()
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -270,7 +296,7 @@ def test_a_string_ordering_value_that_is_no_text_is_corrupt() -> None:
 def test_the_compiled_walk_has_the_same_constants() -> None:
     for name in ("NULL", "BOOLEAN", "INT", "FLOAT", "DOUBLE", "BYTES", "STRING", "DATE", "DECIMAL", "TIMESTAMP_MICROS"):
         assert getattr(kernel, name) == getattr(delete_walk, name)
-    for name in ("ARRAY", "FINE", "DAMAGED", "NULL_KEY", "SEVERAL_VALUES"):
+    for name in ("ARRAY", "FINE", "DAMAGED", "NULL_KEY"):
         assert getattr(kernel, name) == getattr(delete_walk, name)
 
 
@@ -285,6 +311,7 @@ def test_both_walks_agree_on_damaged_bytes() -> None:
             ("i", "", "IntWrapper", 0),
             ("b", "", "BooleanWrapper", True),
             ("n", "", "", None),
+            ("m", "", "ArrayWrapper", [("LongWrapper", {"value": 300}), ("StringWrapper", {"value": "xyz"}), None]),
         ]
     )[8:]
     outcomes = set()
@@ -305,4 +332,7 @@ def outcome(data: bytes, walk: Any) -> str | list[Any]:
     except PenstockError as error:
         return str(error)
     arrays = records.kinds, records.numbers
-    return [records.keys.to_pylist(), *(np.asarray(array).tolist() for array in arrays), records.texts.to_pylist()]
+    items = records.items
+    found = [] if items is None else [items.kinds.tolist(), items.numbers.tolist(), items.texts.to_pylist()]
+    texts = records.texts.to_pylist()
+    return [records.keys.to_pylist(), *(np.asarray(array).tolist() for array in arrays), texts, *found]

@@ -1,0 +1,84 @@
+"""The log's records folded by key where records fill each other's gaps: which records make a key's row, highest first.
+
+Pure decisions over arrays, all records at once (Hudi `BufferedRecordMergerFactory`, its partial mergers). Record by
+record: data that stands over older data goes on top of it; data below what stands goes beneath it, if the newer fills
+too; a delete that stands takes all away, and what stands after it starts anew. What stands is `merge.fold`'s rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.proto.splits import CommitTimeOrdering, MergeMode
+from penstock.reader.merge.fold import RecordKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chains:
+    """records[starts[i]:starts[i + 1]] make the row of key number i (int64, places in arrival order), highest first;
+    none for a key that is deleted. Only data records are among them."""
+
+    records: np.ndarray
+    starts: np.ndarray
+
+    def members(self) -> np.ndarray:
+        """Every record that is part of a row, in arrival order."""
+        return np.sort(self.records)
+
+
+def chains(
+    mode: MergeMode, numbers: np.ndarray, count: int, kinds: np.ndarray, ranks: np.ndarray | None, *, from_newer: bool
+) -> Chains:
+    """The chain of each of `count` keys; numbers, kinds and ranks as for `merge.fold.fold`.
+
+    `from_newer`: a newer record with a lower ordering value fills gaps of the older one.
+    """
+    order = np.argsort(numbers, kind="stable")
+    number, kind = numbers[order], kinds[order]
+    if ranks is None or isinstance(mode, CommitTimeOrdering):
+        rank = np.zeros(len(order), np.int64)
+    else:
+        rank = np.unique(ranks, return_inverse=True)[1].astype(np.int64)[order]
+    if isinstance(mode, CommitTimeOrdering):
+        kind = np.where(kind == RecordKind.DATA, kind, np.uint8(RecordKind.DELETE))
+    stands = _stands(number, kind, rank)
+    places = np.arange(len(order))
+    data = kind == RecordKind.DATA
+    deleted_at = np.full(count, -1, np.int64)
+    gone = stands & ~data
+    np.maximum.at(deleted_at, number[gone], places[gone])
+    data &= places > deleted_at[number]
+    top = data & stands
+    first_top = np.full(count, len(order), np.int64)
+    np.minimum.at(first_top, number[top], places[top])
+    beneath = data & ~stands & (places > first_top[number]) if from_newer else np.zeros(len(order), bool)
+    chosen = np.flatnonzero(top | beneath)
+    height = np.where(top[chosen], -chosen, chosen)
+    chosen = chosen[np.lexsort((height, number[chosen]))]
+    starts = np.searchsorted(number[chosen], np.arange(count + 1))
+    return Chains(records=order[chosen], starts=starts)
+
+
+def _stands(number: np.ndarray, kind: np.ndarray, rank: np.ndarray) -> np.ndarray:
+    """Which records (sorted by key, then arrival) stand when they arrive: not below what stands then.
+
+    A default delete starts over: until data follows it, other deletes change nothing.
+    """
+    default = kind == RecordKind.DEFAULT_DELETE
+    starts = default.copy()
+    starts[:1] = True
+    starts[1:] |= number[1:] != number[:-1]
+    segment = np.cumsum(starts) - 1
+    if not len(number):
+        return default
+    first = np.flatnonzero(starts)
+    is_data = kind == RecordKind.DATA
+    seen = np.cumsum(is_data)
+    seen_before = (seen - is_data)[first]
+    idle = default[first][segment] & (seen == seen_before[segment]) & ~default
+    level = np.where(default | idle, 0, rank + 1) + segment * (int(rank.max()) + 2)
+    highest = np.maximum.accumulate(level)
+    before = np.concatenate(([-1], highest[:-1]))
+    return np.asarray((level >= before) & ~idle | starts)

@@ -1,0 +1,121 @@
+"""Records put together column by column: a row takes each value from the highest of its records that has one.
+
+Belongs here: chains of log records to rows (`composed`), and pairs of a base row and a log row (`Filler.pairs`).
+Whole columns at a time. Not here: what a gap is (`gaps`), which record is above which (`chains`, `stream`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.reader.merge.chains import Chains
+from penstock.reader.merge.gaps import HELD, Gaps
+from penstock.reader.merge.log_rows import LogRows
+from penstock.table.schema.avro import META_COLUMNS
+
+_ROWS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filler:
+    """How gaps are filled. last_writer: meta columns are those of the record written last, whoever wins.
+
+    from_newer: a log row fills gaps of a base row that stays.
+    """
+
+    columns: tuple[str, ...]
+    gaps: Gaps
+    last_writer: bool
+    from_newer: bool
+
+    def pairs(self, base: pa.RecordBatch, log: pa.RecordBatch, base_wins: np.ndarray) -> pa.RecordBatch:
+        """Row i of base and log as one row: the winner's values, its gaps filled by the other's."""
+        wins = pa.array(base_wins)
+        arrays: list[pa.Array] = []
+        for name in self.columns:
+            below, above = base.column(name), log.column(name)
+            if self.last_writer and name in META_COLUMNS:
+                arrays.append(pc.coalesce(above, below))
+                continue
+            takes_base = pc.or_(wins, _truths(self.gaps(log, name), len(log)))
+            takes_log = pc.and_(wins, _truths(self.gaps(base, name), len(base)))
+            arrays.append(pc.if_else(pc.and_not(takes_base, takes_log), below, above))
+        return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+
+
+def _truths(answers: pa.BooleanArray | None, rows: int) -> pa.BooleanArray:
+    return pa.array(np.zeros(rows, bool)) if answers is None else answers
+
+
+def composed(rows: LogRows, members: np.ndarray, chains: Chains, tops: np.ndarray, filler: Filler) -> LogRows:
+    """The row of each chain that is not empty, in the order of their `tops`.
+
+    rows: those of the records `members` (ascending). tops: the highest record of each such chain, ascending. The
+    columns that tell which columns a record holds come out too: a row holds what any of its records holds.
+    """
+    lengths = np.diff(chains.starts)
+    numbers = np.flatnonzero(lengths)
+    by_top = numbers[np.argsort(chains.records[chains.starts[numbers]], kind="stable")]
+    batches = rows.batches()
+    if len(members) == len(tops) or not batches:
+        return rows
+    where = np.searchsorted(members, chains.records)
+    sources = {name: _sources(name, batches, where, chains, by_top, filler) for name in batches[0].schema.names}
+    return LogRows(_taken(batches, sources, len(tops)))
+
+
+def _sources(
+    name: str, batches: list[pa.RecordBatch], where: np.ndarray, chains: Chains, by_top: np.ndarray, filler: Filler
+) -> np.ndarray:
+    """For each chain (in this order) the row, over all batches, that gives it its value of a column."""
+    first, last = chains.starts[by_top], chains.starts[by_top + 1] - 1
+    if filler.last_writer and name in META_COLUMNS:
+        newest = np.maximum.reduceat(where, first[np.argsort(first)])
+        return np.asarray(newest[np.argsort(np.argsort(first))])
+    gap = _gap_flags(name.removeprefix(HELD), batches, filler)
+    if gap is None:
+        return np.asarray(where[first])
+    places = np.where(gap[where], len(where), np.arange(len(where)))
+    order = np.argsort(first)
+    held = np.empty(len(first), np.int64)
+    held[order] = np.minimum.reduceat(places, first[order])
+    return np.asarray(where[np.minimum(held, last)])
+
+
+def _gap_flags(name: str, batches: list[pa.RecordBatch], filler: Filler) -> np.ndarray | None:
+    found = [filler.gaps(batch, name) for batch in batches]
+    if all(answers is None for answers in found):
+        return None
+    return np.concatenate(
+        [
+            _truths(answers, batch.num_rows).to_numpy(zero_copy_only=False)
+            for answers, batch in zip(found, batches, strict=True)
+        ]
+    )
+
+
+def _taken(batches: list[pa.RecordBatch], sources: dict[str, np.ndarray], rows: int) -> Iterator[pa.RecordBatch]:
+    schema = batches[0].schema
+    columns = {
+        name: pa.chunked_array([_wide(batch.column(name)) for batch in batches]).combine_chunks()
+        for name in schema.names
+    }
+    for begin in range(0, rows, _ROWS):
+        arrays = [
+            columns[field.name].take(pa.array(sources[field.name][begin : begin + _ROWS])).cast(field.type)
+            for field in schema
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _wide(column: pa.Array) -> pa.Array:
+    """With 64-bit offsets where it is text or bytes: all records together may be larger than 2 GiB."""
+    if pa.types.is_string(column.type):
+        return column.cast(pa.large_string())
+    return column.cast(pa.large_binary()) if pa.types.is_binary(column.type) else column

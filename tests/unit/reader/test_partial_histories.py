@@ -1,0 +1,198 @@
+"""Random histories of slices whose records fill each other's gaps, read by the reader and by the oracle."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import slice_writer
+from oracle.merge import DATA, DELETE, Record
+from oracle.partial import Rules, merged_rows
+from slices import SliceFolder, comparable
+
+from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.splits import (
+    CommitTimeOrdering,
+    EventTimeOrdering,
+    FillDefaults,
+    FillMarked,
+    FillMode,
+    FillNulls,
+    WholeRecords,
+)
+from penstock.reader.read_split import ReadOptions
+
+FIELDS = {"ts": "long", "a": "long", "b": "string", "c": "boolean", "d": {"type": "array", "items": "int"}}
+KEYS = st.sampled_from(["k1", "k2", "k3", "k4"])
+ORDER = st.none() | st.integers(0, 4)
+VALUES = st.fixed_dictionaries(
+    {
+        "a": st.sampled_from([None, 0, 7, 300]),
+        "b": st.sampled_from([None, "", "?", "x", "y"]),
+        "c": st.sampled_from([None, False, True]),
+        "d": st.sampled_from([None, [], [1], [2, 3]]),
+    }
+)
+ROW = st.tuples(KEYS, ORDER, VALUES)
+PARTS = st.sampled_from([None, ("a",), ("b", "d"), ()])
+BLOCK = st.one_of(
+    st.tuples(st.just("data"), PARTS, st.lists(ROW, max_size=5)),
+    st.tuples(st.just("data"), PARTS, st.lists(ROW, max_size=5)),
+    st.tuples(st.just("delete"), st.none(), st.lists(st.tuples(KEYS, ORDER, st.booleans()), max_size=3)),
+)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A fill mode as the scan says it, and the oracle's own test for a gap."""
+
+    fill: FillMode
+    is_gap: Callable[[Mapping[str, Any], str], bool]
+    defaults: Mapping[str, Any]
+    from_newer: bool = True
+    last_writer: bool = False
+    deletes_win: bool = False
+    partial: bool = False
+
+
+def null(row: Mapping[str, Any], column: str) -> bool:
+    return row.get(column) is None
+
+
+def equals(defaults: Mapping[str, Any]) -> Callable[[Mapping[str, Any], str], bool]:
+    def is_gap(row: Mapping[str, Any], column: str) -> bool:
+        value = row.get(column)
+        return value is None if column not in defaults else value is not None and value == defaults[column]
+
+    return is_gap
+
+
+DEFAULTS = {"a": 7, "b": "x", "c": False, "d": []}
+MODES = {
+    "nulls": Mode(FillNulls(), null, {}, last_writer=True, deletes_win=True),
+    "defaults by identity": Mode(
+        FillDefaults(True),
+        lambda row, column: column not in ("b", "d") and equals(DEFAULTS)(row, column),
+        DEFAULTS,
+    ),
+    "far defaults by identity": Mode(
+        FillDefaults(True), lambda row, column: column != "a" and null(row, column), {"a": 300}
+    ),
+    "defaults by value": Mode(FillDefaults(False), equals({**DEFAULTS, "a": 300}), {**DEFAULTS, "a": 300}),
+    "marked": Mode(FillMarked("?", True), lambda row, column: row.get(column) == "?", {}),
+    "marked, older alone": Mode(
+        FillMarked("?", False), lambda row, column: row.get(column) == "?", {}, from_newer=False, deletes_win=True
+    ),
+    "partial blocks": Mode(WholeRecords(), lambda row, column: column not in row, {}, partial=True),
+}
+
+
+class DefaultsFolder(SliceFolder):
+    """A slice whose columns may have defaults other than null."""
+
+    defaults: Mapping[str, Any] = {}
+
+    @property
+    def avro(self) -> dict[str, Any]:
+        schema = slice_writer.table_schema(self.fields)
+        for field in schema["fields"]:
+            if field["name"] in self.defaults:
+                field["type"], field["default"] = field["type"][::-1], self.defaults[field["name"]]
+        return schema
+
+
+@pytest.mark.parametrize("name", MODES)
+@settings(max_examples=60, deadline=None)
+@given(
+    event_time=st.booleans(),
+    groups=st.lists(st.lists(ROW, min_size=1, max_size=5, unique_by=lambda row: row[0]), max_size=2),
+    history=st.lists(BLOCK, min_size=1, max_size=6),
+    batch_rows=st.sampled_from([1, 2, 1000]),
+)
+def test_the_reader_is_the_oracle(
+    name: str, event_time: bool, groups: list[Any], history: list[Any], batch_rows: int
+) -> None:
+    mode = MODES[name]
+    merge = EventTimeOrdering(("ts",), deletes_win=mode.deletes_win) if event_time else CommitTimeOrdering()
+    with tempfile.TemporaryDirectory() as place:
+        folder = DefaultsFolder(pathlib.Path(place), FIELDS, merge)
+        folder.defaults = mode.defaults
+        seen: set[str] = set()
+        base = [[row_of(*entry) for entry in group if not (entry[0] in seen or seen.add(entry[0]))] for group in groups]  # type: ignore[func-returns-value]
+        base = [group for group in base if group]
+        if base:
+            folder.write_base(base)
+        records: list[Record] = []
+        for number, (what, parts, entries) in enumerate(history):
+            instant = f"2026010200000000{number}"
+            if what == DELETE:
+                folder.write_log(deletes(entries, instant))
+                records += [
+                    Record(key, DELETE, order, default or order is None or mode.deletes_win)
+                    for key, order, default in entries
+                ]
+                continue
+            rows = [{"_hoodie_commit_time": instant, **row_of(*entry)} for entry in entries]
+            schema = folder.avro
+            if mode.partial and parts is not None:
+                kept = {*slice_writer.META, "ts", *parts}
+                rows = [{name: value for name, value in row.items() if name in kept} for row in rows]
+                schema["fields"] = [field for field in schema["fields"] if field["name"] in kept]
+            folder.write_log(slice_writer.data_block(schema, rows, instant, partial=mode.partial and parts is not None))
+            columns = [field["name"] for field in schema["fields"]]
+            records += [
+                Record(row["_hoodie_record_key"], DATA, row["ts"], row={column: row.get(column) for column in columns})
+                for row in rows
+            ]
+        rules = Rules(event_time, mode.from_newer, mode.last_writer, mode.is_gap)
+        names = [field["name"] for field in folder.avro["fields"]]
+        whole = [
+            [dict.fromkeys(names) | {"_hoodie_commit_time": "20260101000000000"} | row for row in group]
+            for group in base
+        ]
+        expected = merged_rows(
+            whole, records, rules, names, lambda row: row["_hoodie_record_key"], lambda row: row["ts"]
+        )
+        for options in (ReadOptions(batch_rows), ReadOptions(batch_rows, compiled=False)):
+            found = folder.read(options=options, fill=mode.fill)
+            assert comparable([row for batch in found for row in batch.batch.to_pylist()]) == comparable(expected)
+        narrow = folder.read(columns=("b",), fill=mode.fill)
+        assert [row["b"] for batch in narrow for row in batch.batch.to_pylist()] == [row["b"] for row in expected]
+
+
+def row_of(key: str, order: int | None, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"_hoodie_record_key": key, "ts": order, **values}
+
+
+def deletes(entries: list[tuple[str, int | None, bool]], instant: str) -> bytes:
+    return slice_writer.delete_block(
+        [
+            (key, "IntWrapper", 0) if default else (key, "", None) if order is None else (key, "LongWrapper", order)
+            for key, order, default in entries
+        ],
+        instant,
+    )
+
+
+def test_partial_blocks_in_a_table_that_fills_gaps_are_refused(tmp_path: pathlib.Path) -> None:
+    folder = SliceFolder(tmp_path, FIELDS, EventTimeOrdering(("ts",)))
+    folder.write_log(slice_writer.data_block(folder.avro, [row_of("k", 1, {})], "1", partial=True))
+    with pytest.raises(UnsupportedFeature, match="IS_PARTIAL"):
+        folder.read(fill=FillDefaults(True))
+    assert len(folder.rows()) == 1
+
+
+def test_a_nested_default_that_is_not_empty_is_refused(tmp_path: pathlib.Path) -> None:
+    folder = DefaultsFolder(tmp_path, FIELDS)
+    folder.defaults = {"d": [1]}
+    folder.write_log(slice_writer.data_block(folder.avro, [row_of("k", 1, {"d": [2]})], "1"))
+    with pytest.raises(UnsupportedFeature, match=r"column 'd': default \[1\]"):
+        folder.read(fill=FillDefaults(False))
+    assert json.dumps(folder.rows(fill=FillDefaults(True))[0]["d"]) == "[2]"
