@@ -12,11 +12,11 @@ from typing import Final
 
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.splits import VisibleInstants
+from penstock.reader.log_compaction import emission_order
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock
 
 _ROLLBACK: Final = "0"
 _UNREAD_KINDS: Final = {
-    BlockKind.PARQUET_DATA: "Parquet log blocks (hoodie.logfile.data.block.format=parquet)",
     BlockKind.HFILE_DATA: "HFile log blocks (hoodie.logfile.data.block.format=hfile)",
 }
 
@@ -53,11 +53,18 @@ class CountedBlocks:
                 self._by_instant.setdefault(item.header.instant_time, []).append(CountedBlock(log, item, place))
 
     def in_order(self) -> list[CountedBlock]:
-        """The blocks that count: instants by first arrival, within one as they arrived.
+        """The blocks that count: instants by first arrival (`log_compaction` moves and drops), within one as they
+        arrived.
 
         UnsupportedFeature, naming file and block, for a counting block of a kind that is not read.
         """
-        counted = [block for blocks in self._by_instant.values() for block in blocks]
+        compactions = {
+            instant: times
+            for instant, blocks in self._by_instant.items()
+            if (times := frozenset(time for found in blocks for time in found.block.header.compacted_block_times))
+        }
+        order = emission_order(tuple(self._by_instant), compactions, f"table {self._table}: log compaction")
+        counted = [block for instant in order for block in self._by_instant[instant]]
         for found in counted:
             _check_read(found)
         return counted
@@ -78,9 +85,7 @@ class CountedBlocks:
 def _check_read(found: CountedBlock) -> None:
     header = found.block.header
     feature = _UNREAD_KINDS.get(found.block.kind, "")
-    if header.compacted_block_times:
-        feature = "log compaction (a block with COMPACTED_BLOCK_TIMES)"
-    elif header.is_partial:
+    if header.is_partial:
         feature = "partial updates (a block with IS_PARTIAL, written by MERGE INTO)"
     if feature:
         raise UnsupportedFeature(f"{found.place}: {feature} are not supported; let Hudi compact the file group")

@@ -23,6 +23,7 @@ from penstock.reader.merge.keys import RecordTable, number_keys, number_position
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingValues
 from penstock.reader.merge.stream import LogWinners
+from penstock.reader.parquet_blocks import ParquetBlock
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import RECORD_KEY, ReadShape
@@ -57,7 +58,7 @@ class _Gathered:
 
 @dataclass(frozen=True, slots=True)
 class _DataBlock:
-    """Where a data block's records are, and the arrival number of the first."""
+    """Where a data block's records are (see `_LogReader._opened`), and the arrival number of the first."""
 
     counted: CountedBlock
     begin: np.ndarray
@@ -170,10 +171,9 @@ class _LogReader:
             )
 
     def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:
-        block, data = found.block, self._files.data(found.log)
-        begin, end = record_bounds(data, found.place, block.content_start, block.content_end, compiled=self._compiled)
+        begin, end, batches = self._opened(found, columns)
         gathered.data_blocks.append(_DataBlock(found, begin, end, gathered.records))
-        for batch in self._decoder(found, columns).decode(data, begin, end, found.place):
+        for batch in batches:
             keys = batch.column(RECORD_KEY)
             if keys.null_count:
                 raise CorruptBlock(f"{found.place}: a record without {RECORD_KEY}: restore the file")
@@ -181,6 +181,18 @@ class _LogReader:
             gathered.add(keys, self._kinds(batch, ordering), ordering)
             if keep_rows:
                 gathered.rows.append(batch.select(self._shape.stored))
+
+    def _opened(
+        self, found: CountedBlock, columns: tuple[str, ...]
+    ) -> tuple[np.ndarray, np.ndarray, Iterator[pa.RecordBatch]]:
+        """Where each record of a data block is (a Parquet block's: its number, twice), and these columns of all."""
+        if found.block.kind is BlockKind.PARQUET_DATA:
+            parquet = self._parquet(found)
+            numbers = np.arange(parquet.num_rows(), dtype=np.int64)
+            return numbers, numbers, parquet.decode(columns)
+        block, data = found.block, self._files.data(found.log)
+        begin, end = record_bounds(data, found.place, block.content_start, block.content_end, compiled=self._compiled)
+        return begin, end, self._decoder(found, columns).decode(data, begin, end, found.place)
 
     def _kinds(self, batch: pa.RecordBatch, ordering: pa.Array | None) -> np.ndarray:
         """Rows whose delete mark is true are deletes; without a value of their own (null, or the int 0 that Hudi takes
@@ -233,9 +245,17 @@ class _LogReader:
             if first == last:
                 continue
             mine = arrivals[first:last] - block.first
+            if block.counted.block.kind is BlockKind.PARQUET_DATA:
+                yield from self._parquet(block.counted).decode(self._shape.stored, mine)
+                continue
             decoder = self._decoder(block.counted, self._shape.stored)
             data = self._files.data(block.counted.log)
             yield from decoder.decode(data, block.begin[mine], block.end[mine], block.counted.place)
+
+    def _parquet(self, found: CountedBlock) -> ParquetBlock:
+        block = found.block
+        content = self._files.data(found.log).slice(block.content_start, block.content_end - block.content_start)
+        return ParquetBlock(content, found.place, self._scan.table, self._shape.record)
 
     def _decoder(self, found: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
         schema_json = found.block.header.schema_json

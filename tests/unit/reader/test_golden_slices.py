@@ -53,6 +53,13 @@ CASES = [
     "A_types_bulk_millis_v6_h0150",
     "A_part_special_v9_h120",
     "A_evo_add_column_v9_h120",
+    "A_block_parquet_v6_h0150",
+    "A_block_parquet_v9_h120",
+    "A_block_parquet_zstd_v9_h120",
+    "A_types_parquet_log_v9_h120",
+    "A_log_compaction_v6_h0150",
+    "A_log_compaction_v8_h102",
+    "A_log_compaction_v9_h120",
 ]
 KINDS = {
     "int32": "int",
@@ -142,10 +149,7 @@ def test_each_slice_is_the_oracles_in_its_order(golden: Any, case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "error", "named"),
     [
-        ("A_block_parquet_v9_h120", UnsupportedFeature, "Parquet log blocks"),
         ("A_block_hfile_v9_h120", UnsupportedFeature, "HFile log blocks"),
-        ("A_log_compaction_v9_h120", UnsupportedFeature, "log compaction"),
-        ("A_log_compaction_v6_h0150", UnsupportedFeature, "log compaction"),
         ("A_merge_into_partial_v9_h120", UnsupportedFeature, "partial updates"),
         ("A_evo_widen_v9_h120", UnsupportedFeature, "type change of column"),
         ("A_corrupt_tail_v9_h120", CorruptBlock, "no whole log block"),

@@ -67,17 +67,21 @@ def test_change_log_blocks_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("unread", "named"),
     [
-        (block("010", BlockKind.PARQUET_DATA, offset=77), "Parquet log blocks"),
         (block("010", BlockKind.HFILE_DATA, offset=77), "HFile log blocks"),
         (block("010", offset=77, is_partial=True), "partial updates"),
-        (block("010", offset=77, compacted_block_times=("004",)), "log compaction"),
-        (block("010", BlockKind.DELETE, offset=77, compacted_block_times=("004",)), "log compaction"),
     ],
 )
 def test_unread_blocks_are_refused_by_name_when_they_count(unread: LogBlock, named: str) -> None:
     with pytest.raises(UnsupportedFeature, match=rf"table t: log\.0: block at byte 77 of instant 010: {named}"):
         counting([unread])
     assert counting([unread, rollback("010", "020")]) == []
+
+
+def test_originals_of_a_log_compaction_do_not_count_and_it_stands_in_their_place() -> None:
+    compacted = block("020", BlockKind.DELETE, offset=3, compacted_block_times=("004", "010"))
+    file = [block("004", offset=0), block("010", offset=1), block("003", offset=2), block("020", offset=4), compacted]
+    assert counting(list(file)) == [(0, 4), (0, 3), (0, 2)]
+    assert counting([*file, rollback("020", "030")]) == [(0, 0), (0, 1), (0, 2)]
 
 
 def test_unread_blocks_of_other_instants_do_not_matter() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from oracle import slice_writer
-from oracle.log_file import CDC_DATA, PARQUET_DATA
+from oracle.log_file import CDC_DATA, HFILE_DATA
 from slices import SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, StorageError, UnsupportedFeature
@@ -226,8 +226,7 @@ def test_a_record_without_a_key_is_damage(folder: SliceFolder) -> None:
     ("more", "named"),
     [
         ({"partial": True}, "partial updates"),
-        ({"compacted": "0"}, "log compaction"),
-        ({"kind": PARQUET_DATA}, "Parquet"),
+        ({"kind": HFILE_DATA}, "HFile"),
     ],
 )
 def test_unread_blocks_name_the_feature_and_the_file(folder: SliceFolder, more: dict[str, Any], named: str) -> None:
