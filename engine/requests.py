@@ -41,6 +41,7 @@ def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | 
         slots=options.slots if slots is None else slots,
         event_time=options.event_time,
         target_split_bytes=options.split_bytes,
+        skip_corrupt=options.on_corrupt == "skip",
     )
 
 

@@ -114,6 +114,7 @@ def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
             slots=request.slots,
             event_time=request.event_time,
             target_split_bytes=request.target_split_bytes,
+            skip_corrupt=request.skip_corrupt,
         )
         match request.query:
             case Snapshot():
@@ -139,6 +140,7 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
         slots=check.number(what, "slots", message.slots, check.MAX_INDEX),
         event_time=check.text(what, "event_time", message.event_time),
         target_split_bytes=check.number(what, "target_split_bytes", message.target_split_bytes) or _DEFAULT_SPLIT_BYTES,
+        skip_corrupt=message.skip_corrupt,
     )
 
 
@@ -251,6 +253,8 @@ def report_to_message(report: SplitReport) -> pb.SplitReport:
             duplicate=report.outcomes.duplicate,
             deleted=report.outcomes.deleted,
             max_event_time_us=report.max_event_time_us,
+            skipped_gaps=report.skipped_gaps,
+            skipped_bytes=report.skipped_bytes,
         )
 
 
@@ -274,4 +278,6 @@ def report_from_message(message: pb.FinishSplitRequest) -> SplitReport:
             deleted=check.number(what, "deleted", report.deleted),
         ),
         max_event_time_us=report.max_event_time_us if report.HasField("max_event_time_us") else None,
+        skipped_gaps=check.number(what, "skipped_gaps", report.skipped_gaps),
+        skipped_bytes=check.number(what, "skipped_bytes", report.skipped_bytes),
     )

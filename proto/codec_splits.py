@@ -16,6 +16,7 @@ from penstock.proto.splits import (
     EventTimeBounds,
     EventTimeOrdering,
     FileRef,
+    LogWrite,
     MergeMode,
     Plan,
     RowGroupRun,
@@ -42,11 +43,29 @@ def position_from_message(what: str, field: str, message: pb.Position) -> Positi
 
 def _file_from_message(what: str, field: str, message: pb.FileRef) -> FileRef:
     path = check.name(what, f"{field}.path", message.path, check.MAX_PATH_CHARS)
-    return FileRef(path, check.number(what, f"{field}.size_bytes", message.size_bytes))
+    size_bytes = check.number(what, f"{field}.size_bytes", message.size_bytes)
+    return FileRef(path, size_bytes, _writes_from_message(what, f"{field}.writes", message))
+
+
+def _writes_from_message(what: str, field: str, message: pb.FileRef) -> tuple[LogWrite, ...] | None:
+    if not message.HasField("writes"):
+        return None
+    return tuple(
+        LogWrite(
+            check.instant(what, field, write.instant),
+            check.number(what, field, write.data_rows),
+            check.number(what, field, write.delete_rows),
+        )
+        for write in check.counted(what, field, message.writes.writes, check.MAX_LOGS)
+    )
 
 
 def _file_to_message(file: FileRef) -> pb.FileRef:
-    return pb.FileRef(path=file.path, size_bytes=file.size_bytes)
+    message = pb.FileRef(path=file.path, size_bytes=file.size_bytes)
+    if file.writes is not None:
+        writes = (pb.LogWrite(instant=w.instant, data_rows=w.data_rows, delete_rows=w.delete_rows) for w in file.writes)
+        message.writes.CopyFrom(pb.LogWrites(writes=writes))
+    return message
 
 
 def split_to_message(split: Split) -> pb.Split:
@@ -138,6 +157,7 @@ def scan_to_message(scan: Scan) -> pb.Scan:
             not_after=scan.visible.not_after,
         ),
         partition_fields=scan.partition_fields,
+        skip_corrupt=scan.skip_corrupt,
     )
     match scan.merge:
         case CommitTimeOrdering():
@@ -177,6 +197,7 @@ def scan_from_message(message: pb.Scan) -> Scan:
         ),
         rows=rows,
         partition_fields=check.names(what, "partition_fields", message.partition_fields),
+        skip_corrupt=message.skip_corrupt,
     )
 
 

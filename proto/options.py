@@ -21,7 +21,17 @@ from typing import Final
 
 from penstock.proto import option_translation
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.option_types import Address, Names, Number, OptionType, QueryKind, Text, nearest, plain_spelling
+from penstock.proto.option_types import (
+    Address,
+    Choice,
+    Names,
+    Number,
+    OptionType,
+    QueryKind,
+    Text,
+    nearest,
+    plain_spelling,
+)
 
 OptionValue = str | int | tuple[str, ...] | None
 
@@ -163,6 +173,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         doors=EVERYWHERE,
         doc="Rows of a record batch, at most.",
     ),
+    Option(
+        name="onCorrupt",
+        type=Choice(("error", "skip")),
+        doors=EVERYWHERE,
+        doc="What becomes of a read when rows of a completed instant are lost, in a damaged stretch of a log file or "
+        "with a log file that is gone. Not given, or `error`: it fails and says what is lost. `skip`: it goes on "
+        "without those rows, as Hudi does; what was skipped is counted and logged. What a failed append left behind "
+        "is always skipped, for nothing is lost by it.",
+    ),
 )
 
 
@@ -187,6 +206,7 @@ class GivenOptions:
     event_time: str = ""
     timeline_timezone: str | None = None
     batch_rows: int = 32_768
+    on_corrupt: str | None = None
     given: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 

@@ -50,7 +50,8 @@ class PlanRequest:
     `columns` empty means every column, in the table's order; names resolve by Spark's case rule. `where` empty means
     no filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
     `event_time` names the column whose bounds each split carries, or is empty. `target_split_bytes` is the size above
-    which a log-free base file is cut into runs of row groups.
+    which a log-free base file is cut into runs of row groups. `skip_corrupt`: rows that damaged or missing log files
+    held are given up, as Hudi does, instead of an error.
     """
 
     table: str
@@ -60,3 +61,4 @@ class PlanRequest:
     slots: int = 0
     event_time: str = ""
     target_split_bytes: int = 256 << 20
+    skip_corrupt: bool = False

@@ -13,7 +13,7 @@ from typing import Final
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.splits import VisibleInstants
 from penstock.reader.log_compaction import emission_order
-from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock
+from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock
 
 _ROLLBACK: Final = "0"
 _UNREAD_KINDS: Final = {
@@ -37,15 +37,9 @@ class CountedBlocks:
         self._table, self._visible = table, visible
         self._by_instant: dict[str, list[CountedBlock]] = {}
 
-    def add_file(self, log: int, file: str, items: Iterable[LogBlock | Damage]) -> None:
-        """The blocks of one more log file. CorruptBlock for damage, whoever wrote it: what it held is not known."""
-        for item in items:
-            if isinstance(item, Damage):
-                raise CorruptBlock(
-                    f"table {self._table}: log file {file}: bytes {item.start} to {item.end} are no whole log block "
-                    f"({item.reason}); got damage, expected blocks up to the end of the file: restore the file, or "
-                    "roll back or compact with Hudi, which skips what a failed append left behind"
-                )
+    def add_file(self, log: int, file: str, blocks: Iterable[LogBlock]) -> None:
+        """The whole blocks of one more log file (`log_damage` judges what lies between them)."""
+        for item in blocks:
             place = BlockPlace(self._table, file, item.offset, item.header.instant_time)
             if item.kind is BlockKind.COMMAND:
                 self._command(item, place)

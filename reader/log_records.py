@@ -17,6 +17,7 @@ from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.splits import Scan, Split
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
+from penstock.reader.log_damage import whole_blocks
 from penstock.reader.log_files import LogFiles
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.keys import RecordTable, number_keys, number_positions
@@ -71,22 +72,26 @@ def read_log(
 ) -> LogWinners | None:
     """The winners of a split's logs, rows with `shape.stored` columns; None if no record counts.
 
-    `compiled=False` keeps to fastavro and Arrow functions; the answers are the same. CorruptBlock for damage,
-    CorruptFile for a log that is gone or cut, UnsupportedFeature for counting blocks that are not read: each names
-    table, file and block.
+    Gaps that take nothing away are counted in `tally`. `compiled=False` keeps to fastavro and Arrow functions; the
+    answers are the same. CorruptBlock for other damage, CorruptFile for a log that is gone or cut, UnsupportedFeature
+    for counting blocks that are not read: each names table, file and block.
     """
     try:
         with tally.phase("open"):
-            blocks = _counting_blocks(files, scan, split)
+            blocks = _counting_blocks(files, scan, split, shape, tally)
         return _LogReader(files, scan, split, shape, compiled).winners(blocks, tally)
     finally:
         files.release()
 
 
-def _counting_blocks(files: LogFiles, scan: Scan, split: Split) -> list[CountedBlock]:
+def _counting_blocks(
+    files: LogFiles, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally
+) -> list[CountedBlock]:
     counted = CountedBlocks(scan.table, scan.visible)
     for place, log in enumerate(split.logs):
-        counted.add_file(place, log.path, read_blocks(files.data(place), f"table {scan.table}: {log.path}"))
+        data = files.data(place)
+        items = read_blocks(data, f"table {scan.table}: {log.path}")
+        counted.add_file(place, log.path, whole_blocks(items, data, log, scan, shape.record, tally))
     return counted.in_order()
 
 

@@ -97,7 +97,7 @@ class Incremental(_message.Message):
     def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
 
 class OpenPlanRequest(_message.Message):
-    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "columns", "where", "slots", "event_time", "target_split_bytes", "request_id", "client_version")
+    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "columns", "where", "slots", "event_time", "target_split_bytes", "skip_corrupt", "request_id", "client_version")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_AS_OF_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +108,7 @@ class OpenPlanRequest(_message.Message):
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
     TARGET_SPLIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SKIP_CORRUPT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     table: str
@@ -120,9 +121,10 @@ class OpenPlanRequest(_message.Message):
     slots: int
     event_time: str
     target_split_bytes: int
+    skip_corrupt: bool
     request_id: str
     client_version: str
-    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., skip_corrupt: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class OpenPlanResponse(_message.Message):
     __slots__ = ("plan_id", "slots", "splits", "size_bytes", "scan")
@@ -201,7 +203,7 @@ class FinishSplitResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class SplitReport(_message.Message):
-    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us")
+    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us", "skipped_gaps", "skipped_bytes")
     class PhaseMsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -217,6 +219,8 @@ class SplitReport(_message.Message):
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
     MAX_EVENT_TIME_US_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_GAPS_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
     rows: int
     size_bytes: int
     phase_ms: _containers.ScalarMap[str, float]
@@ -225,15 +229,35 @@ class SplitReport(_message.Message):
     duplicate: int
     deleted: int
     max_event_time_us: int
-    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ...) -> None: ...
+    skipped_gaps: int
+    skipped_bytes: int
+    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ..., skipped_gaps: _Optional[int] = ..., skipped_bytes: _Optional[int] = ...) -> None: ...
 
 class FileRef(_message.Message):
-    __slots__ = ("path", "size_bytes")
+    __slots__ = ("path", "size_bytes", "writes")
     PATH_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
     path: str
     size_bytes: int
-    def __init__(self, path: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+    writes: LogWrites
+    def __init__(self, path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., writes: _Optional[_Union[LogWrites, _Mapping]] = ...) -> None: ...
+
+class LogWrites(_message.Message):
+    __slots__ = ("writes",)
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    writes: _containers.RepeatedCompositeFieldContainer[LogWrite]
+    def __init__(self, writes: _Optional[_Iterable[_Union[LogWrite, _Mapping]]] = ...) -> None: ...
+
+class LogWrite(_message.Message):
+    __slots__ = ("instant", "data_rows", "delete_rows")
+    INSTANT_FIELD_NUMBER: _ClassVar[int]
+    DATA_ROWS_FIELD_NUMBER: _ClassVar[int]
+    DELETE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    instant: str
+    data_rows: int
+    delete_rows: int
+    def __init__(self, instant: _Optional[str] = ..., data_rows: _Optional[int] = ..., delete_rows: _Optional[int] = ...) -> None: ...
 
 class RowGroupRun(_message.Message):
     __slots__ = ("first", "end", "size_bytes")
@@ -312,7 +336,7 @@ class RowsOf(_message.Message):
     def __init__(self, instants: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Scan(_message.Message):
-    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields")
+    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "skip_corrupt")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     BASE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -325,6 +349,7 @@ class Scan(_message.Message):
     VISIBLE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    SKIP_CORRUPT_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     table: str
     base_path: str
@@ -337,7 +362,8 @@ class Scan(_message.Message):
     visible: VisibleInstants
     rows: RowsOf
     partition_fields: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ...) -> None: ...
+    skip_corrupt: bool
+    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., skip_corrupt: _Optional[bool] = ...) -> None: ...
 
 class Plan(_message.Message):
     __slots__ = ("format_version", "scan", "after", "upto", "splits")
