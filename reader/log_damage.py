@@ -59,7 +59,7 @@ def whole_blocks(
     if not gaps:
         return blocks
     where = f"table {scan.table}: log file {ref.path}"
-    lost = _lost(blocks, data, ref, scan, record)
+    lost = lost_records(blocks, data, ref, scan, record)
     shown = _shown(gaps)
     if lost and not scan.skip_corrupt:
         raise CorruptBlock(f"{where}: {shown}; {lost}: {_ADVICE}")
@@ -79,7 +79,7 @@ def _shown(gaps: Sequence[Damage]) -> str:
     return f"bytes {first.start} to {first.end} are no whole log block ({first.reason}){more}"
 
 
-def _lost(blocks: Sequence[LogBlock], data: pa.Buffer, ref: FileRef, scan: Scan, record: RecordSchema) -> str:
+def lost_records(blocks: Sequence[LogBlock], data: pa.Buffer, ref: FileRef, scan: Scan, record: RecordSchema) -> str:
     """What is lost or may be; '' if every write that the scan shows is all there."""
     if ref.writes is None:
         return "what completed instants wrote into this file is not known (archived, or an older plan)"

@@ -31,6 +31,7 @@ from penstock.proto.splits import (
     EventTimeBounds,
     EventTimeOrdering,
     FileRef,
+    LogWrite,
     Plan,
     RowGroupRun,
     RowsOf,
@@ -54,6 +55,9 @@ instants = st.from_regex(r"[0-9]{1,24}", fullmatch=True).map(InstantTime)
 positions = st.builds(Position, instants, st.integers(0, WHOLE_INSTANT))
 int64 = st.integers(-(2**63), 2**63 - 1)
 files = st.builds(FileRef, names, sizes)
+log_files = st.builds(
+    FileRef, names, sizes, st.none() | st.lists(st.builds(LogWrite, instants, sizes, sizes), max_size=3).map(tuple)
+)
 
 
 @st.composite
@@ -66,7 +70,7 @@ def ranges(draw: st.DrawFn) -> CommitRange:
 def splits(draw: st.DrawFn, partition_fields: int | None = None) -> Split:
     """A slice with or without base, logs, row groups, bounds."""
     base = draw(st.none() | files)
-    logs = tuple(draw(st.lists(files, min_size=0 if base else 1, max_size=3)))
+    logs = tuple(draw(st.lists(log_files, min_size=0 if base else 1, max_size=3)))
     run = st.builds(
         lambda first, length, size: RowGroupRun(first, first + length, size),
         st.integers(0, 999),
@@ -103,6 +107,7 @@ scans = st.builds(
     ),
     rows=st.just(AllRows()) | st.builds(RowsOf, st.frozensets(instants, max_size=5)),
     partition_fields=st.lists(names, max_size=3).map(tuple),
+    skip_corrupt=st.booleans(),
 )
 
 
@@ -131,6 +136,7 @@ requests = st.builds(
     slots=counts,
     event_time=text,
     target_split_bytes=st.integers(1, 2**63 - 1),
+    skip_corrupt=st.booleans(),
 )
 descriptions = st.builds(
     TableDescription,
@@ -155,6 +161,8 @@ reports = st.builds(
     phase_ms=st.dictionaries(names, st.floats(0, 1e9), max_size=5).map(lambda d: tuple(sorted(d.items()))),
     outcomes=st.builds(MergeOutcomes, won=sizes, lost_event_time=sizes, duplicate=sizes, deleted=sizes),
     max_event_time_us=st.none() | int64,
+    skipped_gaps=sizes,
+    skipped_bytes=sizes,
 )
 
 
@@ -358,6 +366,11 @@ BAD_SPLITS: dict[str, tuple[Callable[[pb.Split], object], str]] = {
     "base instant": (lambda m: setattr(m, "base_instant", "../x"), "`base_instant`"),
     "empty run": (lambda m: setattr(m.row_groups, "end", 0), "`row_groups`: got 0 to 0"),
     "run with logs": (lambda m: m.logs.add(path="l"), "none unless the split is a base file alone"),
+    "write": (lambda m: m.base.writes.writes.add(instant="x"), r"`base\.writes`: got 'x'"),
+    "rows": (
+        lambda m: m.base.writes.writes.add(instant="1", data_rows=2**63),
+        r"`base\.writes`: got 9223372036854775808",
+    ),
     "bounds": (lambda m: setattr(m.event_time, "max_us", -6), "`event_time`: got -5 to -6"),
     "values": (lambda m: m.partition_values.extend([pb.PartitionValue()] * 1001), "1003 entries, expected at most"),
 }

@@ -179,8 +179,9 @@ def test_cut_anywhere_a_file_gives_all_its_rows_or_an_error(
     folder = SliceFolder(tmp_path_factory.mktemp("t"), FIELDS, CommitTimeOrdering())
     rows = {"001": ["a", "b"], "002": ["b", "c"], "003": ["d"]}
     parts = [data(folder, instant, *keys) for instant, keys in rows.items()]
+    whole = tuple(parts)
     for _ in range(draw.draw(st.integers(0, 2))):
-        failed = draw.draw(st.sampled_from(parts))
+        failed = draw.draw(st.sampled_from(whole))
         cut = draw.draw(st.integers(6, len(failed) - 1))
         parts.insert(draw.draw(st.integers(0, len(parts))), failed[:cut])
     content = bytearray(b"".join(parts))
