@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -267,6 +268,14 @@ LOG_ONLY_SPLIT_1 = Split(
     base=None,
     logs=(FileRef(".fg-2_20260103.log.1_0-1-1", 10), FileRef(".fg-2_20260103.log.2_0-1-1", 0)),
 )
+LOG_WRITES_SPLIT_1 = replace(
+    LOG_ONLY_SPLIT_1,
+    logs=(
+        FileRef(".fg-2_20260103.log.1_0-1-1", 10, (LogWrite(InstantTime("20260103"), 7, 2),)),
+        FileRef(".fg-2_20260103.log.2_0-1-1", 0, ()),
+        FileRef(".fg-2_20260103.log.3_0-1-1", 5, None),
+    ),
+)
 SCAN_1 = _scan(
     where="id > 'a'",
     visible=VisibleInstants(
@@ -278,6 +287,7 @@ SCAN_1 = _scan(
     partition_fields=("part", "day"),
 )
 SNAPSHOT_SCAN_1 = _scan(merge=CommitTimeOrdering(), partition_fields=("part", "day"))
+SKIPPING_SCAN_1 = _scan(skip_corrupt=True)
 PLAN_1 = Plan(
     scan=SNAPSHOT_SCAN_1,
     commit_range=CommitRange(EARLIEST, Position(InstantTime("20260103000000000"), 7)),
@@ -287,7 +297,9 @@ PLAN_1 = Plan(
 FROZEN: dict[str, tuple[object, Callable[[bytes], object]]] = {
     "split.v1": (SPLIT_1, decode_split),
     "split-log-only.v1": (LOG_ONLY_SPLIT_1, decode_split),
+    "split-log-writes.v1": (LOG_WRITES_SPLIT_1, decode_split),
     "scan.v1": (SCAN_1, decode_scan),
+    "scan-skip-corrupt.v1": (SKIPPING_SCAN_1, decode_scan),
     "scan-snapshot.v1": (SNAPSHOT_SCAN_1, decode_scan),
     "plan.v1": (PLAN_1, decode_plan),
 }
