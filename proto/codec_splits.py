@@ -167,8 +167,8 @@ def scan_to_message(scan: Scan) -> pb.Scan:
     match scan.rows:
         case AllRows():
             pass
-        case RowsOf(instants):
-            message.rows.CopyFrom(pb.RowsOf(instants=sorted(instants)))
+        case RowsOf(instants, log_compactions):
+            message.rows.CopyFrom(pb.RowsOf(instants=sorted(instants), log_compactions=sorted(log_compactions)))
     return message
 
 
@@ -178,7 +178,6 @@ def scan_from_message(message: pb.Scan) -> Scan:
     version = check.known_version(what, message.format_version)
     if not message.HasField("visible"):
         raise check.breach(what, "visible", "nothing", "the instants whose log blocks count")
-    rows = RowsOf(check.instants(what, "rows", message.rows.instants)) if message.HasField("rows") else AllRows()
     if not message.columns:
         raise check.breach(what, "columns", "none", "at least one output column")
     return Scan(
@@ -195,9 +194,18 @@ def scan_from_message(message: pb.Scan) -> Scan:
             archived_before=check.instant_or_empty(what, "visible.archived_before", message.visible.archived_before),
             not_after=str(check.instant(what, "visible.not_after", message.visible.not_after)),
         ),
-        rows=rows,
+        rows=_rows_from_message(what, message),
         partition_fields=check.names(what, "partition_fields", message.partition_fields),
         skip_corrupt=message.skip_corrupt,
+    )
+
+
+def _rows_from_message(what: str, message: pb.Scan) -> AllRows | RowsOf:
+    if not message.HasField("rows"):
+        return AllRows()
+    return RowsOf(
+        check.instants(what, "rows", message.rows.instants),
+        check.instants(what, "rows.log_compactions", message.rows.log_compactions),
     )
 
 

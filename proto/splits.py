@@ -136,9 +136,14 @@ class AllRows:
 
 @dataclass(frozen=True, slots=True)
 class RowsOf:
-    """Merged rows whose `_hoodie_commit_time` is one of these requested times: set membership, never a range."""
+    """Merged rows whose `_hoodie_commit_time` is one of these requested times: set membership, never a range.
+
+    `log_compactions` are those that may have moved rows of the range: Hudi 1.2's put their own instant into
+    `_hoodie_commit_time`, so a row that carries one does not tell who wrote it.
+    """
 
     instants: frozenset[InstantTime]
+    log_compactions: frozenset[InstantTime] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

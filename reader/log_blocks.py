@@ -33,8 +33,9 @@ class CountedBlock:
 class CountedBlocks:
     """Takes in blocks in scan order, gives back those that count."""
 
-    def __init__(self, table: str, visible: VisibleInstants) -> None:
-        self._table, self._visible = table, visible
+    def __init__(self, table: str, visible: VisibleInstants, *, originals_first: bool = False) -> None:
+        """`originals_first`: what log compactions rewrote counts instead of them, where all of it is there."""
+        self._table, self._visible, self._originals_first = table, visible, originals_first
         self._by_instant: dict[str, list[CountedBlock]] = {}
 
     def add_file(self, log: int, file: str, blocks: Iterable[LogBlock]) -> None:
@@ -57,7 +58,12 @@ class CountedBlocks:
             for instant, blocks in self._by_instant.items()
             if (times := frozenset(time for found in blocks for time in found.block.header.compacted_block_times))
         }
-        order = emission_order(tuple(self._by_instant), compactions, f"table {self._table}: log compaction")
+        order = emission_order(
+            tuple(self._by_instant),
+            compactions,
+            f"table {self._table}: log compaction",
+            originals_first=self._originals_first,
+        )
         counted = [block for instant in order for block in self._by_instant[instant]]
         for found in counted:
             _check_read(found)

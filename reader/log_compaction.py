@@ -12,7 +12,13 @@ from collections.abc import Set as AbstractSet
 from penstock.proto.errors import CorruptBlock
 
 
-def emission_order(arrivals: Sequence[str], compactions: Mapping[str, AbstractSet[str]], where: str) -> tuple[str, ...]:
+def emission_order(
+    arrivals: Sequence[str],
+    compactions: Mapping[str, AbstractSet[str]],
+    where: str,
+    *,
+    originals_first: bool = False,
+) -> tuple[str, ...]:
     """The instants whose blocks count, in the order in which they do.
 
     `arrivals` are distinct instants in log order; `compactions` maps those of them that are log compactions to the
@@ -20,34 +26,39 @@ def emission_order(arrivals: Sequence[str], compactions: Mapping[str, AbstractSe
     instant that was rewritten is left out; a log compaction stands where the latest of all that went into it stood,
     for what was written after that is newer, though it may stand before the compacted block. One none of whose
     originals is there is left out, as in Hudi: a compaction has put them into the base file, with what was written
-    after them. CorruptBlock, beginning with `where`, for instants that rewrote each other.
+    after them. With `originals_first` one all of whose originals are there is left out too, and they count: their
+    rows are the same and still tell who wrote them. CorruptBlock, beginning with `where`, for instants that rewrote
+    each other.
     """
     if not compactions:
         return tuple(arrivals)
+    _refuse_circles(compactions, where)
     place = {instant: number for number, instant in enumerate(arrivals)}
     rewritten = {original for originals in compactions.values() for original in originals}
-    _refuse_circles(compactions, where)
     stands_at: dict[str, tuple[int, int]] = {}
     for number, instant in enumerate(arrivals):
-        if instant not in rewritten:
-            at = _latest(instant, compactions, place) if instant in compactions else number
-            if at >= 0:
-                stands_at[instant] = (at, number)
+        if instant in rewritten:
+            continue
+        if instant not in compactions:
+            stands_at[instant] = (number, number)
+            continue
+        originals = _went_into(instant, compactions)
+        known = [place[original] for original in originals if original in place]
+        if originals_first and len(known) == len(originals):
+            stands_at.update((arrivals[at], (at, at)) for at in known)
+        elif known:
+            stands_at[instant] = (max(known), number)
     return tuple(sorted(stands_at, key=stands_at.__getitem__))
 
 
-def _latest(instant: str, compactions: Mapping[str, AbstractSet[str]], place: Mapping[str, int]) -> int:
-    """The last place among the originals of a log compaction; -1 if none is there."""
-    waiting, seen, latest = [instant], {instant}, -1
+def _went_into(instant: str, compactions: Mapping[str, AbstractSet[str]]) -> set[str]:
+    """The instants, none a log compaction, that a log compaction rewrote, straight or through others."""
+    waiting, seen = [instant], {instant}
     while waiting:
-        known = compactions.get(waiting.pop(), frozenset())
-        for original in known - seen:
-            seen.add(original)
-            if original in compactions:
-                waiting.append(original)
-            else:
-                latest = max(latest, place.get(original, -1))
-    return latest
+        new = compactions.get(waiting.pop(), frozenset()) - seen
+        seen |= new
+        waiting.extend(new & compactions.keys())
+    return seen - compactions.keys()
 
 
 def _refuse_circles(compactions: Mapping[str, AbstractSet[str]], where: str) -> None:

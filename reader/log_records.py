@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
-from penstock.proto.splits import Scan, Split
+from penstock.proto.splits import RowsOf, Scan, Split
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
 from penstock.reader.log_damage import whole_blocks
@@ -87,7 +87,7 @@ def read_log(
 def _counting_blocks(
     files: LogFiles, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally
 ) -> list[CountedBlock]:
-    counted = CountedBlocks(scan.table, scan.visible)
+    counted = CountedBlocks(scan.table, scan.visible, originals_first=isinstance(scan.rows, RowsOf))
     for place, log in enumerate(split.logs):
         data = files.data(place)
         items = read_blocks(data, f"table {scan.table}: {log.path}")

@@ -330,10 +330,12 @@ class VisibleInstants(_message.Message):
     def __init__(self, members: _Optional[_Iterable[str]] = ..., archived_before: _Optional[str] = ..., not_after: _Optional[str] = ...) -> None: ...
 
 class RowsOf(_message.Message):
-    __slots__ = ("instants",)
+    __slots__ = ("instants", "log_compactions")
     INSTANTS_FIELD_NUMBER: _ClassVar[int]
+    LOG_COMPACTIONS_FIELD_NUMBER: _ClassVar[int]
     instants: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, instants: _Optional[_Iterable[str]] = ...) -> None: ...
+    log_compactions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, instants: _Optional[_Iterable[str]] = ..., log_compactions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Scan(_message.Message):
     __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "skip_corrupt")

@@ -106,7 +106,8 @@ scans = st.builds(
     visible=st.builds(
         VisibleInstants, st.frozensets(instants, max_size=5), st.just("") | instants.map(str), instants.map(str)
     ),
-    rows=st.just(AllRows()) | st.builds(RowsOf, st.frozensets(instants, max_size=5)),
+    rows=st.just(AllRows())
+    | st.builds(RowsOf, st.frozensets(instants, max_size=5), st.frozensets(instants, max_size=3)),
     partition_fields=st.lists(names, max_size=3).map(tuple),
     skip_corrupt=st.booleans(),
 )

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from oracle import slice_writer
 from slices import SliceFolder, comparable
 
-from penstock.proto.errors import CorruptBlock
+from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.positions import InstantTime
-from penstock.proto.splits import CommitTimeOrdering, VisibleInstants
+from penstock.proto.splits import CommitTimeOrdering, RowsOf, VisibleInstants
 from penstock.reader.log_compaction import emission_order
 
 FIELDS: dict[str, Any] = {"ts": "long", "v": "string"}
@@ -128,3 +128,34 @@ def _write(
 
 def _without_time(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "_hoodie_commit_time"} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "compactions", "expected"),
+    [
+        ("abdC", {"C": "ab"}, "abd"),
+        ("abCdE", {"C": "ab", "E": "Cd"}, "abd"),
+        ("bxC", {"C": "ab"}, "Cx"),  # one is not there
+        ("bxE", {"E": "Cb"}, "Ex"),
+        ("aCbxD", {"C": "a", "D": "by"}, "aDx"),
+    ],
+)
+def test_originals_first_where_all_are_there(arrivals: str, compactions: dict[str, str], expected: str) -> None:
+    given_sets = {name: frozenset(originals) for name, originals in compactions.items()}
+    assert "".join(emission_order(tuple(arrivals), given_sets, "w", originals_first=True)) == expected
+
+
+def test_a_range_never_loses_rows_that_a_log_compaction_stamped(tmp_path: pathlib.Path) -> None:
+    """As 1.2.0 writes: the compacted rows carry the log compaction's instant. Ranges read the originals; rows whose
+    originals are gone (compacted into the base) are refused, not left out."""
+    folder = SliceFolder(tmp_path, FIELDS, CommitTimeOrdering())
+    _write(folder, "001", {"a": "1"})
+    _write(folder, "002", {"b": "2"})
+    _write(folder, "003", {"a": "1", "b": "2"}, ["001", "002"])
+    rows = RowsOf(frozenset({InstantTime("002")}), frozenset({InstantTime("003")}))
+    assert [row["_hoodie_commit_time"] for row in folder.rows()] == ["003", "003"]
+    assert [(row["v"], row["_hoodie_commit_time"]) for row in folder.rows(rows=rows)] == [("2", "002")]
+    folder.write_base([[{**_row("c", "1"), "_hoodie_commit_time": "003"}]])
+    with pytest.raises(UnsupportedFeature, match="log compaction 003"):
+        folder.rows(rows=rows)
+    assert len(folder.rows()) == 3
