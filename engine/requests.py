@@ -44,6 +44,7 @@ def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | 
         target_split_bytes=options.split_bytes,
         metadata=options.metadata == "on",
         delete_marker=_delete_marker(options),
+        skip_corrupt=options.on_corrupt == "skip",
     )
 
 

@@ -1,7 +1,7 @@
 """What the enumerator tells its log, logger `penstock.enumerator`: one line an event, `what happened key=value …`.
 
-Events: `plan opened`, `split assigned` (INFO once, DEBUG when replayed), `slot sealed` (the same), `split finished`,
-`metadata table passed over` (WARNING).
+Events: `plan opened`, `split assigned` (INFO once, DEBUG when replayed), `slot sealed` (the same), `split finished`.
+WARNING: `metadata table passed over`; `log file gone`, if a request goes on without it (onCorrupt=skip).
 Values that hold a space, a quote, '=' or anything unprintable are written as JSON strings, so that a
 line can always be taken apart, whatever a path contains.
 """

@@ -33,6 +33,11 @@ class Missing:
     cleaned_by: str
     superseded_by: str
 
+    @property
+    def is_unexplained(self) -> bool:
+        """Whether no cleaner can have taken it: it is lost."""
+        return not self.cleaned_by and not self.superseded_by
+
     def error(self, table: str) -> PositionExpired | CorruptFile:
         """PositionExpired if a clean took the file or may have, CorruptFile otherwise."""
         told = f"instant {self.named_by} tells of it" if self.named_by else "the clean's metadata tells of it"

@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.enumerator.log_writes import log_contents, without_gone_logs
 from penstock.enumerator.missing import LaterEvidence, Missing, later_evidence, missing_of_group
 from penstock.enumerator.selection import Selection
 from penstock.enumerator.split_ids import in_commit_order, scope_id, slice_id
@@ -69,7 +70,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
         resolve_column(request.delete_marker.field, schema.names)
     gone: list[Missing] = []
     for selection in _alternatives(state):
-        chosen = _choose(state, selection)
+        chosen = _choose(state, selection, skip_corrupt=request.skip_corrupt)
         if isinstance(chosen, Missing):
             gone.append(chosen)
             continue
@@ -88,6 +89,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             partition_fields=fields,
             delete_marker=rules.delete_marker,
             fill=rules.fill,
+            skip_corrupt=request.skip_corrupt,
         )
         splits = in_commit_order(_splits(state, selection, scan, chosen))
         return Plan(scan=scan, commit_range=selection.commit_range, splits=splits)
@@ -117,7 +119,7 @@ def _lets_services_in(selection: Selection) -> bool:
     return isinstance(selection.view, OrderedUpTo) and bool(selection.view.services)
 
 
-def _choose(state: TableState, selection: Selection) -> list[_Chosen] | Missing:
+def _choose(state: TableState, selection: Selection, *, skip_corrupt: bool) -> list[_Chosen] | Missing:
     """What is read of each selected group that is not replaced and has something to show, by group."""
     evidence = later_evidence(state.facts, selection.view, state.committed)
     by_group = group_files(state.files)
@@ -131,6 +133,9 @@ def _choose(state: TableState, selection: Selection) -> list[_Chosen] | Missing:
         pick = newest_base if selection.base_files_only else visible_files
         found = pick(slices, selection.view, state.committed)
         missing = missing_of_group(group, slices, found, evidence, state.cleaned)
+        if skip_corrupt and missing is not None and missing.is_unexplained:
+            found = without_gone_logs(found, state)
+            missing = missing_of_group(group, slices, found, evidence, state.cleaned)
         if missing is not None:
             return missing
         if found is not None:
@@ -211,6 +216,7 @@ def _splits(state: TableState, selection: Selection, scan: Scan, chosen: Collect
         scan.visible,
         by_blocks=state.properties.layout == 1,
     )
+    contents = log_contents(state.facts, [log for item in chosen for log in item.files.logs])
     splits = []
     for item in chosen:
         partition, file_id = item.group
@@ -220,7 +226,7 @@ def _splits(state: TableState, selection: Selection, scan: Scan, chosen: Collect
                 f"base file format {base.name.extension}: file {base.ref.path} of table {state.facts.table}; "
                 "this build reads parquet"
             )
-        logs = tuple(log.ref for log in item.files.logs)
+        logs = tuple(contents.ref(log) for log in item.files.logs)
         splits.append(
             Split(
                 split_id=slice_id(scope, item.group, base.ref if base else None, logs),

@@ -159,7 +159,7 @@ class PlanStore:
 
 def total(reports: Iterable[SplitReport]) -> SplitReport:
     """The sum of reports: phases by name in order, the highest event time. No reports: zeros."""
-    rows = size_bytes = won = lost = duplicate = deleted = 0
+    rows = size_bytes = won = lost = duplicate = deleted = skipped_gaps = skipped_bytes = 0
     phases: dict[str, float] = {}
     event_times: list[int] = []
     for report in reports:
@@ -169,6 +169,8 @@ def total(reports: Iterable[SplitReport]) -> SplitReport:
         lost += report.outcomes.lost_event_time
         duplicate += report.outcomes.duplicate
         deleted += report.outcomes.deleted
+        skipped_gaps += report.skipped_gaps
+        skipped_bytes += report.skipped_bytes
         for phase, spent_ms in report.phase_ms:
             phases[phase] = phases.get(phase, 0.0) + spent_ms
         if report.max_event_time_us is not None:
@@ -179,4 +181,6 @@ def total(reports: Iterable[SplitReport]) -> SplitReport:
         phase_ms=tuple(sorted(phases.items())),
         outcomes=MergeOutcomes(won=won, lost_event_time=lost, duplicate=duplicate, deleted=deleted),
         max_event_time_us=max(event_times, default=None),
+        skipped_gaps=skipped_gaps,
+        skipped_bytes=skipped_bytes,
     )

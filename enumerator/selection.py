@@ -28,6 +28,7 @@ from penstock.table.slices import Everything, GroupId, OrderedUpTo, RequestedUpT
 from penstock.table.timeline import Timeline
 
 _RESCALE = "BUCKET_RESCALE"
+_LOG_COMPACT = "LOG_COMPACT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +139,25 @@ def _services_behind(upto: Position, facts: TimelineFacts) -> frozenset[str]:
     behind = [item for item in timeline.completed_writes if timeline.order_key(item) > upto.order_key]
     data = [timeline.order_key(item) for item in behind if facts.is_data(item)]
     end = min([*data, *([hole.requested_time] if hole else [])], default=None)
-    services = (item for item in behind if not facts.is_data(item) and (end is None or timeline.order_key(item) < end))
+    services = (
+        item for item in behind if _keeps_commit_times(item, facts) and (end is None or timeline.order_key(item) < end)
+    )
     return frozenset(item.requested_time for item in services)
+
+
+def _keeps_commit_times(instant: Instant, facts: TimelineFacts) -> bool:
+    """Whether a service keeps its rows' `_hoodie_commit_time`. A log compaction need not, and takes no file away."""
+    return not facts.is_data(instant) and facts.commits[instant.requested_time].operation != _LOG_COMPACT
+
+
+def _log_compactions(commit_range: CommitRange, facts: TimelineFacts) -> frozenset[InstantTime]:
+    """Those that can have moved rows of the range: what they rewrote had completed before them."""
+    return frozenset(
+        item.requested_time
+        for item in facts.timeline.completed_writes
+        if facts.commits[item.requested_time].operation == _LOG_COMPACT
+        and facts.timeline.order_key(item) > commit_range.after.order_key
+    )
 
 
 def _range_selection(view: OrderedUpTo, commit_range: CommitRange, facts: TimelineFacts) -> Selection:
@@ -153,7 +171,7 @@ def _range_selection(view: OrderedUpTo, commit_range: CommitRange, facts: Timeli
         view=view,
         commit_range=commit_range,
         instants=instants,
-        rows=RowsOf(instants),
+        rows=RowsOf(instants, _log_compactions(commit_range, facts)),
         groups=_touched_groups(completed, view, commit_range, facts),
     )
 

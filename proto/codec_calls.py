@@ -118,6 +118,7 @@ def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
             target_split_bytes=request.target_split_bytes,
             without_metadata=not request.metadata,
             delete_marker=None if request.delete_marker is None else marker_to_message(request.delete_marker),
+            skip_corrupt=request.skip_corrupt,
         )
         match request.query:
             case Snapshot():
@@ -145,6 +146,7 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
         target_split_bytes=check.number(what, "target_split_bytes", message.target_split_bytes) or _DEFAULT_SPLIT_BYTES,
         metadata=not message.without_metadata,
         delete_marker=marker_from_message(what, message.delete_marker) if message.HasField("delete_marker") else None,
+        skip_corrupt=message.skip_corrupt,
     )
 
 
@@ -257,6 +259,8 @@ def report_to_message(report: SplitReport) -> pb.SplitReport:
             duplicate=report.outcomes.duplicate,
             deleted=report.outcomes.deleted,
             max_event_time_us=report.max_event_time_us,
+            skipped_gaps=report.skipped_gaps,
+            skipped_bytes=report.skipped_bytes,
         )
 
 
@@ -280,4 +284,6 @@ def report_from_message(message: pb.FinishSplitRequest) -> SplitReport:
             deleted=check.number(what, "deleted", report.deleted),
         ),
         max_event_time_us=report.max_event_time_us if report.HasField("max_event_time_us") else None,
+        skipped_gaps=check.number(what, "skipped_gaps", report.skipped_gaps),
+        skipped_bytes=check.number(what, "skipped_bytes", report.skipped_bytes),
     )

@@ -21,6 +21,7 @@ from penstock.proto.splits import (
     FillMarked,
     FillMode,
     FillNulls,
+    LogWrite,
     MergeMode,
     Plan,
     RowGroupRun,
@@ -48,11 +49,29 @@ def position_from_message(what: str, field: str, message: pb.Position) -> Positi
 
 def _file_from_message(what: str, field: str, message: pb.FileRef) -> FileRef:
     path = check.name(what, f"{field}.path", message.path, check.MAX_PATH_CHARS)
-    return FileRef(path, check.number(what, f"{field}.size_bytes", message.size_bytes))
+    size_bytes = check.number(what, f"{field}.size_bytes", message.size_bytes)
+    return FileRef(path, size_bytes, _writes_from_message(what, f"{field}.writes", message))
+
+
+def _writes_from_message(what: str, field: str, message: pb.FileRef) -> tuple[LogWrite, ...] | None:
+    if not message.HasField("writes"):
+        return None
+    return tuple(
+        LogWrite(
+            check.instant(what, field, write.instant),
+            check.number(what, field, write.data_rows),
+            check.number(what, field, write.delete_rows),
+        )
+        for write in check.counted(what, field, message.writes.writes, check.MAX_LOGS)
+    )
 
 
 def _file_to_message(file: FileRef) -> pb.FileRef:
-    return pb.FileRef(path=file.path, size_bytes=file.size_bytes)
+    message = pb.FileRef(path=file.path, size_bytes=file.size_bytes)
+    if file.writes is not None:
+        writes = (pb.LogWrite(instant=w.instant, data_rows=w.data_rows, delete_rows=w.delete_rows) for w in file.writes)
+        message.writes.CopyFrom(pb.LogWrites(writes=writes))
+    return message
 
 
 def split_to_message(split: Split) -> pb.Split:
@@ -144,6 +163,7 @@ def scan_to_message(scan: Scan) -> pb.Scan:
             not_after=scan.visible.not_after,
         ),
         partition_fields=scan.partition_fields,
+        skip_corrupt=scan.skip_corrupt,
     )
     match scan.merge:
         case CommitTimeOrdering():
@@ -166,8 +186,8 @@ def scan_to_message(scan: Scan) -> pb.Scan:
     match scan.rows:
         case AllRows():
             pass
-        case RowsOf(instants):
-            message.rows.CopyFrom(pb.RowsOf(instants=sorted(instants)))
+        case RowsOf(instants, log_compactions):
+            message.rows.CopyFrom(pb.RowsOf(instants=sorted(instants), log_compactions=sorted(log_compactions)))
     return message
 
 
@@ -177,7 +197,6 @@ def scan_from_message(message: pb.Scan) -> Scan:
     version = check.known_version(what, message.format_version)
     if not message.HasField("visible"):
         raise check.breach(what, "visible", "nothing", "the instants whose log blocks count")
-    rows = RowsOf(check.instants(what, "rows", message.rows.instants)) if message.HasField("rows") else AllRows()
     if not message.columns:
         raise check.breach(what, "columns", "none", "at least one output column")
     return Scan(
@@ -194,10 +213,20 @@ def scan_from_message(message: pb.Scan) -> Scan:
             archived_before=check.instant_or_empty(what, "visible.archived_before", message.visible.archived_before),
             not_after=str(check.instant(what, "visible.not_after", message.visible.not_after)),
         ),
-        rows=rows,
+        rows=_rows_from_message(what, message),
         partition_fields=check.names(what, "partition_fields", message.partition_fields),
         delete_marker=marker_from_message(what, message.delete_marker) if message.HasField("delete_marker") else None,
         fill=_fill_from_message(what, message),
+        skip_corrupt=message.skip_corrupt,
+    )
+
+
+def _rows_from_message(what: str, message: pb.Scan) -> AllRows | RowsOf:
+    if not message.HasField("rows"):
+        return AllRows()
+    return RowsOf(
+        check.instants(what, "rows", message.rows.instants),
+        check.instants(what, "rows.log_compactions", message.rows.log_compactions),
     )
 
 

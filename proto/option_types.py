@@ -108,6 +108,28 @@ class OnOff:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    values: tuple[str, ...]
+
+    @property
+    def form(self) -> str:
+        """Its name in the documentation."""
+        return " \\| ".join(self.values)
+
+    def parse(self, name: str, value: object) -> str:
+        """One of the values, or ConfigurationError."""
+        text = _text(name, value, self.form)
+        if text not in self.values:
+            near = nearest(text, self.values)
+            raise ConfigurationError(
+                f"option {name}: got {text[:80]!r}, expected one of {', '.join(self.values)}{near}"
+            )
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class Names:
     """Column names: a comma list (blanks around a name are dropped), or a JSON list for names that need it."""
 
@@ -130,7 +152,7 @@ class Names:
         return tuple(parsed)
 
 
-OptionType = Text | Address | Number | QueryKind | OnOff | Names
+OptionType = Text | Address | Number | QueryKind | OnOff | Choice | Names
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

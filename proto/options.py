@@ -23,6 +23,7 @@ from penstock.proto import option_translation
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.option_types import (
     Address,
+    Choice,
     Names,
     Number,
     OnOff,
@@ -196,6 +197,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         doors=EVERYWHERE,
         doc="Rows of a record batch, at most.",
     ),
+    Option(
+        name="onCorrupt",
+        type=Choice(("error", "skip")),
+        doors=EVERYWHERE,
+        doc="What becomes of a read when rows of a completed instant are lost, in a damaged stretch of a log file or "
+        "with a log file that is gone. Not given, or `error`: it fails and says what is lost. `skip`: it goes on "
+        "without those rows, as Hudi does; what was skipped is counted and logged. What a failed append left behind "
+        "is always skipped, for nothing is lost by it.",
+    ),
 )
 
 
@@ -223,6 +233,7 @@ class GivenOptions:
     delete_field: str = ""
     delete_marker: str = ""
     batch_rows: int = 32_768
+    on_corrupt: str | None = None
     given: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 

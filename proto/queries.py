@@ -53,7 +53,8 @@ class PlanRequest:
     `event_time` names the column whose bounds each split carries, or is empty. `target_split_bytes` is the size above
     which a log-free base file is cut into runs of row groups. `metadata` False leaves the table's metadata table out:
     the same rows, from listings of folders, and fewer event-time bounds. `delete_marker` marks deletes in the log of a
-    table whose own properties name no marker.
+    table whose own properties name no marker. `skip_corrupt`: rows that damaged or missing log files held are given up,
+    as Hudi does, instead of an error.
     """
 
     table: str
@@ -65,3 +66,4 @@ class PlanRequest:
     target_split_bytes: int = 256 << 20
     metadata: bool = True
     delete_marker: DeleteMarker | None = None
+    skip_corrupt: bool = False

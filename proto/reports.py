@@ -65,10 +65,13 @@ class MergeOutcomes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReport:
-    """How reading one split went. `phase_ms` keys: open, log_decode, build, merge, emit. Rows are rows handed on."""
+    """How reading one split went. `phase_ms` keys: open, log_decode, build, merge, emit. Rows are rows handed on.
+    `skipped_gaps` are damaged stretches of log files that were passed over, `skipped_bytes` their length."""
 
     rows: int
     size_bytes: int
     phase_ms: tuple[tuple[str, float], ...] = ()
     outcomes: MergeOutcomes = field(default_factory=MergeOutcomes)
     max_event_time_us: int | None = None
+    skipped_gaps: int = 0
+    skipped_bytes: int = 0

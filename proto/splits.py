@@ -17,11 +17,26 @@ FORMAT_VERSION: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
+class LogWrite:
+    """What the metadata of a completed instant says it wrote into a log file: records in its data blocks, and in its
+    delete blocks."""
+
+    instant: InstantTime
+    data_rows: int
+    delete_rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileRef:
-    """A data file by its path relative to the table's base path ('/'-separated, never leaving it), and its size."""
+    """A data file by its path relative to the table's base path ('/'-separated, never leaving it), and its size.
+
+    `writes`, of a log file: what every completed instant wrote into it, sorted; None where that is not known of all of
+    them. A reader needs it where the file is damaged, to tell the leftover of a failed append from a loss.
+    """
 
     path: str
     size_bytes: int
+    writes: tuple[LogWrite, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +187,14 @@ class AllRows:
 
 @dataclass(frozen=True, slots=True)
 class RowsOf:
-    """Merged rows whose `_hoodie_commit_time` is one of these requested times: set membership, never a range."""
+    """Merged rows whose `_hoodie_commit_time` is one of these requested times: set membership, never a range.
+
+    `log_compactions` are those that may have moved rows of the range: Hudi 1.2's put their own instant into
+    `_hoodie_commit_time`, so a row that carries one does not tell who wrote it.
+    """
 
     instants: frozenset[InstantTime]
+    log_compactions: frozenset[InstantTime] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +203,8 @@ class Scan:
 
     `schema_json` is the table's Avro schema with the meta columns in front; `columns` the output columns in order
     (never empty); `where` a filter's text, or ''. Columns named in `partition_fields` take the split's
-    `partition_values`, cast to the column's type, instead of the file's values.
+    `partition_values`, cast to the column's type, instead of the file's values. `skip_corrupt`: what is damaged in a
+    log is passed over whatever was lost, as Hudi does; else a loss is an error.
     """
 
     format_version: int = FORMAT_VERSION
@@ -199,6 +220,7 @@ class Scan:
     partition_fields: tuple[str, ...] = ()
     delete_marker: DeleteMarker | None = None
     fill: FillMode = WholeRecords()
+    skip_corrupt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

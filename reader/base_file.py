@@ -48,15 +48,23 @@ class BaseFile:
     """An open base file. Not for several threads at once; `close` (or `with`) lets go of the storage."""
 
     def __init__(
-        self, storage: Storage, ref: FileRef, record: RecordSchema, wanted: Sequence[str], *, table: str, key: str = ""
+        self,
+        storage: Storage,
+        ref: FileRef,
+        record: RecordSchema,
+        wanted: Sequence[str],
+        *,
+        table: str,
+        key: str = "",
+        where: str = "",
     ) -> None:
         """record: the table's schema. wanted: columns of it, each once, at least one; `key` one of them that may never
-        be null, or ''. table: its name for errors.
+        be null, or ''. table: its name for errors; `where` replaces the whole beginning of their texts.
 
         CorruptFile if the file is gone, shorter than the plan says, or no Parquet; UnsupportedFeature if a column's
         type does not read as the table's. Only the footer is read.
         """
-        self._where = f"table {table}: base file {ref.path}"
+        self._where = where or f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key = storage, ref, key
         try:
             self._source = storage.open_input(ref.path)

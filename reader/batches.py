@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.splits import RowsOf, Scan
 from penstock.reader.filters import kept_rows
 from penstock.reader.partition_constants import PartitionConstants
@@ -48,7 +49,12 @@ class Emission:
 
     def __init__(self, scan: Scan, split_id: str, shape: ReadShape, constants: PartitionConstants) -> None:
         self._split_id, self._shape, self._constants = split_id, shape, constants
-        self._instants = pa.array(sorted(scan.rows.instants), pa.string()) if isinstance(scan.rows, RowsOf) else None
+        self._table = scan.table
+        self._instants = self._unknown = None
+        if isinstance(scan.rows, RowsOf):
+            self._instants = pa.array(sorted(scan.rows.instants), pa.string())
+            if scan.rows.log_compactions:
+                self._unknown = pa.array(sorted(scan.rows.log_compactions), pa.string())
 
     def emit(self, merged: pa.RecordBatch, ordinal: int, start: int) -> tuple[SplitBatch, pa.RecordBatch] | None:
         """Rows of a merged batch (whose first row has `ordinal`) from ordinal `start` on, if any is kept.
@@ -72,6 +78,18 @@ class Emission:
         )
         return SplitBatch(self._split_id, ordinal, next_ordinal, batch, kept), carried
 
+    def _refuse_unknown(self, commit_times: pa.Array) -> None:
+        """A row that a log compaction stamped may or may not be of the range."""
+        if self._unknown is None:
+            return
+        stamped = commit_times.filter(pc.is_in(commit_times, value_set=self._unknown))
+        if len(stamped):
+            raise UnsupportedFeature(
+                f"table {self._table}: split {self._split_id}: a range over rows whose {COMMIT_TIME} is that of log "
+                f"compaction {stamped[0]}, so that they do not tell which instant wrote them; read a snapshot, or a "
+                "range that begins behind that log compaction"
+            )
+
     def _carried(self, merged: pa.RecordBatch) -> pa.RecordBatch:
         columns: list[pa.Array] = []
         for name in self._shape.carried:
@@ -83,6 +101,7 @@ class Emission:
         """Offsets of the rows that the instants asked for and the filter keep; None for all."""
         kept: np.ndarray | None = None
         if self._instants is not None:
+            self._refuse_unknown(carried.column(COMMIT_TIME))
             answers = pc.is_in(carried.column(COMMIT_TIME), value_set=self._instants)
             if answers.true_count < len(answers):
                 kept = np.flatnonzero(answers.to_numpy(zero_copy_only=False))

@@ -12,11 +12,11 @@ from typing import Final
 
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.splits import VisibleInstants
-from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock
+from penstock.reader.log_compaction import emission_order
+from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock
 
 _ROLLBACK: Final = "0"
 _UNREAD_KINDS: Final = {
-    BlockKind.PARQUET_DATA: "Parquet log blocks (hoodie.logfile.data.block.format=parquet)",
     BlockKind.HFILE_DATA: "HFile log blocks (hoodie.logfile.data.block.format=hfile)",
 }
 
@@ -33,19 +33,14 @@ class CountedBlock:
 class CountedBlocks:
     """Takes in blocks in scan order, gives back those that count."""
 
-    def __init__(self, table: str, visible: VisibleInstants) -> None:
-        self._table, self._visible = table, visible
+    def __init__(self, table: str, visible: VisibleInstants, *, originals_first: bool = False) -> None:
+        """`originals_first`: what log compactions rewrote counts instead of them, where all of it is there."""
+        self._table, self._visible, self._originals_first = table, visible, originals_first
         self._by_instant: dict[str, list[CountedBlock]] = {}
 
-    def add_file(self, log: int, file: str, items: Iterable[LogBlock | Damage]) -> None:
-        """The blocks of one more log file. CorruptBlock for damage, whoever wrote it: what it held is not known."""
-        for item in items:
-            if isinstance(item, Damage):
-                raise CorruptBlock(
-                    f"table {self._table}: log file {file}: bytes {item.start} to {item.end} are no whole log block "
-                    f"({item.reason}); got damage, expected blocks up to the end of the file: restore the file, or "
-                    "roll back or compact with Hudi, which skips what a failed append left behind"
-                )
+    def add_file(self, log: int, file: str, blocks: Iterable[LogBlock]) -> None:
+        """The whole blocks of one more log file (`log_damage` judges what lies between them)."""
+        for item in blocks:
             place = BlockPlace(self._table, file, item.offset, item.header.instant_time)
             if item.kind is BlockKind.COMMAND:
                 self._command(item, place)
@@ -53,11 +48,23 @@ class CountedBlocks:
                 self._by_instant.setdefault(item.header.instant_time, []).append(CountedBlock(log, item, place))
 
     def in_order(self) -> list[CountedBlock]:
-        """The blocks that count: instants by first arrival, within one as they arrived.
+        """The blocks that count: instants by first arrival (`log_compaction` moves and drops), within one as they
+        arrived.
 
         UnsupportedFeature, naming file and block, for a counting block of a kind that is not read.
         """
-        counted = [block for blocks in self._by_instant.values() for block in blocks]
+        compactions = {
+            instant: times
+            for instant, blocks in self._by_instant.items()
+            if (times := frozenset(time for found in blocks for time in found.block.header.compacted_block_times))
+        }
+        order = emission_order(
+            tuple(self._by_instant),
+            compactions,
+            f"table {self._table}: log compaction",
+            originals_first=self._originals_first,
+        )
+        counted = [block for instant in order for block in self._by_instant[instant]]
         for found in counted:
             _check_read(found)
         return counted
@@ -78,8 +85,6 @@ class CountedBlocks:
 def _check_read(found: CountedBlock) -> None:
     header = found.block.header
     feature = _UNREAD_KINDS.get(found.block.kind, "")
-    if header.compacted_block_times:
-        feature = "log compaction (a block with COMPACTED_BLOCK_TIMES)"
     if feature:
         raise UnsupportedFeature(f"{found.place}: {feature} are not supported; let Hudi compact the file group")
     if found.block.kind is BlockKind.AVRO_DATA and not header.schema_json:

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
-from penstock.proto.splits import EventTimeOrdering, Scan, Split, WholeRecords
+from penstock.proto.splits import EventTimeOrdering, RowsOf, Scan, Split, WholeRecords
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
+from penstock.reader.log_damage import whole_blocks
 from penstock.reader.log_files import LogFiles
 from penstock.reader.merge.chains import Chains, chains
 from penstock.reader.merge.filling import Filler, composed
@@ -26,6 +27,7 @@ from penstock.reader.merge.keys import RecordTable, number_keys, number_position
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.stream import LogWinners
+from penstock.reader.parquet_blocks import ParquetBlock
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import RECORD_KEY, ReadShape
@@ -59,7 +61,7 @@ class _Gathered:
 
 @dataclass(frozen=True, slots=True)
 class _DataBlock:
-    """Where a data block's records are, and the arrival number of the first."""
+    """Where a data block's records are (see `_LogReader._opened`), and the arrival number of the first."""
 
     counted: CountedBlock
     begin: np.ndarray
@@ -72,22 +74,26 @@ def read_log(
 ) -> LogWinners | None:
     """The winners of a split's logs, rows with `shape.stored` columns; None if no record counts.
 
-    `compiled=False` keeps to fastavro and Arrow functions; the answers are the same. CorruptBlock for damage,
-    CorruptFile for a log that is gone or cut, UnsupportedFeature for counting blocks that are not read: each names
-    table, file and block.
+    Gaps that take nothing away are counted in `tally`. `compiled=False` keeps to fastavro and Arrow functions; the
+    answers are the same. CorruptBlock for other damage, CorruptFile for a log that is gone or cut, UnsupportedFeature
+    for counting blocks that are not read: each names table, file and block.
     """
     try:
         with tally.phase("open"):
-            blocks = _counting_blocks(files, scan, split)
+            blocks = _counting_blocks(files, scan, split, shape, tally)
         return _LogReader(files, scan, split, shape, compiled).winners(blocks, tally)
     finally:
         files.release()
 
 
-def _counting_blocks(files: LogFiles, scan: Scan, split: Split) -> list[CountedBlock]:
-    counted = CountedBlocks(scan.table, scan.visible)
+def _counting_blocks(
+    files: LogFiles, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally
+) -> list[CountedBlock]:
+    counted = CountedBlocks(scan.table, scan.visible, originals_first=isinstance(scan.rows, RowsOf))
     for place, log in enumerate(split.logs):
-        counted.add_file(place, log.path, read_blocks(files.data(place), f"table {scan.table}: {log.path}"))
+        data = files.data(place)
+        items = read_blocks(data, f"table {scan.table}: {log.path}")
+        counted.add_file(place, log.path, whole_blocks(items, data, log, scan, shape.record, tally))
     return counted.in_order()
 
 
@@ -203,8 +209,7 @@ class _LogReader:
                 )
 
     def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:
-        block, data = found.block, self._files.data(found.log)
-        begin, end = record_bounds(data, found.place, block.content_start, block.content_end, compiled=self._compiled)
+        begin, end = self._bounds(found)
         gathered.data_blocks.append(_DataBlock(found, begin, end, gathered.records))
         for batch in self._decoded(found, columns, begin, end):
             keys = batch.column(RECORD_KEY)
@@ -214,6 +219,14 @@ class _LogReader:
             gathered.add(keys, self._kinds(batch, ordering), ordering)
             if keep_rows:
                 gathered.rows.append(self._kept(batch, found))
+
+    def _bounds(self, found: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
+        """Where each record of a data block is; of a Parquet block its number, twice."""
+        if found.block.kind is BlockKind.PARQUET_DATA:
+            numbers = np.arange(self._parquet(found).num_rows(), dtype=np.int64)
+            return numbers, numbers
+        block, data = found.block, self._files.data(found.log)
+        return record_bounds(data, found.place, block.content_start, block.content_end, compiled=self._compiled)
 
     def _kinds(self, batch: pa.RecordBatch, ordering: list[pa.Array]) -> np.ndarray:
         """Rows with a delete mark are deletes; without an ordering value of their own default ones."""
@@ -277,6 +290,9 @@ class _LogReader:
         self, found: CountedBlock, columns: tuple[str, ...], begin: np.ndarray, end: np.ndarray
     ) -> Iterator[pa.RecordBatch]:
         """These records of a block; columns that a block of partial updates does not have are null."""
+        if found.block.kind is BlockKind.PARQUET_DATA:
+            yield from self._parquet(found).decode(columns, begin)
+            return
         data = self._files.data(found.log)
         if not found.block.header.is_partial:
             yield from self._decoder(found, columns).decode(data, begin, end, found.place)
@@ -303,6 +319,11 @@ class _LogReader:
 
     def _written(self, found: CountedBlock) -> set[str]:
         return set(parse_record_schema(found.block.header.schema_json, str(found.place)).by_name())
+
+    def _parquet(self, found: CountedBlock) -> ParquetBlock:
+        block = found.block
+        content = self._files.data(found.log).slice(block.content_start, block.content_end - block.content_start)
+        return ParquetBlock(content, found.place, self._scan.table, self._shape.record)
 
     def _decoder(self, found: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
         schema_json = found.block.header.schema_json

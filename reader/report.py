@@ -35,6 +35,7 @@ class SplitTally:
         self._size_bytes = 0
         self._outcomes = MergeOutcomes()
         self._max_event_time_us: int | None = None
+        self._skipped_gaps = self._skipped_bytes = 0
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -61,6 +62,11 @@ class SplitTally:
         """What became of the log's records, once the merge has ended."""
         self._outcomes = outcomes
 
+    def skipped(self, gaps: int, size_bytes: int) -> None:
+        """Damaged stretches of a log file that were passed over, and their length together."""
+        self._skipped_gaps += gaps
+        self._skipped_bytes += size_bytes
+
     def report(self) -> SplitReport:
         """What was counted so far."""
         return SplitReport(
@@ -69,6 +75,8 @@ class SplitTally:
             phase_ms=tuple((name, seconds * 1000) for name, seconds in self._phases_s.items()),
             outcomes=self._outcomes,
             max_event_time_us=self._max_event_time_us,
+            skipped_gaps=self._skipped_gaps,
+            skipped_bytes=self._skipped_bytes,
         )
 
 

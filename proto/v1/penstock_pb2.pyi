@@ -97,7 +97,7 @@ class Incremental(_message.Message):
     def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
 
 class OpenPlanRequest(_message.Message):
-    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "request_id", "client_version")
+    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "request_id", "client_version")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_AS_OF_FIELD_NUMBER: _ClassVar[int]
@@ -110,6 +110,7 @@ class OpenPlanRequest(_message.Message):
     TARGET_SPLIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_METADATA_FIELD_NUMBER: _ClassVar[int]
     DELETE_MARKER_FIELD_NUMBER: _ClassVar[int]
+    SKIP_CORRUPT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     table: str
@@ -124,9 +125,10 @@ class OpenPlanRequest(_message.Message):
     target_split_bytes: int
     without_metadata: bool
     delete_marker: DeleteMarker
+    skip_corrupt: bool
     request_id: str
     client_version: str
-    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class OpenPlanResponse(_message.Message):
     __slots__ = ("plan_id", "slots", "splits", "size_bytes", "scan")
@@ -205,7 +207,7 @@ class FinishSplitResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class SplitReport(_message.Message):
-    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us")
+    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us", "skipped_gaps", "skipped_bytes")
     class PhaseMsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +223,8 @@ class SplitReport(_message.Message):
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
     MAX_EVENT_TIME_US_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_GAPS_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
     rows: int
     size_bytes: int
     phase_ms: _containers.ScalarMap[str, float]
@@ -229,15 +233,35 @@ class SplitReport(_message.Message):
     duplicate: int
     deleted: int
     max_event_time_us: int
-    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ...) -> None: ...
+    skipped_gaps: int
+    skipped_bytes: int
+    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ..., skipped_gaps: _Optional[int] = ..., skipped_bytes: _Optional[int] = ...) -> None: ...
 
 class FileRef(_message.Message):
-    __slots__ = ("path", "size_bytes")
+    __slots__ = ("path", "size_bytes", "writes")
     PATH_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
     path: str
     size_bytes: int
-    def __init__(self, path: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+    writes: LogWrites
+    def __init__(self, path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., writes: _Optional[_Union[LogWrites, _Mapping]] = ...) -> None: ...
+
+class LogWrites(_message.Message):
+    __slots__ = ("writes",)
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    writes: _containers.RepeatedCompositeFieldContainer[LogWrite]
+    def __init__(self, writes: _Optional[_Iterable[_Union[LogWrite, _Mapping]]] = ...) -> None: ...
+
+class LogWrite(_message.Message):
+    __slots__ = ("instant", "data_rows", "delete_rows")
+    INSTANT_FIELD_NUMBER: _ClassVar[int]
+    DATA_ROWS_FIELD_NUMBER: _ClassVar[int]
+    DELETE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    instant: str
+    data_rows: int
+    delete_rows: int
+    def __init__(self, instant: _Optional[str] = ..., data_rows: _Optional[int] = ..., delete_rows: _Optional[int] = ...) -> None: ...
 
 class RowGroupRun(_message.Message):
     __slots__ = ("first", "end", "size_bytes")
@@ -340,13 +364,15 @@ class VisibleInstants(_message.Message):
     def __init__(self, members: _Optional[_Iterable[str]] = ..., archived_before: _Optional[str] = ..., not_after: _Optional[str] = ...) -> None: ...
 
 class RowsOf(_message.Message):
-    __slots__ = ("instants",)
+    __slots__ = ("instants", "log_compactions")
     INSTANTS_FIELD_NUMBER: _ClassVar[int]
+    LOG_COMPACTIONS_FIELD_NUMBER: _ClassVar[int]
     instants: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, instants: _Optional[_Iterable[str]] = ...) -> None: ...
+    log_compactions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, instants: _Optional[_Iterable[str]] = ..., log_compactions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Scan(_message.Message):
-    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked")
+    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     BASE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -363,6 +389,7 @@ class Scan(_message.Message):
     FILL_NULLS_FIELD_NUMBER: _ClassVar[int]
     FILL_DEFAULTS_FIELD_NUMBER: _ClassVar[int]
     FILL_MARKED_FIELD_NUMBER: _ClassVar[int]
+    SKIP_CORRUPT_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     table: str
     base_path: str
@@ -379,7 +406,8 @@ class Scan(_message.Message):
     fill_nulls: FillNulls
     fill_defaults: FillDefaults
     fill_marked: FillMarked
-    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ...) -> None: ...
+    skip_corrupt: bool
+    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ...) -> None: ...
 
 class Plan(_message.Message):
     __slots__ = ("format_version", "scan", "after", "upto", "splits")

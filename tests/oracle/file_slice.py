@@ -23,6 +23,7 @@ _CLASSES = {
     "decimal": "DecimalWrapper",
     "timestamp": "LongWrapper",
 }
+_ROWS = (log_file.AVRO_DATA, log_file.PARQUET_DATA, log_file.DELETE)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -67,9 +68,9 @@ class FileSlice:
                 instant = block.headers[log_file.INSTANT_TIME]
                 if block.kind == log_file.COMMAND:
                     by_instant.pop(block.headers[log_file.TARGET_INSTANT_TIME], None)
-                elif block.kind in (log_file.AVRO_DATA, log_file.DELETE) and self.visible(instant):
+                elif block.kind in _ROWS and self.visible(instant):
                     by_instant.setdefault(instant, []).append(block)
-        return [block for found in by_instant.values() for block in found]
+        return [block for instant in _after_log_compaction(by_instant) for block in by_instant[instant]]
 
     def _located(self, block: log_file.Block) -> list[int] | None:
         if block.headers.get(log_file.POSITIONS_BASE) != self.base_instant or not self.base_instant:
@@ -78,7 +79,7 @@ class FileSlice:
         return places if places is not None and len(places) == len(self._records(block)) else None
 
     def _records(self, block: log_file.Block) -> list[Record]:
-        if block.kind == log_file.AVRO_DATA:
+        if block.kind != log_file.DELETE:
             return [self._data_record(row) for row in log_file.data_records(block)]
         return [self._delete_record(*entry) for entry in log_file.delete_entries(block)]
 
@@ -108,6 +109,20 @@ class FileSlice:
             return []
         with pq.ParquetFile(self.base) as file:
             return [file.read_row_group(number).to_pylist() for number in range(file.num_row_groups)]
+
+
+def _after_log_compaction(by_instant: dict[str, list[log_file.Block]]) -> list[str]:
+    """Hudi's backward walk: a log compaction tells where its originals went, the first original met stands for it."""
+    went_to: dict[str, str] = {}
+    backwards: list[str] = []
+    for instant in reversed(by_instant):
+        times = [block.headers.get(log_file.COMPACTED, "") for block in by_instant[instant]]
+        if any(times):
+            for original in ",".join(filter(None, times)).split(","):
+                went_to[original] = went_to.get(instant, instant)
+        elif went_to.get(instant, instant) not in backwards:
+            backwards.append(went_to.get(instant, instant))
+    return backwards[::-1]
 
 
 def _at(record: Record, place: int) -> Record:

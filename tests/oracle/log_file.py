@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import fastavro
+import pyarrow.parquet as pq
 
 COMMAND, DELETE, CORRUPT, AVRO_DATA, HFILE_DATA, PARQUET_DATA, CDC_DATA = range(7)
 INSTANT_TIME, TARGET_INSTANT_TIME, SCHEMA, COMMAND_TYPE, COMPACTED, POSITIONS, _, PARTIAL, POSITIONS_BASE = range(9)
@@ -93,10 +94,13 @@ class Block:
 
 
 def blocks(data: bytes) -> Iterator[Block]:
-    """Every block of a file without damage."""
+    """Every whole block of a file; what lies between them is passed over, as Hudi does."""
     at = 0
     while at < len(data):
-        assert data[at : at + 6] == b"#HUDI#", f"no block at byte {at}"
+        if not is_whole(data, at):
+            found = data.find(b"#HUDI#", at + 6 if data[at : at + 6] == b"#HUDI#" else at + 1)
+            at = len(data) if found < 0 else found
+            continue
         (size,) = struct.unpack_from(">q", data, at + 6)
         version, kind, entries = struct.unpack_from(">iii", data, at + 14)
         assert version == 1
@@ -111,8 +115,22 @@ def blocks(data: bytes) -> Iterator[Block]:
         assert struct.unpack_from(">q", data, at - 8)[0] == size + 6
 
 
+def is_whole(data: bytes, at: int) -> bool:
+    """Whether a block begins here that Hudi would read: its size fits, its end repeats the size, a block or the end
+    follows."""
+    if data[at : at + 6] != b"#HUDI#" or len(data) < at + 14:
+        return False
+    (size,) = struct.unpack_from(">q", data, at + 6)
+    end = at + 14 + size
+    if size < 32 or end > len(data) or struct.unpack_from(">q", data, end - 8)[0] != size + 6:
+        return False
+    return len(data) - end < 6 or data[end : end + 6] == b"#HUDI#"
+
+
 def data_records(block: Block) -> list[dict[str, Any]]:
-    """The records of an Avro data block as fastavro's dicts."""
+    """The records of a data block as dicts: fastavro's, or pyarrow's of a Parquet file."""
+    if block.kind == PARQUET_DATA:
+        return list(pq.read_table(io.BytesIO(block.content)).to_pylist())
     schema = fastavro.parse_schema(json.loads(block.headers[SCHEMA]))
     _version, count = struct.unpack_from(">ii", block.content, 0)
     place, records = 8, []

@@ -21,6 +21,7 @@ from oracle.log_file import (
     DELETE,
     DELETE_LIST,
     INSTANT_TIME,
+    PARQUET_DATA,
     PARTIAL,
     POSITIONS,
     POSITIONS_BASE,
@@ -84,7 +85,11 @@ def data_block(
 
 
 def delete_block(
-    entries: Sequence[tuple[str, str, Any]], instant: str, *, positions: tuple[str, Sequence[int]] | None = None
+    entries: Sequence[tuple[str, str, Any]],
+    instant: str,
+    *,
+    positions: tuple[str, Sequence[int]] | None = None,
+    compacted: str = "",
 ) -> bytes:
     """A delete block of version 3 of (key, wrapper's name or '', value)."""
     records = [
@@ -98,7 +103,26 @@ def delete_block(
     body = io.BytesIO()
     fastavro.schemaless_writer(body, DELETE_LIST, {"deleteRecordList": records})
     content = struct.pack(">ii", 3, body.tell()) + body.getvalue()
-    return block(DELETE, {INSTANT_TIME: instant, SCHEMA: "{}", **_position_headers(positions)}, content)
+    headers = {INSTANT_TIME: instant, SCHEMA: "{}", **_position_headers(positions)}
+    if compacted:
+        headers[COMPACTED] = compacted
+    return block(DELETE, headers, content)
+
+
+def parquet_block(
+    schema: pa.Schema,
+    rows: Sequence[Mapping[str, Any]],
+    instant: str,
+    *,
+    positions: tuple[str, Sequence[int]] | None = None,
+    row_group_rows: int = 1 << 20,
+    compression: str = "snappy",
+) -> bytes:
+    """A Parquet data block: its content is a whole file."""
+    body = io.BytesIO()
+    table = pa.Table.from_pylist([{"_hoodie_commit_time": instant, **row} for row in rows], schema)
+    pq.write_table(table, body, row_group_size=row_group_rows, compression=compression, store_schema=False)
+    return block(PARQUET_DATA, {SCHEMA: "{}", INSTANT_TIME: instant, **_position_headers(positions)}, body.getvalue())
 
 
 def _wrapped(wrapper: str, value: Any) -> dict[str, Any]:

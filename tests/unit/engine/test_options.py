@@ -54,7 +54,7 @@ def test_names_of_one_option() -> None:
 
 def test_options_whose_default_could_lose_a_row_have_none() -> None:
     without = {option.name for option in OPTIONS if option.default is None}
-    assert without >= {"after", "upto", "asOf", "limit", "timelineTimezone"}
+    assert without >= {"after", "upto", "asOf", "limit", "timelineTimezone", "onCorrupt"}
 
 
 def test_explicit_before_environment_before_default() -> None:
@@ -317,3 +317,13 @@ class TestTranslation:
             assert name == name.lower()
             if isinstance(rule, Renamed):
                 assert option_named(rule.option) is not None
+
+
+def test_what_becomes_of_lost_rows_is_said_in_one_word_or_not_at_all() -> None:
+    assert parsed().on_corrupt is None
+    assert [parsed(on_corrupt=value).on_corrupt for value in ("error", "skip")] == ["error", "skip"]
+    assert parsed(Door.STREAM, onCorrupt="skip").on_corrupt == "skip"
+    with pytest.raises(
+        ConfigurationError, match=r"option onCorrupt: got 'skipp', expected one of error, skip.*mean skip"
+    ):
+        parsed(onCorrupt="skipp")

@@ -54,7 +54,15 @@ def test_defaults_are_a_snapshot_of_all_columns() -> None:
 
 
 def test_every_option_of_planning_goes_in() -> None:
-    given = GivenOptions(columns=("a", "b"), where="a > 1", slots=3, event_time="ts", split_bytes=7, metadata="off")
+    given = GivenOptions(
+        columns=("a", "b"),
+        where="a > 1",
+        slots=3,
+        event_time="ts",
+        split_bytes=7,
+        metadata="off",
+        on_corrupt="skip",
+    )
     request = plan_request("t", given, Described())
     assert request == PlanRequest(
         table="t",
@@ -65,8 +73,14 @@ def test_every_option_of_planning_goes_in() -> None:
         event_time="ts",
         target_split_bytes=7,
         metadata=False,
+        skip_corrupt=True,
     )
     assert plan_request("t", given, Described(), slots=1) == replace(request, slots=1)
+
+
+def test_lost_rows_are_an_error_unless_skipping_is_asked_for() -> None:
+    for given in (GivenOptions(), GivenOptions(on_corrupt="error")):
+        assert not plan_request("t", given, Described()).skip_corrupt
 
 
 def test_read_optimized() -> None:

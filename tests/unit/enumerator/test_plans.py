@@ -223,14 +223,20 @@ def test_the_total_sums_rows_bytes_phases_outcomes_and_takes_the_highest_event_t
         phase_ms=(("open", 1.5), ("merge", 2.0)),
         outcomes=MergeOutcomes(won=1, lost_event_time=2, duplicate=3, deleted=4),
         max_event_time_us=-7,
+        skipped_gaps=1,
+        skipped_bytes=40,
     )
-    two = SplitReport(rows=5, size_bytes=1, phase_ms=(("merge", 1.0),), max_event_time_us=-9)
+    two = SplitReport(
+        rows=5, size_bytes=1, phase_ms=(("merge", 1.0),), max_event_time_us=-9, skipped_gaps=2, skipped_bytes=2
+    )
     assert total([one, two]) == SplitReport(
         rows=6,
         size_bytes=11,
         phase_ms=(("merge", 3.0), ("open", 1.5)),
         outcomes=MergeOutcomes(won=1, lost_event_time=2, duplicate=3, deleted=4),
         max_event_time_us=-7,
+        skipped_gaps=3,
+        skipped_bytes=42,
     )
     assert total([]) == SplitReport(rows=0, size_bytes=0)
 

@@ -36,6 +36,7 @@ from penstock.proto.splits import (
     FillDefaults,
     FillMarked,
     FillNulls,
+    LogWrite,
     Plan,
     RowGroupRun,
     RowsOf,
@@ -60,6 +61,9 @@ instants = st.from_regex(r"[0-9]{1,24}", fullmatch=True).map(InstantTime)
 positions = st.builds(Position, instants, st.integers(0, WHOLE_INSTANT))
 int64 = st.integers(-(2**63), 2**63 - 1)
 files = st.builds(FileRef, names, sizes)
+log_files = st.builds(
+    FileRef, names, sizes, st.none() | st.lists(st.builds(LogWrite, instants, sizes, sizes), max_size=3).map(tuple)
+)
 
 
 @st.composite
@@ -72,7 +76,7 @@ def ranges(draw: st.DrawFn) -> CommitRange:
 def splits(draw: st.DrawFn, partition_fields: int | None = None) -> Split:
     """A slice with or without base, logs, row groups, bounds."""
     base = draw(st.none() | files)
-    logs = tuple(draw(st.lists(files, min_size=0 if base else 1, max_size=3)))
+    logs = tuple(draw(st.lists(log_files, min_size=0 if base else 1, max_size=3)))
     run = st.builds(
         lambda first, length, size: RowGroupRun(first, first + length, size),
         st.integers(0, 999),
@@ -109,11 +113,13 @@ scans = st.builds(
     visible=st.builds(
         VisibleInstants, st.frozensets(instants, max_size=5), st.just("") | instants.map(str), instants.map(str)
     ),
-    rows=st.just(AllRows()) | st.builds(RowsOf, st.frozensets(instants, max_size=5)),
+    rows=st.just(AllRows())
+    | st.builds(RowsOf, st.frozensets(instants, max_size=5), st.frozensets(instants, max_size=3)),
     partition_fields=st.lists(names, max_size=3).map(tuple),
     delete_marker=st.none() | st.builds(DeleteMarker, names, names),
     fill=st.sampled_from([WholeRecords(), FillNulls(), FillDefaults(False), FillDefaults(True)])
     | st.builds(FillMarked, names, st.booleans()),
+    skip_corrupt=st.booleans(),
 )
 
 
@@ -144,6 +150,7 @@ requests = st.builds(
     target_split_bytes=st.integers(1, 2**63 - 1),
     metadata=st.booleans(),
     delete_marker=st.none() | st.builds(DeleteMarker, names, names),
+    skip_corrupt=st.booleans(),
 )
 descriptions = st.builds(
     TableDescription,
@@ -168,6 +175,8 @@ reports = st.builds(
     phase_ms=st.dictionaries(names, st.floats(0, 1e9), max_size=5).map(lambda d: tuple(sorted(d.items()))),
     outcomes=st.builds(MergeOutcomes, won=sizes, lost_event_time=sizes, duplicate=sizes, deleted=sizes),
     max_event_time_us=st.none() | int64,
+    skipped_gaps=sizes,
+    skipped_bytes=sizes,
 )
 
 
@@ -272,6 +281,14 @@ LOG_ONLY_SPLIT_1 = Split(
     base=None,
     logs=(FileRef(".fg-2_20260103.log.1_0-1-1", 10), FileRef(".fg-2_20260103.log.2_0-1-1", 0)),
 )
+LOG_WRITES_SPLIT_2 = replace(
+    LOG_ONLY_SPLIT_1,
+    logs=(
+        FileRef(".fg-2_20260103.log.1_0-1-1", 10, (LogWrite(InstantTime("20260103"), 7, 2),)),
+        FileRef(".fg-2_20260103.log.2_0-1-1", 0, ()),
+        FileRef(".fg-2_20260103.log.3_0-1-1", 5, None),
+    ),
+)
 SCAN_1 = _scan(
     where="id > 'a'",
     visible=VisibleInstants(
@@ -283,6 +300,7 @@ SCAN_1 = _scan(
     partition_fields=("part", "day"),
 )
 SNAPSHOT_SCAN_1 = _scan(merge=CommitTimeOrdering(), partition_fields=("part", "day"))
+SKIPPING_SCAN_2 = _scan(skip_corrupt=True)
 PLAN_1 = Plan(
     scan=SNAPSHOT_SCAN_1,
     commit_range=CommitRange(EARLIEST, Position(InstantTime("20260103000000000"), 7)),
@@ -303,7 +321,9 @@ MERGE_SCAN_2 = _scan(
 FROZEN: dict[str, tuple[object, Callable[[bytes], object]]] = {
     "split.v1": (SPLIT_1, decode_split),
     "split-log-only.v1": (LOG_ONLY_SPLIT_1, decode_split),
+    "split-log-writes.v2": (LOG_WRITES_SPLIT_2, decode_split),
     "scan.v1": (SCAN_1, decode_scan),
+    "scan-skip-corrupt.v2": (SKIPPING_SCAN_2, decode_scan),
     "scan-snapshot.v1": (SNAPSHOT_SCAN_1, decode_scan),
     "plan.v1": (PLAN_1, decode_plan),
     "split.v2": (SPLIT_2, decode_split),
@@ -386,6 +406,11 @@ BAD_SPLITS: dict[str, tuple[Callable[[pb.Split], object], str]] = {
     "base instant": (lambda m: setattr(m, "base_instant", "../x"), "`base_instant`"),
     "empty run": (lambda m: setattr(m.row_groups, "end", 0), "`row_groups`: got 0 to 0"),
     "run with logs": (lambda m: m.logs.add(path="l"), "none unless the split is a base file alone"),
+    "write": (lambda m: m.base.writes.writes.add(instant="x"), r"`base\.writes`: got 'x'"),
+    "rows": (
+        lambda m: m.base.writes.writes.add(instant="1", data_rows=2**63),
+        r"`base\.writes`: got 9223372036854775808",
+    ),
     "bounds": (lambda m: setattr(m.event_time, "max_us", -6), "`event_time`: got -5 to -6"),
     "values": (lambda m: m.partition_values.extend([pb.PartitionValue()] * 1001), "1003 entries, expected at most"),
 }

@@ -8,7 +8,7 @@ from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import VisibleInstants
 from penstock.reader.log_blocks import CountedBlocks
-from penstock.table.log.blocks import BlockHeader, BlockKind, Damage, LogBlock
+from penstock.table.log.blocks import BlockHeader, BlockKind, LogBlock
 
 VISIBLE = VisibleInstants(frozenset(InstantTime(text) for text in ("010", "020", "030")), "005", "025")
 
@@ -22,7 +22,7 @@ def rollback(target: str, instant: str) -> LogBlock:
     return block(instant, BlockKind.COMMAND, command="0", target_instant_time=target)
 
 
-def counting(*files: list[LogBlock | Damage]) -> list[tuple[int, int]]:
+def counting(*files: list[LogBlock]) -> list[tuple[int, int]]:
     counted = CountedBlocks("t", VISIBLE)
     for place, items in enumerate(files):
         counted.add_file(place, f"log.{place}", items)
@@ -31,7 +31,7 @@ def counting(*files: list[LogBlock | Damage]) -> list[tuple[int, int]]:
 
 def test_members_and_archived_instants_count_and_later_ones_do_not() -> None:
     instants = ["004", "005", "010", "015", "020", "030"]
-    file: list[LogBlock | Damage] = [block(instant, offset=at) for at, instant in enumerate(instants)]
+    file: list[LogBlock] = [block(instant, offset=at) for at, instant in enumerate(instants)]
     assert counting(file) == [(0, 0), (0, 2), (0, 4)]
 
 
@@ -44,7 +44,7 @@ def test_blocks_of_one_instant_stay_together_where_the_first_was() -> None:
 
 
 def test_a_rollback_takes_back_earlier_blocks_of_any_file_and_no_later_ones() -> None:
-    files: list[list[LogBlock | Damage]] = [
+    files: list[list[LogBlock]] = [
         [block("010"), block("020", offset=1)],
         [block("010", offset=2), rollback("010", "020"), block("010", offset=3)],
     ]
@@ -67,10 +67,7 @@ def test_change_log_blocks_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("unread", "named"),
     [
-        (block("010", BlockKind.PARQUET_DATA, offset=77), "Parquet log blocks"),
         (block("010", BlockKind.HFILE_DATA, offset=77), "HFile log blocks"),
-        (block("010", offset=77, compacted_block_times=("004",)), "log compaction"),
-        (block("010", BlockKind.DELETE, offset=77, compacted_block_times=("004",)), "log compaction"),
     ],
 )
 def test_unread_blocks_are_refused_by_name_when_they_count(unread: LogBlock, named: str) -> None:
@@ -79,13 +76,15 @@ def test_unread_blocks_are_refused_by_name_when_they_count(unread: LogBlock, nam
     assert counting([unread, rollback("010", "020")]) == []
 
 
+def test_originals_of_a_log_compaction_do_not_count_and_it_stands_in_their_place() -> None:
+    compacted = block("020", BlockKind.DELETE, offset=3, compacted_block_times=("004", "010"))
+    file = [block("004", offset=0), block("010", offset=1), block("003", offset=2), block("020", offset=4), compacted]
+    assert counting(list(file)) == [(0, 4), (0, 3), (0, 2)]
+    assert counting([*file, rollback("020", "030")]) == [(0, 0), (0, 1), (0, 2)]
+
+
 def test_unread_blocks_of_other_instants_do_not_matter() -> None:
     assert counting([block("015", BlockKind.HFILE_DATA), block("030", BlockKind.PARQUET_DATA)]) == []
-
-
-def test_damage_is_an_error_wherever_it_is() -> None:
-    with pytest.raises(CorruptBlock, match=r"table t: log file log\.1: bytes 5 to 9 .*no magic"):
-        counting([block("010")], [Damage(5, 9, "no magic")])
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import pathlib
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from oracle import slice_writer
-from oracle.log_file import CDC_DATA, PARQUET_DATA
+from oracle.log_file import CDC_DATA, HFILE_DATA
 from slices import SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, StorageError, UnsupportedFeature
@@ -127,6 +128,7 @@ def test_one_pass_and_two_give_the_same_rows(
 
 def test_a_log_that_says_nothing_is_no_log(folder: SliceFolder) -> None:
     folder.write_log()
+    folder.logs[0] = replace(folder.logs[0], writes=())
     folder.write_log(data(folder, "1"), slice_writer.delete_block([], "1"))
     folder.write_log(data(folder, "2", row("a", 1)), slice_writer.rollback_block("2", "3"))
     folder.write_log(data(folder, "4", row("a", 1), kind=CDC_DATA))
@@ -225,8 +227,7 @@ def test_a_record_without_a_key_is_damage(folder: SliceFolder) -> None:
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ({"compacted": "0"}, "log compaction"),
-        ({"kind": PARQUET_DATA}, "Parquet"),
+        ({"kind": HFILE_DATA}, "HFile"),
     ],
 )
 def test_unread_blocks_name_the_feature_and_the_file(folder: SliceFolder, more: dict[str, Any], named: str) -> None:
