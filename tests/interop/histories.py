@@ -199,7 +199,7 @@ class _Teller:
                 kinds["crash"] = 0.8
             if self.may_undo and self.shape.version >= 8 and not self.shape.many_writers:  # it takes version 6 for 8
                 kinds["rollback"] = 0.6
-            if self.shape.many_writers and (self.shape.index == "bucket" or self.shape.partitioned):
+            if self.shape.many_writers and (self.may_share_keys or self.shape.partitioned):
                 kinds["race"] = 4.0
         if self.shape.index in ("simple", "global"):
             if "clustering" not in self.pending:
@@ -271,10 +271,15 @@ class _Teller:
             case _:
                 return Write("upsert", self.rows(count, late=0.15), inline, self.columns)
 
+    @property
+    def may_share_keys(self) -> bool:
+        """Whether writers may write one file group at once: logs of a bucket (non-blocking concurrency control)."""
+        return self.shape.index == "bucket" and self.shape.merge_on_read
+
     def race(self) -> Race:
-        """With buckets both may write the same keys; otherwise each keeps to partitions of its own."""
+        """Both may write the same keys, or each keeps to partitions of its own."""
         slow, fast = self.rows(4, late=0.3), self.rows(4, late=0.3)
-        if self.shape.index != "bucket":
+        if not self.may_share_keys:
             slow = tuple(row for row in slow if row.partition == PARTITIONS[0]) or self.rows_in(PARTITIONS[0])
             fast = tuple(row for row in fast if row.partition != PARTITIONS[0]) or self.rows_in(PARTITIONS[1])
         services = ("compaction",) if self.shape.merge_on_read and self.draw.random() < 0.4 else ()
