@@ -12,6 +12,7 @@ from penstock.proto.options import GivenOptions
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Incremental, Latest, PlanRequest, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.reports import TableDescription
+from penstock.proto.splits import DeleteMarker
 
 NEWEST = Position(InstantTime("20260131000000000"))
 DESCRIPTION = TableDescription(
@@ -54,7 +55,8 @@ def test_defaults_are_a_snapshot_of_all_columns() -> None:
 
 
 def test_every_option_of_planning_goes_in() -> None:
-    given = GivenOptions(columns=("a", "b"), where="a > 1", slots=3, event_time="ts", split_bytes=7)
+    marker = {"delete_field": "op", "delete_marker": "D"}
+    given = GivenOptions(columns=("a", "b"), where="a > 1", slots=3, event_time="ts", split_bytes=7, **marker)
     request = plan_request("t", given, Described())
     assert request == PlanRequest(
         table="t",
@@ -64,6 +66,7 @@ def test_every_option_of_planning_goes_in() -> None:
         slots=3,
         event_time="ts",
         target_split_bytes=7,
+        delete_marker=DeleteMarker("op", "D"),
     )
     assert plan_request("t", given, Described(), slots=1) == replace(request, slots=1)
 
