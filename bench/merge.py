@@ -27,8 +27,9 @@ from penstock.reader.batches import BATCH_BYTES
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.merge.log_rows import LogRows
-from penstock.reader.merge.ordering import OrderingValues
+from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
+from penstock.reader.ordering_columns import OrderingColumns
 
 ROW_GROUP_ROWS = 1 << 20
 COLUMNS = ("key", "ts", "a", "b", "c", "d", "e", "f")
@@ -74,7 +75,7 @@ def rows(ids: np.ndarray, ts: np.ndarray, seed: int, uuid: bool) -> pa.RecordBat
 def build(log: pa.RecordBatch, kinds: np.ndarray, compiled: bool) -> LogWinners:
     """The winners of a log that is already decoded."""
     table, numbers = number_keys([log.column("key")], compiled=compiled)
-    ordering = OrderingValues(log.column("ts"))
+    ordering = OrderingTuples([log.column("ts")])
     folded = fold(EventTimeOrdering(("ts",)), numbers, table.count, kinds, ordering.ranks())
     data = kinds[folded.standing] == RecordKind.DATA
     arrivals = np.sort(folded.standing[data])
@@ -93,7 +94,9 @@ def measure(
 ) -> tuple[float, float, int, float, int]:
     """(build s, merge s, rows out, their checksum, records that won), medians of the times."""
     build_s, merge_s, answer = [], [], (0, 0, 0)
-    shape = MergeShape(columns=COLUMNS, key="key", ordering="ts", batch_rows=batch_rows, batch_bytes=BATCH_BYTES)
+    kind = pa.int64()
+    ordering = OrderingColumns(names=("ts",), types=(kind,), dotted=False, deletes_win=False, place="bench")
+    shape = MergeShape(columns=COLUMNS, key="key", ordering=ordering, batch_rows=batch_rows, batch_bytes=BATCH_BYTES)
     for run in range(runs + 1):
         groups = [
             Group(base.slice(first, ROW_GROUP_ROWS), batch_rows) for first in range(0, base.num_rows, ROW_GROUP_ROWS)

@@ -72,7 +72,7 @@ def _stands(number: np.ndarray, kind: np.ndarray, rank: np.ndarray) -> np.ndarra
     starts[1:] |= number[1:] != number[:-1]
     segment = np.cumsum(starts) - 1
     if not len(number):
-        return default
+        return np.zeros(0, bool)
     first = np.flatnonzero(starts)
     is_data = kind == RecordKind.DATA
     seen = np.cumsum(is_data)

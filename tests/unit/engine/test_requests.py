@@ -12,6 +12,7 @@ from penstock.proto.options import GivenOptions
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Incremental, Latest, PlanRequest, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.reports import TableDescription
+from penstock.proto.splits import DeleteMarker
 
 NEWEST = Position(InstantTime("20260131000000000"))
 DESCRIPTION = TableDescription(
@@ -62,6 +63,8 @@ def test_every_option_of_planning_goes_in() -> None:
         split_bytes=7,
         metadata="off",
         on_corrupt="skip",
+        delete_field="op",
+        delete_marker="D",
     )
     request = plan_request("t", given, Described())
     assert request == PlanRequest(
@@ -74,6 +77,7 @@ def test_every_option_of_planning_goes_in() -> None:
         target_split_bytes=7,
         metadata=False,
         skip_corrupt=True,
+        delete_marker=DeleteMarker("op", "D"),
     )
     assert plan_request("t", given, Described(), slots=1) == replace(request, slots=1)
 

@@ -237,6 +237,9 @@ class TestNoTable:
         (["--format", "csv"], "csv"),
         (["-o", "rows.csv"], "rows.csv"),
         (["--option", "eventTime=nosuch"], "nosuch"),
+        (["--option", "hoodie.payload.delete.field=op"], "deleteField without deleteMarker"),
+        (["--option", "deleteMarker=D"], "deleteMarker without deleteField"),
+        (["--option", "deleteMarker=D", "--option", "deleteField=nosuch"], "nosuch"),
     ],
 )
 def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
@@ -252,7 +255,6 @@ def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], to
     [
         ["--query", "cdc"],
         ["--option", "hoodie.datasource.query.incremental.format=cdc"],
-        ["--option", "hoodie.payload.delete.field=op"],
         ["--option", "hoodie.schema.on.read.enable=false"],
     ],
 )

@@ -75,6 +75,13 @@ def test_ranges_in_hudis_words_and_in_ours(cli: Cli, golden: GoldenTables, tmp_p
         same(pq.read_table(file), golden.expected(RANGES, "inc_mid"))
 
 
+def test_a_delete_marker_in_hudis_words(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+    case, file = "A_merge_custom_delete_v6_h0150", tmp_path / "rows.parquet"
+    marker = ("--option", "hoodie.payload.delete.field=op", "--option", "hoodie.payload.delete.marker=D")
+    assert cli("read", golden.table(case), *marker, "-o", file).code == 0
+    same(pq.read_table(file), golden.expected(case, "snapshot_opts"))
+
+
 def test_json_lines_on_stdout(cli: Cli, golden: GoldenTables) -> None:
     want = golden.expected(V9, "snapshot")
     ended = cli("read", golden.table(V9), "--format", "jsonl", "--columns", "id,ts,v")
