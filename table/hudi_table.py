@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from penstock.proto.errors import StorageError
@@ -34,7 +33,6 @@ from penstock.table.storage import FileInfo, Storage, open_storage, shown_uri
 from penstock.table.timeline import Timeline, list_timeline, timeline_of
 
 _SCHEMA_FOLDER: Final = f"{META_FOLDER}/.schema"
-_LISTERS: Final = 8
 
 
 class HudiTable:
@@ -157,11 +155,8 @@ class HudiTable:
         return list_data_files(self.storage, partition)
 
     def list_partition_files(self, partitions: Collection[str]) -> dict[str, tuple[FileInfo, ...]]:
-        """`list_partition` of several, some at once."""
-        if len(partitions) < 2:
-            return {partition: self.list_partition(partition) for partition in partitions}
-        with ThreadPoolExecutor(max_workers=_LISTERS) as pool:
-            return dict(zip(partitions, pool.map(self.list_partition, partitions), strict=True))
+        """`list_partition` of several, one by one (on a local disk threads cost more than they save)."""
+        return {partition: self.list_partition(partition) for partition in partitions}
 
     @property
     def metadata_fallbacks(self) -> int:

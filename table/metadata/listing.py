@@ -18,8 +18,8 @@ from penstock.table.storage import FileInfo
 from penstock.table.timeline import Timeline
 
 FEW_PARTITIONS: Final = 8
-"""Up to so many known partitions are listed by their folders: that takes one call for each, all at once, while the
-metadata table takes its own properties, timeline, folder, base file and logs first."""
+"""Up to so many known partitions are listed by their folders: one call for each, while the metadata table takes its
+own properties, timeline, folder, base file and logs first, however little is asked of it."""
 
 
 class TableListing:
