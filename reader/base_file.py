@@ -15,9 +15,11 @@ import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
-from penstock.reader.base_schema import Lacking, Stored, column_sources
+from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
 from penstock.reader.merge.log_rows import rows_within
-from penstock.table.schema.avro import RecordSchema
+from penstock.reader.ordering_column import check_order_kept
+from penstock.reader.widening import NotExact, widened
+from penstock.table.schema.avro import AvroField, RecordSchema
 from penstock.table.storage import Storage
 
 _BUFFER_BYTES: Final = 1 << 20
@@ -73,7 +75,7 @@ class BaseFile:
             self._source.close()
             raise UnsupportedFeature(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
         self._sources = sources
-        self._stored = [source.name for source in sources if isinstance(source, Stored)]
+        self._stored = [source.name for source in sources if not isinstance(source, Lacking)]
         self.schema = pa.schema([(source.name, source.type) for source in sources])
 
     def __enter__(self) -> BaseFile:
@@ -88,6 +90,12 @@ class BaseFile:
         """Lets go of the file; no row can be read any more."""
         self._file.close(force=True)
         self._source.close()
+
+    def check_order_kept(self, ordering: AvroField) -> None:
+        """UnsupportedFeature if the file's ordering column has another order than the table's."""
+        for source in self._sources:
+            if isinstance(source, Widened) and source.name == ordering.name:
+                check_order_kept(source.written, ordering, self._where)
 
     @property
     def num_rows(self) -> int:
@@ -152,6 +160,8 @@ class BaseFile:
                     column = raw.column(name)
                     column = column if column.type == kind else self._cast(name, column, kind)
                     columns.append(self._checked_keys(column) if name == self._key else column)
+                case Widened(name):
+                    columns.append(self._widened(source, raw.column(name)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _cast(self, name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -162,6 +172,12 @@ class BaseFile:
             raise UnsupportedFeature(
                 f"{self._where}: column {name!r}: {column.type} holds a value that {kind} cannot: {reason}"
             ) from None
+
+    def _widened(self, source: Widened, column: pa.Array) -> pa.Array:
+        try:
+            return widened(column, source.written, source.wanted)
+        except NotExact as error:
+            raise UnsupportedFeature(f"{self._where}: column {source.name!r}: {error}") from None
 
     def _checked_keys(self, keys: pa.Array) -> pa.Array:
         if keys.null_count:

@@ -1,4 +1,4 @@
-"""Columns of a base file matched with the table's: by exact name, missing ones null, types equal or converting exactly.
+"""Columns of a base file matched with the table's: by exact name, missing ones null, types equal or promoted.
 
 Pure decisions over a Parquet file's schema. Not here: reading (`base_file`). Units are compared as Avro names them:
 a file that says micros is never read as a table's millis, for 0.x writers wrote millis under that name.
@@ -25,7 +25,7 @@ from penstock.table.schema.avro import (
     RecordSchema,
     RecordType,
 )
-from penstock.table.schema.compatibility import Refused, compatible, lacking
+from penstock.table.schema.compatibility import Promoted, Refused, compatible, lacking
 
 _INT96: Final = "INT96"
 _MILLIS: Final = Primitive("long", "timestamp-millis")
@@ -57,6 +57,16 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class Widened:
+    """The file has the column with values of `written`, a narrower type: `widening.widened` gives those of `wanted`."""
+
+    name: str
+    type: pa.DataType
+    written: AvroType
+    wanted: AvroType
+
+
+@dataclass(frozen=True, slots=True)
 class Lacking:
     """The file lacks the column: nulls of `type`."""
 
@@ -64,7 +74,7 @@ class Lacking:
     type: pa.DataType
 
 
-ColumnSource = Stored | Lacking
+ColumnSource = Stored | Widened | Lacking
 
 
 def column_sources(
@@ -93,13 +103,14 @@ def column_sources(
             raise UnsupportedFeature(f"{where}: column {name!r} is there {len(places)} times")
         found = file_schema.field(places[0]).type
         written = _written(found, iter(own[name]), field.type)
-        if written is None or isinstance(compatible(written, field.type, name), Refused):
+        answer = None if written is None else compatible(written, field.type, name)
+        if written is None or isinstance(answer, Refused):
             shown = f"{found}{' (INT96)' if _INT96 in own[name] else ''}"
             raise UnsupportedFeature(
                 f"{where}: type change of column {name!r}: the file has {shown}, the table {_spelled(field)}; "
-                "only equal types and int to long are read"
+                "only equal and promoted types are read"
             )
-        sources.append(Stored(name, target))
+        sources.append(Widened(name, target, written, field.type) if answer == Promoted() else Stored(name, target))
     return tuple(sources)
 
 

@@ -23,13 +23,14 @@ from penstock.reader.merge.keys import RecordTable, number_keys, number_position
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingValues
 from penstock.reader.merge.stream import LogWinners
+from penstock.reader.ordering_column import check_order_kept, check_same_type, has_foreign_values
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import RECORD_KEY, ReadShape
 from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_walk import LONG, DeleteWalk, walk_deletes
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
-from penstock.table.schema.avro import Primitive, parse_record_schema
+from penstock.table.schema.avro import AvroField, Primitive, RecordSchema, parse_record_schema
 
 ONE_PASS_BYTES: Final = 256 << 10
 """Up to so many bytes of data blocks, full rows are decoded at once: a second pass would cost more than it saves."""
@@ -96,6 +97,7 @@ class _LogReader:
         self._files, self._scan, self._split, self._shape = files, scan, split, shape
         self._compiled = compiled
         self._decoders: dict[tuple[str, tuple[str, ...]], AvroDecoder] = {}
+        self._writers: dict[str, RecordSchema] = {}
 
     def winners(self, blocks: Sequence[CountedBlock], tally: SplitTally) -> LogWinners | None:
         content_bytes = sum(found.block.content_end - found.block.content_start for found in blocks)
@@ -158,6 +160,8 @@ class _LogReader:
         if self._shape.ordering:
             self._check_unit(deletes)
             ordering, default = deletes.ordering_as(self._ordering_type)
+            if block.header.schema_json and has_foreign_values(deletes, default):
+                check_same_type(self._writer(found), self._ordering_field, str(found.place))
             kinds[~default] = RecordKind.DELETE
         gathered.add(deletes.keys, kinds, ordering)
 
@@ -207,6 +211,10 @@ class _LogReader:
         return OrderingValues(pa.chunked_array(gathered.ordering, self._ordering_type).combine_chunks())
 
     @property
+    def _ordering_field(self) -> AvroField:
+        return self._shape.record.by_name()[self._shape.ordering]
+
+    @property
     def _ordering_type(self) -> pa.DataType:
         return self._shape.table.field(self._shape.ordering).type
 
@@ -241,9 +249,19 @@ class _LogReader:
         schema_json = found.block.header.schema_json
         known = self._decoders.get((schema_json, columns))
         if known is None:
-            writer = parse_record_schema(schema_json, str(found.place))
+            writer = self._writer(found)
+            if self._shape.ordering and (written := writer.by_name().get(self._shape.ordering)) is not None:
+                check_order_kept(written.type, self._ordering_field, str(found.place))
             known = AvroDecoder(writer, columns, self._shape.record, compiled=self._compiled, where=str(found.place))
             self._decoders[schema_json, columns] = known
+        return known
+
+    def _writer(self, found: CountedBlock) -> RecordSchema:
+        """The schema that the block's records were written with."""
+        schema_json = found.block.header.schema_json
+        known = self._writers.get(schema_json)
+        if known is None:
+            known = self._writers[schema_json] = parse_record_schema(schema_json, str(found.place))
         return known
 
 

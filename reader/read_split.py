@@ -137,7 +137,10 @@ class _Reading:
         columns = self.shape.base_with_log if with_log else self.shape.stored
         key = RECORD_KEY if with_log else ""
         base = BaseFile(self.storage, self.split.base, self.shape.record, columns, table=self.scan.table, key=key)
-        return opened.enter_context(base)
+        opened.enter_context(base)
+        if with_log and self.shape.ordering:
+            base.check_order_kept(self.shape.record.by_name()[self.shape.ordering])
+        return base
 
     def _check_positions(self, winners: LogWinners, base: BaseFile | None) -> None:
         """A record that points behind the base's last row would pass for an insert."""

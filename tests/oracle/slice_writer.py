@@ -84,7 +84,11 @@ def data_block(
 
 
 def delete_block(
-    entries: Sequence[tuple[str, str, Any]], instant: str, *, positions: tuple[str, Sequence[int]] | None = None
+    entries: Sequence[tuple[str, str, Any]],
+    instant: str,
+    *,
+    positions: tuple[str, Sequence[int]] | None = None,
+    schema: dict[str, Any] | None = None,
 ) -> bytes:
     """A delete block of version 3 of (key, wrapper's name or '', value)."""
     records = [
@@ -98,7 +102,9 @@ def delete_block(
     body = io.BytesIO()
     fastavro.schemaless_writer(body, DELETE_LIST, {"deleteRecordList": records})
     content = struct.pack(">ii", 3, body.tell()) + body.getvalue()
-    return block(DELETE, {INSTANT_TIME: instant, SCHEMA: "{}", **_position_headers(positions)}, content)
+    return block(
+        DELETE, {INSTANT_TIME: instant, SCHEMA: json.dumps(schema or {}), **_position_headers(positions)}, content
+    )
 
 
 def rollback_block(target: str, instant: str) -> bytes:
