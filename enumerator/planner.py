@@ -18,13 +18,14 @@ from penstock.enumerator.split_ids import in_commit_order, scope_id, slice_id
 from penstock.enumerator.table_state import TableState
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.proto.positions import InstantTime
-from penstock.proto.queries import PlanRequest
-from penstock.proto.splits import CommitTimeOrdering, MergeMode, Plan, RowsOf, Scan, Split, VisibleInstants
+from penstock.proto.queries import Incremental, PlanRequest
+from penstock.proto.splits import CommitTimeOrdering, MergeMode, Plan, Scan, Split, VisibleInstants
 from penstock.table.columns import resolve_column, resolve_columns
 from penstock.table.merge_rules import merge_mode
 from penstock.table.names import BaseName
 from penstock.table.partition_values import partition_values, path_value_fields
 from penstock.table.predicate import parse_predicate
+from penstock.table.record_keys import virtual_key_fields
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.slices import (
@@ -58,6 +59,11 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
     file; ConfigurationError for a column, filter or event-time column that does not suit the table;
     UnsupportedFeature for what a chosen file or the table's merging needs and this build has not.
     """
+    if isinstance(request.query, Incremental) and not state.properties.populate_meta_fields:
+        raise UnsupportedFeature(
+            f"range of a table without meta fields: rows of table {state.facts.table} do not tell their instant; "
+            "read a snapshot"
+        )
     schema = arrow_schema(parse_record_schema(state.schema_json, f"schema of table {state.facts.table}"))
     columns = resolve_columns(request.columns, schema.names)
     if request.where:
@@ -82,6 +88,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             visible=_visible_instants(state, selection),
             rows=selection.rows,
             partition_fields=fields,
+            key_fields=_key_fields(state, chosen),
         )
         splits = in_commit_order(_splits(state, selection, scan, chosen))
         return Plan(scan=scan, commit_range=selection.commit_range, splits=splits)
@@ -175,18 +182,31 @@ def _path_fields(state: TableState, schema: pa.Schema, chosen: Collection[_Chose
     """The table's own names of the columns that take their values from the partition path; none if a partition field
     is no top-level column (a nested field: only files hold it)."""
     fields = path_value_fields(state.properties, {item.group[0] for item in chosen})
+    if state.properties.drop_partition_columns and chosen:
+        _refuse_unknown_dropped(state, fields)
     columns = {name.lower() for name in schema.names}
     if any(field.lower() not in columns for field in fields):
         return ()
     return tuple(resolve_column(field, schema.names) for field in fields)
 
 
+def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...]) -> None:
+    """The files leave partition columns out: only the path can tell their values, and nothing may be merged by them."""
+    properties = state.properties
+    feature = "partition columns left out of the files (hoodie.datasource.write.drop.partition.columns=true)"
+    if fields != properties.partition_fields:
+        raise UnsupportedFeature(f"{feature}: the paths of table {state.facts.table} do not tell their values")
+    needed = {*properties.ordering_fields, *(() if properties.populate_meta_fields else properties.record_key_fields)}
+    if merged_by := needed & set(fields):
+        raise UnsupportedFeature(f"{feature}: table {state.facts.table} merges by {', '.join(sorted(merged_by))}")
+
+
+def _key_fields(state: TableState, chosen: Collection[_Chosen]) -> tuple[str, ...]:
+    """What record keys are made of in a table without meta columns, if there is anything to merge."""
+    return virtual_key_fields(state.properties) if any(item.files.logs for item in chosen) else ()
+
+
 def _splits(state: TableState, selection: Selection, scan: Scan, chosen: Collection[_Chosen]) -> list[Split]:
-    if isinstance(selection.rows, RowsOf) and chosen and not state.properties.populate_meta_fields:
-        raise UnsupportedFeature(
-            f"range of a table without meta fields: rows of table {state.facts.table} do not tell their instant; "
-            "read a snapshot"
-        )
     scope = scope_id(
         (state.properties.database, state.properties.name, state.properties.base_path),
         selection.view,

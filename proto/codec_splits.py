@@ -138,6 +138,7 @@ def scan_to_message(scan: Scan) -> pb.Scan:
             not_after=scan.visible.not_after,
         ),
         partition_fields=scan.partition_fields,
+        key_fields=scan.key_fields,
     )
     match scan.merge:
         case CommitTimeOrdering():
@@ -177,6 +178,7 @@ def scan_from_message(message: pb.Scan) -> Scan:
         ),
         rows=rows,
         partition_fields=check.names(what, "partition_fields", message.partition_fields),
+        key_fields=check.names(what, "key_fields", message.key_fields),
     )
 
 

@@ -91,6 +91,11 @@ class BaseFile:
         self._file.close(force=True)
         self._source.close()
 
+    @property
+    def where(self) -> str:
+        """Table and file, for errors."""
+        return self._where
+
     def check_order_kept(self, ordering: AvroField) -> None:
         """UnsupportedFeature if the file's ordering column has another order than the table's."""
         for source in self._sources:

@@ -26,7 +26,8 @@ from penstock.reader.merge.stream import LogWinners
 from penstock.reader.ordering_column import check_order_kept, check_same_type, has_foreign_values
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
-from penstock.reader.shape import RECORD_KEY, ReadShape
+from penstock.reader.shape import ReadShape
+from penstock.reader.virtual_keys import NoKey, record_keys
 from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_walk import LONG, DeleteWalk, walk_deletes
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
@@ -178,9 +179,10 @@ class _LogReader:
         begin, end = record_bounds(data, found.place, block.content_start, block.content_end, compiled=self._compiled)
         gathered.data_blocks.append(_DataBlock(found, begin, end, gathered.records))
         for batch in self._decoder(found, columns).decode(data, begin, end, found.place):
-            keys = batch.column(RECORD_KEY)
-            if keys.null_count:
-                raise CorruptBlock(f"{found.place}: a record without {RECORD_KEY}: restore the file")
+            try:
+                keys = record_keys(batch, self._shape.key_fields)
+            except NoKey as error:
+                raise CorruptBlock(f"{found.place}: a record {error}: restore the file") from None
             ordering = batch.column(self._shape.ordering) if self._shape.ordering else None
             gathered.add(keys, self._kinds(batch, ordering), ordering)
             if keep_rows:

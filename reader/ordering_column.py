@@ -22,7 +22,7 @@ _NONE_OF_ITS_OWN: Final = 0
 
 
 def check_order_kept(written: AvroType, wanted: AvroField, where: str) -> None:
-    """UnsupportedFeature, beginning with `where`, if the ordering column as written has another order than the table's."""
+    """UnsupportedFeature, beginning with `where`, if values as written have another order than the table's column."""
     if not keeps_order(written, wanted.type):
         raise UnsupportedFeature(
             f"{where}: ordering column {wanted.name!r} changed from {type_name(written)} to "

@@ -11,12 +11,12 @@ import pyarrow as pa
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, RowsOf, Scan
 from penstock.reader.merge.ordering import check_ordering_type
+from penstock.reader.virtual_keys import RECORD_KEY
 from penstock.table.predicate import parse_predicate
 from penstock.table.predicate_tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import Primitive, RecordSchema, parse_record_schema
 
-RECORD_KEY: Final = "_hoodie_record_key"
 COMMIT_TIME: Final = "_hoodie_commit_time"
 DELETE_MARK: Final = "_hoodie_is_deleted"
 OPERATION: Final = "_hoodie_operation"
@@ -29,7 +29,7 @@ class ReadShape:
     record, table: the table's columns, as Avro and as Arrow. output: as the scan names them. carried: what a merged
     row must have for output, filters and report. stored: those of `carried` that come from files, never none; the
     others are constants of the split. ordering: the ordering column, '' where the newer always wins. delete_mark: the
-    boolean column that marks deletes in the log, or ''.
+    boolean column that marks deletes in the log, or ''. key_fields: what the record key is, or is made of.
     """
 
     record: RecordSchema
@@ -40,16 +40,17 @@ class ReadShape:
     predicate: Predicate | None
     ordering: str
     delete_mark: str
+    key_fields: tuple[str, ...] = (RECORD_KEY,)
 
     @property
     def base_with_log(self) -> tuple[str, ...]:
         """The columns of a base file that meets a log."""
-        return _unique(*self.stored, RECORD_KEY, *filter(None, (self.ordering,)))
+        return _unique(*self.stored, *self.key_fields, *filter(None, (self.ordering,)))
 
     @property
     def log_keys(self) -> tuple[str, ...]:
         """The columns of a log record that decide what becomes of it."""
-        return _unique(RECORD_KEY, *filter(None, (self.ordering, self.delete_mark)))
+        return _unique(*self.key_fields, *filter(None, (self.ordering, self.delete_mark)))
 
 
 def output_schema(scan: Scan) -> pa.Schema:
@@ -102,6 +103,7 @@ def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
         predicate=predicate,
         ordering=_ordering(scan, schema),
         delete_mark=DELETE_MARK if _is_boolean(record, DELETE_MARK) else "",
+        key_fields=scan.key_fields or (RECORD_KEY,),
     )
 
 

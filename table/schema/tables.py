@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.table.properties import TableProperties
 from penstock.table.schema.avro import MAX_JSON_BYTES, META_COLUMNS
 from penstock.table.storage import shown_uri
 
+_Record: TypeAlias = dict[str, list[dict[str, object]]]
+
 SCHEMA_HISTORY_KEY: Final = "latest_schema"
 """Key in a commit's extra metadata that marks a schema-on-read table."""
 
 
 def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProperties) -> str:
-    """The table's Avro schema with the meta columns in front, as nullable strings.
+    """The table's Avro schema with the meta columns in front, as nullable strings, unless the table has none; partition
+    columns that its files leave out come last, as nullable strings.
 
     `schemas_newest_first` are the recorded schemas of the commit instants that count (for a time-travel query: up to
     its instant), newest first; empty ones are passed over, as deletes and services leave them. Then
@@ -34,11 +37,20 @@ def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProp
             "build does not take it from data files"
         )
     record = _record(recorded, where)
+    if properties.drop_partition_columns:
+        record = _with_dropped(record, properties.partition_fields)
     if not properties.populate_meta_fields:
         return json.dumps(record)
     own = [item for item in record["fields"] if item.get("name") not in META_COLUMNS]
     meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_COLUMNS]
     return json.dumps({**record, "fields": [*meta, *own]})
+
+
+def _with_dropped(record: _Record, dropped: Iterable[str]) -> _Record:
+    names = {name.lower() for name in dropped}
+    own = [item for item in record["fields"] if str(item.get("name")).lower() not in names]
+    last = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in dropped]
+    return {**record, "fields": [*own, *last]}
 
 
 def refuse_schema_history(extra_keys: Iterable[str], history_files: Iterable[str], properties: TableProperties) -> None:
@@ -53,7 +65,7 @@ def refuse_schema_history(extra_keys: Iterable[str], history_files: Iterable[str
         )
 
 
-def _record(text: str, where: str) -> dict[str, list[dict[str, object]]]:
+def _record(text: str, where: str) -> _Record:
     """The decoded record schema, its outer shape checked."""
     if len(text) > MAX_JSON_BYTES:
         raise CorruptFile(f"schema of {where} has {len(text)} characters, at most {MAX_JSON_BYTES} are read")

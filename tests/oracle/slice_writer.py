@@ -37,9 +37,9 @@ META = (
 )
 
 
-def table_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
+def table_schema(fields: Mapping[str, Any], *, with_meta: bool = True) -> dict[str, Any]:
     """An Avro record with the meta columns in front; every field nullable."""
-    columns = {**dict.fromkeys(META, "string"), **fields}
+    columns = {**dict.fromkeys(META if with_meta else (), "string"), **fields}
     return {
         "type": "record",
         "name": "row",

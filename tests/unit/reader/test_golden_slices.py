@@ -147,7 +147,6 @@ def test_each_slice_is_the_oracles_in_its_order(golden: Any, case: str) -> None:
         ("A_log_compaction_v9_h120", UnsupportedFeature, "log compaction"),
         ("A_log_compaction_v6_h0150", UnsupportedFeature, "log compaction"),
         ("A_merge_into_partial_v9_h120", UnsupportedFeature, "partial updates"),
-        ("A_evo_widen_v9_h120", UnsupportedFeature, "type change of column"),
         ("A_corrupt_tail_v9_h120", CorruptBlock, "no whole log block"),
     ],
 )

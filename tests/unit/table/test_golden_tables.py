@@ -25,8 +25,6 @@ GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
 CASES = {case["name"]: case for file in sorted(GOLDEN.glob("cases_*.json")) for case in json.loads(file.read_text())}
 
 REFUSED_BY_SETTING = {
-    "A_drop_part_cols": "partition columns left out",
-    "A_nonpart_nometa": "virtual keys",
     "A_evo_on_read": "schema-on-read history",
 }
 REFUSED_TO_MERGE = {

@@ -65,3 +65,12 @@ def test_schema_history_is_refused() -> None:
         refuse_schema_history(["latest_schema"], [], PLAIN)
     with pytest.raises(UnsupportedFeature, match="schema-on-read history"):
         refuse_schema_history([], ["001_002.schemacommit"], PLAIN)
+
+
+def test_partition_columns_that_files_leave_out_come_last_as_text() -> None:
+    dropping = BASE + b"hoodie.datasource.write.drop.partition.columns=true\nhoodie.table.partition.fields=p,d\n"
+    properties = parse_table_properties(dropping, "/base")
+    for recorded in (_schema("a", "b"), _schema("d", "a", "p", "b"), _schema("a", "b", "P", "d")):
+        found = json.loads(table_schema_json([recorded], properties))["fields"]
+        assert [field["name"] for field in found] == [*META_COLUMNS, "a", "b", "p", "d"]
+        assert [field["type"] for field in found[-2:]] == [["null", "string"]] * 2
