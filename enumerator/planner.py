@@ -28,6 +28,7 @@ from penstock.table.predicate import parse_predicate
 from penstock.table.record_keys import virtual_key_fields
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.history import check_current, parse_history
 from penstock.table.slices import (
     GroupId,
     OrderedUpTo,
@@ -89,6 +90,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             rows=selection.rows,
             partition_fields=fields,
             key_fields=_key_fields(state, chosen),
+            schema_history=_checked_history(state, fields),
         )
         splits = in_commit_order(_splits(state, selection, scan, chosen))
         return Plan(scan=scan, commit_range=selection.commit_range, splits=splits)
@@ -199,6 +201,15 @@ def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...]) -> None:
     needed = {*properties.ordering_fields, *(() if properties.populate_meta_fields else properties.record_key_fields)}
     if merged_by := needed & set(fields):
         raise UnsupportedFeature(f"{feature}: table {state.facts.table} merges by {', '.join(sorted(merged_by))}")
+
+
+def _checked_history(state: TableState, path_fields: Collection[str]) -> str:
+    """The schema-on-read history, if it tells the ids of all columns that files have."""
+    if state.schema_history:
+        where = f"table {state.facts.table}"
+        record = parse_record_schema(state.schema_json, where)
+        check_current(record, parse_history(state.schema_history, where), path_fields, where)
+    return state.schema_history
 
 
 def _key_fields(state: TableState, chosen: Collection[_Chosen]) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def _told_schema(facts: TimelineFacts, properties: TableProperties) -> str:
 
 def _planned(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
     plan = plan_splits(discover(table, table_name, request), request)
-    event_time = _event_time_field(plan.scan, request.event_time)
+    event_time = None if plan.scan.schema_history else _event_time_field(plan.scan, request.event_time)
     target_bytes = request.target_split_bytes
     open_ones = [split for split in plan.splits if _needs_footer(split, event_time, target_bytes)]
     if not open_ones:

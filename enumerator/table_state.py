@@ -17,6 +17,7 @@ class TableState:
     `selections` are alternatives in order of preference. `files` are those of the selected groups: the folders'
     listing, what metadata of active commits names, what active cleans removed. `cleaned` maps a removed file's path to
     the clean instant. `pending_compactions` are the requested times of the plans that name a group.
+    `schema_history` is the schema-on-read history that `schema_json` belongs to, '' without one.
     """
 
     table: str
@@ -28,3 +29,4 @@ class TableState:
     cleaned: Mapping[str, str]
     pending_compactions: Mapping[GroupId, frozenset[str]]
     schema_json: str
+    schema_history: str = ""

@@ -114,6 +114,7 @@ def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
             slots=request.slots,
             event_time=request.event_time,
             target_split_bytes=request.target_split_bytes,
+            columns_by_name=request.columns_by_name,
         )
         match request.query:
             case Snapshot():
@@ -139,6 +140,7 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
         slots=check.number(what, "slots", message.slots, check.MAX_INDEX),
         event_time=check.text(what, "event_time", message.event_time),
         target_split_bytes=check.number(what, "target_split_bytes", message.target_split_bytes) or _DEFAULT_SPLIT_BYTES,
+        columns_by_name=message.columns_by_name,
     )
 
 

@@ -139,6 +139,7 @@ def scan_to_message(scan: Scan) -> pb.Scan:
         ),
         partition_fields=scan.partition_fields,
         key_fields=scan.key_fields,
+        schema_history=scan.schema_history,
     )
     match scan.merge:
         case CommitTimeOrdering():
@@ -179,6 +180,7 @@ def scan_from_message(message: pb.Scan) -> Scan:
         rows=rows,
         partition_fields=check.names(what, "partition_fields", message.partition_fields),
         key_fields=check.names(what, "key_fields", message.key_fields),
+        schema_history=check.text(what, "schema_history", message.schema_history, check.MAX_SCHEMA_CHARS),
     )
 
 

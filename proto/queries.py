@@ -50,7 +50,8 @@ class PlanRequest:
     `columns` empty means every column, in the table's order; names resolve by Spark's case rule. `where` empty means
     no filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
     `event_time` names the column whose bounds each split carries, or is empty. `target_split_bytes` is the size above
-    which a log-free base file is cut into runs of row groups.
+    which a log-free base file is cut into runs of row groups. `columns_by_name` finds columns of older files by name
+    where the table has a schema-on-read history, as Hudi does by default: a renamed column is then null.
     """
 
     table: str
@@ -60,3 +61,4 @@ class PlanRequest:
     slots: int = 0
     event_time: str = ""
     target_split_bytes: int = 256 << 20
+    columns_by_name: bool = False

@@ -133,7 +133,8 @@ class Scan:
     `schema_json` is the table's Avro schema with the meta columns in front; `columns` the output columns in order
     (never empty); `where` a filter's text, or ''. Columns named in `partition_fields` take the split's
     `partition_values`, cast to the column's type, instead of the file's values. `key_fields` are the columns that the
-    record key is made of; empty where rows store it.
+    record key is made of; empty where rows store it. `schema_history` (JSON) tells the ids of columns by the instants
+    of files: where it is not empty, columns are found by id.
     """
 
     format_version: int = FORMAT_VERSION
@@ -148,6 +149,7 @@ class Scan:
     rows: AllRows | RowsOf = AllRows()
     partition_fields: tuple[str, ...] = ()
     key_fields: tuple[str, ...] = ()
+    schema_history: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

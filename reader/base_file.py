@@ -20,6 +20,7 @@ from penstock.reader.merge.log_rows import rows_within
 from penstock.reader.ordering_column import check_order_kept
 from penstock.reader.widening import NotExact, widened
 from penstock.table.schema.avro import AvroField, RecordSchema
+from penstock.table.schema.history import FileNames
 from penstock.table.storage import Storage
 
 _BUFFER_BYTES: Final = 1 << 20
@@ -50,10 +51,18 @@ class BaseFile:
     """An open base file. Not for several threads at once; `close` (or `with`) lets go of the storage."""
 
     def __init__(
-        self, storage: Storage, ref: FileRef, record: RecordSchema, wanted: Sequence[str], *, table: str, key: str = ""
+        self,
+        storage: Storage,
+        ref: FileRef,
+        record: RecordSchema,
+        wanted: Sequence[str],
+        *,
+        table: str,
+        key: str = "",
+        names: FileNames | None = None,
     ) -> None:
         """record: the table's schema. wanted: columns of it, each once, at least one; `key` one of them that may never
-        be null, or ''. table: its name for errors.
+        be null, or ''. table: its name for errors. names: what the file calls the columns, if not as the table does.
 
         CorruptFile if the file is gone, shorter than the plan says, or no Parquet; UnsupportedFeature if a column's
         type does not read as the table's. Only the footer is read.
@@ -67,7 +76,7 @@ class BaseFile:
         try:
             self._file = self._guarded(self._open)
             schema, physical = self._guarded(self._layout)
-            sources = column_sources(schema, physical, record, wanted, self._where)
+            sources = column_sources(schema, physical, record, wanted, self._where, names)
         except BaseException:
             self._source.close()
             raise
@@ -75,7 +84,7 @@ class BaseFile:
             self._source.close()
             raise UnsupportedFeature(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
         self._sources = sources
-        self._stored = [source.name for source in sources if not isinstance(source, Lacking)]
+        self._stored = [source.column for source in sources if not isinstance(source, Lacking)]
         self.schema = pa.schema([(source.name, source.type) for source in sources])
 
     def __enter__(self) -> BaseFile:
@@ -162,11 +171,11 @@ class BaseFile:
                 case Lacking(_, kind):
                     columns.append(pa.nulls(raw.num_rows, kind))
                 case Stored(name, kind):
-                    column = raw.column(name)
+                    column = raw.column(source.column)
                     column = column if column.type == kind else self._cast(name, column, kind)
                     columns.append(self._checked_keys(column) if name == self._key else column)
-                case Widened(name):
-                    columns.append(self._widened(source, raw.column(name)))
+                case Widened():
+                    columns.append(self._widened(source, raw.column(source.column)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _cast(self, name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:

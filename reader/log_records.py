@@ -7,7 +7,7 @@ Belongs here: the two passes over the counting blocks. Not here: which blocks co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -32,6 +32,7 @@ from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_walk import LONG, DeleteWalk, walk_deletes
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
 from penstock.table.schema.avro import AvroField, Primitive, RecordSchema, parse_record_schema
+from penstock.table.schema.history import Place
 
 ONE_PASS_BYTES: Final = 256 << 10
 """Up to so many bytes of data blocks, full rows are decoded at once: a second pass would cost more than it saves."""
@@ -97,8 +98,8 @@ class _LogReader:
     def __init__(self, files: LogFiles, scan: Scan, split: Split, shape: ReadShape, compiled: bool) -> None:
         self._files, self._scan, self._split, self._shape = files, scan, split, shape
         self._compiled = compiled
-        self._decoders: dict[tuple[str, tuple[str, ...]], AvroDecoder] = {}
-        self._writers: dict[str, RecordSchema] = {}
+        self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
+        self._writers: dict[tuple[str, tuple[Place, ...] | None], RecordSchema] = {}
 
     def winners(self, blocks: Sequence[CountedBlock], tally: SplitTally) -> LogWinners | None:
         content_bytes = sum(found.block.content_end - found.block.content_start for found in blocks)
@@ -248,22 +249,25 @@ class _LogReader:
             yield from decoder.decode(data, block.begin[mine], block.end[mine], block.counted.place)
 
     def _decoder(self, found: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
-        schema_json = found.block.header.schema_json
-        known = self._decoders.get((schema_json, columns))
+        writer = self._writer(found)
+        known = self._decoders.get((id(writer), columns))
         if known is None:
-            writer = self._writer(found)
             if self._shape.ordering and (written := writer.by_name().get(self._shape.ordering)) is not None:
                 check_order_kept(written.type, self._ordering_field, str(found.place))
             known = AvroDecoder(writer, columns, self._shape.record, compiled=self._compiled, where=str(found.place))
-            self._decoders[schema_json, columns] = known
+            self._decoders[id(writer), columns] = known
         return known
 
     def _writer(self, found: CountedBlock) -> RecordSchema:
-        """The schema that the block's records were written with."""
+        """The schema that the block's records were written with, columns called as the table calls them."""
         schema_json = found.block.header.schema_json
-        known = self._writers.get(schema_json)
+        names = self._shape.file_names(found.block.header.instant_time, str(found.place))
+        known = self._writers.get((schema_json, names and names.own))
         if known is None:
-            known = self._writers[schema_json] = parse_record_schema(schema_json, str(found.place))
+            known = parse_record_schema(schema_json, str(found.place))
+            if names is not None:
+                known = replace(known, fields=tuple(names.in_table(field) for field in known.fields))
+            self._writers[schema_json, names and names.own] = known
         return known
 
 

@@ -138,7 +138,9 @@ class _Reading:
             return None
         columns = self.shape.base_with_log if with_log else self.shape.stored
         key = RECORD_KEY if with_log and not self.scan.key_fields else ""
-        base = BaseFile(self.storage, self.split.base, self.shape.record, columns, table=self.scan.table, key=key)
+        names = self.shape.file_names(self.split.base_instant, f"table {self.scan.table}: {self.split.base.path}")
+        record, table = self.shape.record, self.scan.table
+        base = BaseFile(self.storage, self.split.base, record, columns, table=table, key=key, names=names)
         opened.enter_context(base)
         if with_log and self.shape.ordering:
             base.check_order_kept(self.shape.record.by_name()[self.shape.ordering])

@@ -16,6 +16,7 @@ from penstock.table.predicate import parse_predicate
 from penstock.table.predicate_tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import Primitive, RecordSchema, parse_record_schema
+from penstock.table.schema.history import FileNames, SchemaHistory, parse_history
 
 COMMIT_TIME: Final = "_hoodie_commit_time"
 DELETE_MARK: Final = "_hoodie_is_deleted"
@@ -30,6 +31,7 @@ class ReadShape:
     row must have for output, filters and report. stored: those of `carried` that come from files, never none; the
     others are constants of the split. ordering: the ordering column, '' where the newer always wins. delete_mark: the
     boolean column that marks deletes in the log, or ''. key_fields: what the record key is, or is made of.
+    history: by which columns of files are found by id; None: by name.
     """
 
     record: RecordSchema
@@ -41,6 +43,7 @@ class ReadShape:
     ordering: str
     delete_mark: str
     key_fields: tuple[str, ...] = (RECORD_KEY,)
+    history: SchemaHistory | None = None
 
     @property
     def base_with_log(self) -> tuple[str, ...]:
@@ -51,6 +54,12 @@ class ReadShape:
     def log_keys(self) -> tuple[str, ...]:
         """The columns of a log record that decide what becomes of it."""
         return _unique(*self.key_fields, *filter(None, (self.ordering, self.delete_mark)))
+
+    def file_names(self, instant: str, where: str) -> FileNames | None:
+        """What a file or block of this instant calls the columns; None if as the table does."""
+        if self.history is None:
+            return None
+        return FileNames(self.history.at(instant, where).columns, self.history.current.columns, where)
 
 
 def output_schema(scan: Scan) -> pa.Schema:
@@ -104,6 +113,7 @@ def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
         ordering=_ordering(scan, schema),
         delete_mark=DELETE_MARK if _is_boolean(record, DELETE_MARK) else "",
         key_fields=scan.key_fields or (RECORD_KEY,),
+        history=parse_history(scan.schema_history, f"table {scan.table}") if scan.schema_history else None,
     )
 
 

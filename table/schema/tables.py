@@ -53,18 +53,6 @@ def _with_dropped(record: _Record, dropped: Iterable[str]) -> _Record:
     return {**record, "fields": [*own, *last]}
 
 
-def refuse_schema_history(extra_keys: Iterable[str], history_files: Iterable[str], properties: TableProperties) -> None:
-    """UnsupportedFeature if the table keeps a schema-on-read history: columns must then be found by id, not by name.
-
-    `extra_keys` are keys of commits' extra metadata, `history_files` the file names in `.hoodie/.schema`.
-    """
-    if SCHEMA_HISTORY_KEY in extra_keys or any(name.endswith(".schemacommit") for name in history_files):
-        raise UnsupportedFeature(
-            f"schema-on-read history: table {shown_uri(properties.base_path)} was altered with "
-            "hoodie.schema.on.read.enable; this build does not resolve columns by id"
-        )
-
-
 def _record(text: str, where: str) -> _Record:
     """The decoded record schema, its outer shape checked."""
     if len(text) > MAX_JSON_BYTES:

@@ -278,12 +278,6 @@ class TestDescription:
         assert told.newest == newest_of(golden, case)
         assert '"_hoodie_commit_time"' in told.schema_json
 
-    def test_a_table_that_is_not_read_yet_can_be_described(self, golden: Golden) -> None:
-        table = open_table(str(golden.table("A_evo_on_read_v9_h120")))
-        assert describe(table, "t").newest == newest(table, None, 0)
-        with pytest.raises(UnsupportedFeature, match="schema-on-read"):
-            plan_request(table, "t", PlanRequest(table="t", query=Snapshot()))
-
     def test_a_table_whose_merging_is_not_read_can_be_described(self, golden: Golden) -> None:
         told = describe(open_table(str(golden.table("A_payload_awsdms_v6_h0150"))), "t")
         assert told.merge_mode.endswith("AWSDmsAvroPayload")

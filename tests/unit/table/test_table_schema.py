@@ -9,7 +9,7 @@ import pytest
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.table.properties import parse_table_properties
 from penstock.table.schema.avro import META_COLUMNS, parse_record_schema
-from penstock.table.schema.tables import refuse_schema_history, table_schema_json
+from penstock.table.schema.tables import table_schema_json
 
 BASE = b"hoodie.table.name=t\nhoodie.table.version=9\n"
 PLAIN = parse_table_properties(BASE, "/base")
@@ -57,14 +57,6 @@ def test_no_schema_at_all_is_said() -> None:
 def test_recorded_schema_that_is_none_is_corrupt_and_not_passed_over(text: str) -> None:
     with pytest.raises(CorruptFile, match="schema of table /base"):
         table_schema_json([text, _schema("a")], PLAIN)
-
-
-def test_schema_history_is_refused() -> None:
-    refuse_schema_history(["schema", "x"], ["001.schemacommit.requested", "001.schemacommit.inflight"], PLAIN)
-    with pytest.raises(UnsupportedFeature, match="schema-on-read history: table /base"):
-        refuse_schema_history(["latest_schema"], [], PLAIN)
-    with pytest.raises(UnsupportedFeature, match="schema-on-read history"):
-        refuse_schema_history([], ["001_002.schemacommit"], PLAIN)
 
 
 def test_partition_columns_that_files_leave_out_come_last_as_text() -> None:
