@@ -22,7 +22,7 @@ SCHEMA_HISTORY_KEY: Final = "latest_schema"
 
 def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProperties) -> str:
     """The table's Avro schema with the meta columns in front, as nullable strings, unless the table has none; partition
-    columns that its files leave out come last, as nullable strings.
+    columns that its files leave out are nullable strings, last if no schema has them.
 
     `schemas_newest_first` are the recorded schemas of the commit instants that count (for a time-travel query: up to
     its instant), newest first; empty ones are passed over, as deletes and services leave them. Then
@@ -47,10 +47,14 @@ def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProp
 
 
 def _with_dropped(record: _Record, dropped: Iterable[str]) -> _Record:
-    names = {name.lower() for name in dropped}
-    own = [item for item in record["fields"] if str(item.get("name")).lower() not in names]
-    last = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in dropped]
-    return {**record, "fields": [*own, *last]}
+    """Partition columns as nullable strings: where the recorded schema has them (0.15 writers), else last."""
+    text = {"type": ["null", "string"], "doc": "", "default": None}
+    missing = {name.lower(): name for name in dropped}
+    fields = [
+        {"name": item["name"], **text} if missing.pop(str(item.get("name")).lower(), None) is not None else item
+        for item in record["fields"]
+    ]
+    return {**record, "fields": [*fields, *({"name": name, **text} for name in missing.values())]}
 
 
 def _record(text: str, where: str) -> _Record:

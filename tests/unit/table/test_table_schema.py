@@ -59,10 +59,16 @@ def test_recorded_schema_that_is_none_is_corrupt_and_not_passed_over(text: str) 
         table_schema_json([text, _schema("a")], PLAIN)
 
 
-def test_partition_columns_that_files_leave_out_come_last_as_text() -> None:
+def test_partition_columns_that_files_leave_out_are_text_in_their_place_or_last() -> None:
     dropping = BASE + b"hoodie.datasource.write.drop.partition.columns=true\nhoodie.table.partition.fields=p,d\n"
     properties = parse_table_properties(dropping, "/base")
-    for recorded in (_schema("a", "b"), _schema("d", "a", "p", "b"), _schema("a", "b", "P", "d")):
-        found = json.loads(table_schema_json([recorded], properties))["fields"]
-        assert [field["name"] for field in found] == [*META_COLUMNS, "a", "b", "p", "d"]
-        assert [field["type"] for field in found[-2:]] == [["null", "string"]] * 2
+    for recorded, names in (
+        (("a", "b"), ("a", "b", "p", "d")),
+        (("d", "a", "p", "b"), ("d", "a", "p", "b")),
+        (("a", "P", "b"), ("a", "P", "b", "d")),
+    ):
+        found = json.loads(table_schema_json([_schema(*recorded)], properties))["fields"]
+        assert [field["name"] for field in found] == [*META_COLUMNS, *names]
+        assert [field["name"] for field in found if field["type"] == ["null", "string"]][5:] == [
+            name for name in names if name.lower() in "pd"
+        ]
