@@ -137,8 +137,8 @@ class AvroDecoder:
                 pa.nulls(rows, field.type) if place is None else arrays[place]
                 for place, field in zip(self._places, self.schema, strict=True)
             ]
-            for place in self._promotions:
-                columns[place] = self._widened(place, columns[place], where)
+            for number in self._promotions:
+                columns[number] = self._widened(number, columns[number], where)
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _widened(self, place: int, column: pa.Array, where: BlockPlace) -> pa.Array:

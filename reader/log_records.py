@@ -262,12 +262,13 @@ class _LogReader:
         """The schema that the block's records were written with, columns called as the table calls them."""
         schema_json = found.block.header.schema_json
         names = self._shape.file_names(found.block.header.instant_time, str(found.place))
-        known = self._writers.get((schema_json, names and names.own))
+        own = None if names is None else names.own
+        known = self._writers.get((schema_json, own))
         if known is None:
             known = parse_record_schema(schema_json, str(found.place))
             if names is not None:
                 known = replace(known, fields=tuple(names.in_table(field) for field in known.fields))
-            self._writers[schema_json, names and names.own] = known
+            self._writers[schema_json, own] = known
         return known
 
 

@@ -29,8 +29,8 @@ from penstock.reader.merge.keys import PositionTable, number_keys
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, RowGroup
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.report import SplitTally
-from penstock.reader.shape import RECORD_KEY, ReadShape, output_schema, read_shape
-from penstock.reader.virtual_keys import KeyedRowGroup, check_key_columns
+from penstock.reader.shape import ReadShape, output_schema, read_shape
+from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup, check_key_columns
 from penstock.table.storage import Storage, open_storage
 
 __all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split", "warm_up"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -156,7 +156,7 @@ class FileNames:
         return renamed([field], self.own, self.table, self.where)[0]
 
 
-def check_current(record: RecordSchema, history: SchemaHistory, without: Sequence[str], where: str) -> None:
+def check_current(record: RecordSchema, history: SchemaHistory, without: Collection[str], where: str) -> None:
     """UnsupportedFeature, beginning with `where`, unless the history's own version has every column of the table but
     those `without` a place in files."""
     fields = [field for field in record.fields if field.name not in without]
@@ -191,20 +191,16 @@ class _Reader:
             raise self._corrupt(f"types nest more than {MAX_DEPTH} levels")
         if isinstance(node, str):
             return ()
-        match node:
-            case {"type": "record"}:
-                return self.fields(node, depth)
-            case {"type": "array", "element": element}:
-                return (self._part(node, "element_id", "element", element, depth),)
-            case {"type": "map", "key": key, "value": value}:
-                return (
-                    self._part(node, "key_id", "key", key, depth),
-                    self._part(node, "value_id", "value", value, depth),
-                )
+        kind = node.get("type") if isinstance(node, dict) else None
+        if isinstance(node, dict) and kind == "record":
+            return self.fields(node, depth)
+        if isinstance(node, dict) and kind in ("array", "map"):
+            parts = ("element",) if kind == "array" else ("key", "value")
+            return tuple(self._part(node, part, depth) for part in parts)
         raise self._corrupt(f"type is {str(node)[:80]!r}")
 
-    def _part(self, node: Mapping[str, object], id_name: str, name: str, type_: object, depth: int) -> Place:
-        return Place(_number(node.get(id_name), self._where), name, self._inside(type_, depth + 1))
+    def _part(self, node: Mapping[str, object], name: str, depth: int) -> Place:
+        return Place(_number(node.get(f"{name}_id"), self._where), name, self._inside(node.get(name), depth + 1))
 
     def _corrupt(self, text: str) -> CorruptFile:
         return CorruptFile(f"{self._where}: schema history: {text}")

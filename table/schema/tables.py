@@ -48,7 +48,7 @@ def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProp
 
 def _with_dropped(record: _Record, dropped: Iterable[str]) -> _Record:
     """Partition columns as nullable strings: where the recorded schema has them (0.15 writers), else last."""
-    text = {"type": ["null", "string"], "doc": "", "default": None}
+    text: dict[str, object] = {"type": ["null", "string"], "doc": "", "default": None}
     missing = {name.lower(): name for name in dropped}
     fields = [
         {"name": item["name"], **text} if missing.pop(str(item.get("name")).lower(), None) is not None else item

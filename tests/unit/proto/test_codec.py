@@ -103,6 +103,8 @@ scans = st.builds(
     ),
     rows=st.just(AllRows()) | st.builds(RowsOf, st.frozensets(instants, max_size=5)),
     partition_fields=st.lists(names, max_size=3).map(tuple),
+    key_fields=st.lists(names, max_size=3).map(tuple),
+    schema_history=text,
 )
 
 
@@ -131,6 +133,7 @@ requests = st.builds(
     slots=counts,
     event_time=text,
     target_split_bytes=st.integers(1, 2**63 - 1),
+    columns_by_name=st.booleans(),
 )
 descriptions = st.builds(
     TableDescription,
