@@ -61,6 +61,7 @@ def test_every_option_of_planning_goes_in() -> None:
         event_time="ts",
         split_bytes=7,
         metadata="off",
+        columns_by_name="on",
         on_corrupt="skip",
     )
     request = plan_request("t", given, Described())
@@ -73,6 +74,7 @@ def test_every_option_of_planning_goes_in() -> None:
         event_time="ts",
         target_split_bytes=7,
         metadata=False,
+        columns_by_name=True,
         skip_corrupt=True,
     )
     assert plan_request("t", given, Described(), slots=1) == replace(request, slots=1)

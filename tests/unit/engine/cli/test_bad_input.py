@@ -237,6 +237,7 @@ class TestNoTable:
         (["--format", "csv"], "csv"),
         (["-o", "rows.csv"], "rows.csv"),
         (["--option", "eventTime=nosuch"], "nosuch"),
+        (["--option", "hoodie.payload.delete.field=op"], "deleteMarker"),
     ],
 )
 def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
@@ -252,8 +253,6 @@ def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], to
     [
         ["--query", "cdc"],
         ["--option", "hoodie.datasource.query.incremental.format=cdc"],
-        ["--option", "hoodie.payload.delete.field=op"],
-        ["--option", "hoodie.schema.on.read.enable=false"],
     ],
 )
 def test_unread_features(cli: Cli, golden: GoldenTables, arguments: list[str]) -> None:
