@@ -43,6 +43,7 @@ def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | 
         event_time=options.event_time,
         target_split_bytes=options.split_bytes,
         metadata=options.metadata == "on",
+        columns_by_name=options.columns_by_name == "on",
         delete_marker=_delete_marker(options),
         skip_corrupt=options.on_corrupt == "skip",
     )

@@ -14,16 +14,22 @@ from penstock.enumerator.history import asks_every_partition, checked_against, f
 from penstock.enumerator.selection import Selection, TimelineFacts, select
 from penstock.enumerator.table_state import TableState
 from penstock.enumerator.union import CleanedFile, files_of_groups
+from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.positions import InstantTime
 from penstock.proto.queries import PlanRequest, SnapshotAsOf
 from penstock.table.commits import CommitMetadata
 from penstock.table.hudi_table import HudiTable
 from penstock.table.instants import Action, Instant
 from penstock.table.metadata.listing import TableListing
 from penstock.table.names import LogName
-from penstock.table.schema.tables import refuse_schema_history, table_schema_json
+from penstock.table.schema.history import history_json
+from penstock.table.schema.tables import SCHEMA_HISTORY_KEY, table_schema_json
 from penstock.table.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
 from penstock.table.storage import shown_uri
 from penstock.table.timeline import Timeline
+
+_ALWAYS: Final = "~"
+"""Behind every instant."""
 
 _PENDING_REPLACES: Final = (Action.REPLACE_COMMIT, Action.CLUSTERING)
 
@@ -50,7 +56,6 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     """
     table.refuse_unsupported()
     facts = for_query(table, read_timeline(table), request.query)
-    refuse_schema_history({key for commit in facts.commits.values() for key in commit.extra}, (), table.properties)
     selections = select(request.query, facts)
     wanted = _wanted_groups(selections)
     births = asks_every_partition(request.query, facts)
@@ -78,6 +83,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
         pending_compactions=_pending_compactions(table, facts.timeline),
         schema_json=table_schema_json(recorded_schemas(facts, as_of), table.properties),
         metadata_usable=not files_now.fallback,
+        schema_history="" if request.columns_by_name else _schema_history(table, facts, as_of),
     )
 
 
@@ -206,8 +212,35 @@ def _committed(
 def recorded_schemas(facts: TimelineFacts, as_of: str | None = None) -> list[str]:
     """Schemas that active commits recorded, by preference: newest first; as of a requested time its own and older
     ones newest first, then newer ones oldest first (as of a time before every commit there is no row to be wrong)."""
-    recorded = [facts.commits[item.requested_time].schema_json for item in facts.timeline.completed_writes]
+    return [facts.commits[instant].schema_json for instant in _schema_order(facts, as_of)]
+
+
+def _schema_order(facts: TimelineFacts, as_of: str | None) -> list[InstantTime]:
+    recorded = [item.requested_time for item in facts.timeline.completed_writes]
     if as_of is None:
         return recorded[::-1]
-    shown = sum(item.requested_time <= as_of for item in facts.timeline.completed_writes)
+    shown = sum(instant <= as_of for instant in recorded)
     return [*recorded[:shown][::-1], *recorded[shown:]]
+
+
+def _schema_history(table: HudiTable, facts: TimelineFacts, as_of: str | None) -> str:
+    """The schema-on-read history (`table.schema.history`) that belongs to the schema which `recorded_schemas` prefers,
+    '' if the table had none by then.
+
+    UnsupportedFeature if there was one, and the commit with the schema does not say which version it is of.
+    """
+    order = _schema_order(facts, as_of)
+    chosen = next((instant for instant in order if facts.commits[instant].schema_json.strip()), None)
+    current = facts.commits[chosen].extra.get(SCHEMA_HISTORY_KEY, "") if chosen is not None else ""
+    stored = table.schema_commits()
+    if current.strip():
+        where = f"table {facts.table}"
+        return history_json(current, table.schema_history(stored[-1][1]) if stored else "", where)
+    until = chosen if chosen is not None else as_of or _ALWAYS
+    marked = {instant for instant in order if facts.commits[instant].extra.get(SCHEMA_HISTORY_KEY)}
+    if any(instant <= until for instant in (*marked, *(instant for instant, _ in stored))):
+        raise UnsupportedFeature(
+            f"schema-on-read history: table {facts.table} has one, and commit {until} does not say which of its "
+            "versions the table's schema is"
+        )
+    return ""

@@ -19,16 +19,26 @@ from penstock.enumerator.split_ids import in_commit_order, scope_id, slice_id
 from penstock.enumerator.table_state import TableState
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.proto.positions import InstantTime
-from penstock.proto.queries import PlanRequest
-from penstock.proto.splits import CommitTimeOrdering, DeleteMarker, Plan, RowsOf, Scan, Split, VisibleInstants
+from penstock.proto.queries import Incremental, PlanRequest
+from penstock.proto.splits import (
+    CommitTimeOrdering,
+    DeleteMarker,
+    EventTimeOrdering,
+    Plan,
+    Scan,
+    Split,
+    VisibleInstants,
+)
 from penstock.table.columns import resolve_column, resolve_columns
 from penstock.table.merge_rules import merge_rules
 from penstock.table.names import BaseName
 from penstock.table.partition_values import partition_values, path_value_fields
 from penstock.table.payload_classes import MergeRules
 from penstock.table.predicate import parse_predicate
+from penstock.table.record_keys import virtual_key_fields
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.history import check_current, parse_history
 from penstock.table.slices import (
     GroupId,
     OrderedUpTo,
@@ -60,6 +70,11 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
     file; ConfigurationError for a column, filter or event-time column that does not suit the table;
     UnsupportedFeature for what a chosen file or the table's merging needs and this build has not.
     """
+    if isinstance(request.query, Incremental) and not state.properties.populate_meta_fields:
+        raise UnsupportedFeature(
+            f"range of a table without meta fields: rows of table {state.facts.table} do not tell their instant; "
+            "read a snapshot"
+        )
     schema = arrow_schema(parse_record_schema(state.schema_json, f"schema of table {state.facts.table}"))
     columns = resolve_columns(request.columns, schema.names)
     if request.where:
@@ -74,8 +89,8 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
         if isinstance(chosen, Missing):
             gone.append(chosen)
             continue
-        fields = _path_fields(state, schema, chosen)
         rules = _merge_rules(state, chosen, request.delete_marker)
+        fields = _path_fields(state, schema, chosen, rules)
         scan = Scan(
             table=state.table,
             base_path=state.properties.base_path,
@@ -90,6 +105,8 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             delete_marker=rules.delete_marker,
             fill=rules.fill,
             skip_corrupt=request.skip_corrupt,
+            key_fields=_key_fields(state, chosen),
+            schema_history=_checked_history(state, fields),
         )
         splits = in_commit_order(_splits(state, selection, scan, chosen))
         return Plan(scan=scan, commit_range=selection.commit_range, splits=splits)
@@ -192,22 +209,50 @@ def _visible_instants(state: TableState, selection: Selection) -> VisibleInstant
     return VisibleInstants(frozenset(shown), archived_before=before, not_after=not_after)
 
 
-def _path_fields(state: TableState, schema: pa.Schema, chosen: Collection[_Chosen]) -> tuple[str, ...]:
+def _path_fields(
+    state: TableState, schema: pa.Schema, chosen: Collection[_Chosen], rules: MergeRules
+) -> tuple[str, ...]:
     """The table's own names of the columns that take their values from the partition path; none if a partition field
     is no top-level column (a nested field: only files hold it)."""
     fields = path_value_fields(state.properties, {item.group[0] for item in chosen})
+    if state.properties.drop_partition_columns and chosen:
+        _refuse_unknown_dropped(state, fields, rules)
     columns = {name.lower() for name in schema.names}
     if any(field.lower() not in columns for field in fields):
         return ()
     return tuple(resolve_column(field, schema.names) for field in fields)
 
 
+def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: MergeRules) -> None:
+    """The files leave partition columns out: only the path can tell their values, and nothing may be merged by them."""
+    properties = state.properties
+    feature = "partition columns left out of the files (hoodie.datasource.write.drop.partition.columns=true)"
+    if fields != properties.partition_fields:
+        raise UnsupportedFeature(f"{feature}: the paths of table {state.facts.table} do not tell their values")
+    needed = {*properties.ordering_fields, *(() if properties.populate_meta_fields else properties.record_key_fields)}
+    if isinstance(rules.mode, EventTimeOrdering):
+        needed.update(rules.mode.ordering_fields)
+    if rules.delete_marker is not None:
+        needed.add(rules.delete_marker.field)
+    if merged_by := needed & set(fields):
+        raise UnsupportedFeature(f"{feature}: table {state.facts.table} merges by {', '.join(sorted(merged_by))}")
+
+
+def _checked_history(state: TableState, path_fields: Collection[str]) -> str:
+    """The schema-on-read history, if it tells the ids of all columns that files have."""
+    if state.schema_history:
+        where = f"table {state.facts.table}"
+        record = parse_record_schema(state.schema_json, where)
+        check_current(record, parse_history(state.schema_history, where), path_fields, where)
+    return state.schema_history
+
+
+def _key_fields(state: TableState, chosen: Collection[_Chosen]) -> tuple[str, ...]:
+    """What record keys are made of in a table without meta columns, if there is anything to merge."""
+    return virtual_key_fields(state.properties) if any(item.files.logs for item in chosen) else ()
+
+
 def _splits(state: TableState, selection: Selection, scan: Scan, chosen: Collection[_Chosen]) -> list[Split]:
-    if isinstance(selection.rows, RowsOf) and chosen and not state.properties.populate_meta_fields:
-        raise UnsupportedFeature(
-            f"range of a table without meta fields: rows of table {state.facts.table} do not tell their instant; "
-            "read a snapshot"
-        )
     marker = () if scan.delete_marker is None else (scan.delete_marker.field, scan.delete_marker.value)
     scope = scope_id(
         (state.properties.database, state.properties.name, state.properties.base_path, *marker),

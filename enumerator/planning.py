@@ -119,7 +119,7 @@ def _told_schema(facts: TimelineFacts, properties: TableProperties) -> str:
 def _planned(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
     state = discover(table, table_name, request)
     plan = plan_splits(state, request)
-    event_time = _event_time_field(plan.scan, request.event_time)
+    event_time = None if plan.scan.schema_history else _event_time_field(plan.scan, request.event_time)
     if event_time is not None and request.metadata and state.metadata_usable:
         found = bounds_of_log_slices(table, table_name, state.facts.timeline, plan.splits, event_time)
         told = (replace(item, event_time=found.get(item.split_id, item.event_time)) for item in plan.splits)

@@ -17,7 +17,8 @@ class TableState:
     `selections` are alternatives in order of preference. `files` are those of the selected groups: the folders'
     listing, what metadata of active commits names, what active cleans removed. `cleaned` maps a removed file's path to
     the clean instant. `pending_compactions` are the requested times of the plans that name a group.
-    `metadata_usable` False: the metadata table was tried and passed over.
+    `metadata_usable` False: the metadata table was tried and passed over. `schema_history` is the schema-on-read
+    history that `schema_json` belongs to, '' without one.
     """
 
     table: str
@@ -30,3 +31,4 @@ class TableState:
     pending_compactions: Mapping[GroupId, frozenset[str]]
     schema_json: str
     metadata_usable: bool = True
+    schema_history: str = ""

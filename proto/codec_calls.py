@@ -119,6 +119,7 @@ def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
             without_metadata=not request.metadata,
             delete_marker=None if request.delete_marker is None else marker_to_message(request.delete_marker),
             skip_corrupt=request.skip_corrupt,
+            columns_by_name=request.columns_by_name,
         )
         match request.query:
             case Snapshot():
@@ -147,6 +148,7 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
         metadata=not message.without_metadata,
         delete_marker=marker_from_message(what, message.delete_marker) if message.HasField("delete_marker") else None,
         skip_corrupt=message.skip_corrupt,
+        columns_by_name=message.columns_by_name,
     )
 
 

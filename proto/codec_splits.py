@@ -164,6 +164,8 @@ def scan_to_message(scan: Scan) -> pb.Scan:
         ),
         partition_fields=scan.partition_fields,
         skip_corrupt=scan.skip_corrupt,
+        key_fields=scan.key_fields,
+        schema_history=scan.schema_history,
     )
     match scan.merge:
         case CommitTimeOrdering():
@@ -218,6 +220,8 @@ def scan_from_message(message: pb.Scan) -> Scan:
         delete_marker=marker_from_message(what, message.delete_marker) if message.HasField("delete_marker") else None,
         fill=_fill_from_message(what, message),
         skip_corrupt=message.skip_corrupt,
+        key_fields=check.names(what, "key_fields", message.key_fields),
+        schema_history=check.text(what, "schema_history", message.schema_history, check.MAX_SCHEMA_CHARS),
     )
 
 

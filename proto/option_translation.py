@@ -177,6 +177,10 @@ def _switch(name: str, value: str) -> str:
     return "on" if value.strip().lower() == "true" else "off"
 
 
+def _opposite_switch(name: str, value: str) -> str:
+    return "off" if _switch(name, value) == "on" else "on"
+
+
 def _only(*values: str, advice: str, unsupported: bool = False) -> OnlyValue:
     return OnlyValue(frozenset(values), advice, unsupported)
 
@@ -235,12 +239,7 @@ RULES: Final[Mapping[str, Rule]] = {
         "block",
         advice="on timeline layout 1 `latest` ends before the first pending instant (BLOCK); give our option upto",
     ),
-    "hoodie.schema.on.read.enable": _only(
-        "true",
-        advice="columns are never matched by name on a table with a schema history: that returns old data under a new "
-        "column; leave the option out",
-        unsupported=True,
-    ),
+    "hoodie.schema.on.read.enable": Renamed("columnsByName", _opposite_switch, "`true`: off; `false`: on"),
     "hoodie.payload.delete.field": Renamed("deleteField", _same, "the column that marks deletes"),
     "hoodie.payload.delete.marker": Renamed("deleteMarker", _same, "its value"),
     "hoodie.datasource.merge.type": _only(

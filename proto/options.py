@@ -169,6 +169,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "`off`: folders are listed. The rows are the same.",
     ),
     Option(
+        name="columnsByName",
+        type=OnOff(),
+        default="off",
+        doors=EVERYWHERE,
+        doc="On a table with a schema-on-read history, columns of older files are found by the ids that the history "
+        "gives them. `on`: by name, as Hudi does unless it is told otherwise; what a renamed column held is then null, "
+        "and a new column of an old name shows the old one's values.",
+    ),
+    Option(
         name="timelineTimezone",
         type=Text("time zone"),
         doors=EVERYWHERE,
@@ -229,6 +238,7 @@ class GivenOptions:
     split_bytes: int = 256 << 20
     event_time: str = ""
     metadata: str = "on"
+    columns_by_name: str = "off"
     timeline_timezone: str | None = None
     delete_field: str = ""
     delete_marker: str = ""

@@ -54,7 +54,8 @@ class PlanRequest:
     which a log-free base file is cut into runs of row groups. `metadata` False leaves the table's metadata table out:
     the same rows, from listings of folders, and fewer event-time bounds. `delete_marker` marks deletes in the log of a
     table whose own properties name no marker. `skip_corrupt`: rows that damaged or missing log files held are given up,
-    as Hudi does, instead of an error.
+    as Hudi does, instead of an error. `columns_by_name` finds columns of older files by name where the table has a
+    schema-on-read history, as Hudi does by default: a renamed column is then null.
     """
 
     table: str
@@ -67,3 +68,4 @@ class PlanRequest:
     metadata: bool = True
     delete_marker: DeleteMarker | None = None
     skip_corrupt: bool = False
+    columns_by_name: bool = False

@@ -204,7 +204,9 @@ class Scan:
     `schema_json` is the table's Avro schema with the meta columns in front; `columns` the output columns in order
     (never empty); `where` a filter's text, or ''. Columns named in `partition_fields` take the split's
     `partition_values`, cast to the column's type, instead of the file's values. `skip_corrupt`: what is damaged in a
-    log is passed over whatever was lost, as Hudi does; else a loss is an error.
+    log is passed over whatever was lost, as Hudi does; else a loss is an error. `key_fields` are the columns that the
+    record key is made of; empty where rows store it. `schema_history` (JSON) tells the ids of columns by the instants
+    of files: where it is not empty, columns are found by id.
     """
 
     format_version: int = FORMAT_VERSION
@@ -221,6 +223,8 @@ class Scan:
     delete_marker: DeleteMarker | None = None
     fill: FillMode = WholeRecords()
     skip_corrupt: bool = False
+    key_fields: tuple[str, ...] = ()
+    schema_history: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

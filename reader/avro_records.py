@@ -19,11 +19,12 @@ from penstock.reader.avro_plan import FLAT
 from penstock.reader.avro_values import BadRecord, BadValue
 from penstock.reader.kernels import avro as kernel
 from penstock.reader.kernels.deletes import walk_deletes
+from penstock.reader.widening import NotExact, widened
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.schema.arrow import arrow_type
-from penstock.table.schema.avro import AvroField, RecordSchema, parse_record_schema
-from penstock.table.schema.compatibility import Refused, compatible, lacking
+from penstock.table.schema.avro import AvroField, AvroType, RecordSchema, parse_record_schema
+from penstock.table.schema.compatibility import Promoted, Refused, compatible, lacking
 
 CHUNK_ROWS: Final = 8192
 CHUNK_BYTES: Final = 16 << 20
@@ -83,21 +84,24 @@ class AvroDecoder:
         """`columns` are distinct names of `target`, the table's schema; they are matched to the writer's by exact name.
 
         A column that the writer lacks is null. UnsupportedFeature, beginning with `where`, for a type change that is
-        not exact (`table.schema.compatibility`). `compiled=False` keeps to fastavro; the answers are the same.
+        no promotion (`table.schema.compatibility`). `compiled=False` keeps to fastavro; the answers are the same.
         """
         written, wanted = writer.by_name(), target.by_name()
         if len(set(columns)) != len(columns) or not set(columns) <= wanted.keys():
             raise InvariantViolation(f"columns {list(columns)!r} are not distinct columns of the table")
         self.schema: pa.Schema = pa.schema([pa.field(name, arrow_type(wanted[name].type)) for name in columns])
-        for name in columns:
-            _check_compatible(written.get(name), wanted[name], where)
+        promoted = {name for name in columns if _is_promoted(written.get(name), wanted[name], where)}
+        self._promotions: dict[int, tuple[AvroType, AvroType]] = {
+            place: (written[name].type, wanted[name].type) for place, name in enumerate(columns) if name in promoted
+        }
+        decoded = {name: (written if name in promoted else wanted)[name].type for name in columns}
         present = [name for name in columns if name in written]
         self._places = [present.index(name) if name in written else None for name in columns]
-        self._fallback = FallbackReader(writer, [(name, wanted[name].type) for name in present])
+        self._fallback = FallbackReader(writer, [(name, decoded[name]) for name in present])
         flat = all(isinstance(written[name].type, FLAT) for name in present)
         self._check = StructureCheck(writer) if compiled and not flat else None
         self._compiled = (
-            CompiledReader(writer, [(name, written[name].type, self.schema.field(name).type) for name in present])
+            CompiledReader(writer, [(name, written[name].type, arrow_type(decoded[name])) for name in present])
             if compiled and flat
             else None
         )
@@ -129,13 +133,19 @@ class AvroDecoder:
             except BadValue as bad_value:
                 _raise_corrupt(where, f"one of the records {first} to {last - 1} of {len(begin)}", bad_value)
             rows = last - first
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.nulls(rows, field.type) if place is None else arrays[place]
-                    for place, field in zip(self._places, self.schema, strict=True)
-                ],
-                schema=self.schema,
-            )
+            columns = [
+                pa.nulls(rows, field.type) if place is None else arrays[place]
+                for place, field in zip(self._places, self.schema, strict=True)
+            ]
+            for number in self._promotions:
+                columns[number] = self._widened(number, columns[number], where)
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _widened(self, place: int, column: pa.Array, where: BlockPlace) -> pa.Array:
+        try:
+            return widened(column, *self._promotions[place])
+        except NotExact as error:
+            raise UnsupportedFeature(f"{where}: column {self.schema.field(place).name}: {error}") from None
 
     def _read(self, view: np.ndarray, begin: np.ndarray, end: np.ndarray, room: TextRoom) -> list[pa.Array]:
         """By the kernel; by fastavro what nests, checked by the kernel first, and a record beyond the text room."""
@@ -164,11 +174,13 @@ def _raise_corrupt(where: BlockPlace, place: str, problem: Exception) -> NoRetur
     raise CorruptBlock(f"{where}: {place}: {problem}; {_ADVICE}") from None
 
 
-def _check_compatible(written: AvroField | None, wanted: AvroField, where: str) -> None:
+def _is_promoted(written: AvroField | None, wanted: AvroField, where: str) -> bool:
+    """Whether the block's values are of a narrower type than the table's."""
     name = wanted.name
     answer = lacking(wanted, name) if written is None else compatible(written.type, wanted.type, name)
     if isinstance(answer, Refused):
         raise UnsupportedFeature(f"{where}: {answer.reason} is not supported")
+    return isinstance(answer, Promoted)
 
 
 def _as_array(data: Bytes) -> np.ndarray:

@@ -15,9 +15,12 @@ import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
-from penstock.reader.base_schema import Lacking, Stored, column_sources
+from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
 from penstock.reader.merge.log_rows import rows_within
-from penstock.table.schema.avro import RecordSchema
+from penstock.reader.ordering_column import check_order_kept
+from penstock.reader.widening import NotExact, widened
+from penstock.table.schema.avro import AvroField, RecordSchema
+from penstock.table.schema.history import FileNames
 from penstock.table.storage import Storage
 
 _BUFFER_BYTES: Final = 1 << 20
@@ -57,9 +60,11 @@ class BaseFile:
         table: str,
         key: str = "",
         where: str = "",
+        names: FileNames | None = None,
     ) -> None:
         """record: the table's schema. wanted: columns of it, each once, at least one; `key` one of them that may never
-        be null, or ''. table: its name for errors; `where` replaces the whole beginning of their texts.
+        be null, or ''. table: its name for errors; `where` replaces the whole beginning of their texts. names: what
+        the file calls the columns, if not as the table does.
 
         CorruptFile if the file is gone, shorter than the plan says, or no Parquet; UnsupportedFeature if a column's
         type does not read as the table's. Only the footer is read.
@@ -73,7 +78,7 @@ class BaseFile:
         try:
             self._file = self._guarded(self._open)
             schema, physical = self._guarded(self._layout)
-            sources = column_sources(schema, physical, record, wanted, self._where)
+            sources = column_sources(schema, physical, record, wanted, self._where, names)
         except BaseException:
             self._source.close()
             raise
@@ -81,7 +86,7 @@ class BaseFile:
             self._source.close()
             raise UnsupportedFeature(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
         self._sources = sources
-        self._stored = [source.name for source in sources if isinstance(source, Stored)]
+        self._stored = [source.column for source in sources if not isinstance(source, Lacking)]
         self.schema = pa.schema([(source.name, source.type) for source in sources])
 
     def __enter__(self) -> BaseFile:
@@ -96,6 +101,17 @@ class BaseFile:
         """Lets go of the file; no row can be read any more."""
         self._file.close(force=True)
         self._source.close()
+
+    @property
+    def where(self) -> str:
+        """Table and file, for errors."""
+        return self._where
+
+    def check_order_kept(self, ordering: AvroField) -> None:
+        """UnsupportedFeature if the file's ordering column has another order than the table's."""
+        for source in self._sources:
+            if isinstance(source, Widened) and source.name == ordering.name:
+                check_order_kept(source.written, ordering, self._where)
 
     @property
     def num_rows(self) -> int:
@@ -157,9 +173,11 @@ class BaseFile:
                 case Lacking(_, kind):
                     columns.append(pa.nulls(raw.num_rows, kind))
                 case Stored(name, kind):
-                    column = raw.column(name)
+                    column = raw.column(source.column)
                     column = column if column.type == kind else self._cast(name, column, kind)
                     columns.append(self._checked_keys(column) if name == self._key else column)
+                case Widened():
+                    columns.append(self._widened(source, raw.column(source.column)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _cast(self, name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -170,6 +188,12 @@ class BaseFile:
             raise UnsupportedFeature(
                 f"{self._where}: column {name!r}: {column.type} holds a value that {kind} cannot: {reason}"
             ) from None
+
+    def _widened(self, source: Widened, column: pa.Array) -> pa.Array:
+        try:
+            return widened(column, source.written, source.wanted)
+        except NotExact as error:
+            raise UnsupportedFeature(f"{self._where}: column {source.name!r}: {error}") from None
 
     def _checked_keys(self, keys: pa.Array) -> pa.Array:
         if keys.null_count:

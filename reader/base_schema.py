@@ -1,4 +1,4 @@
-"""Columns of a base file matched with the table's: by exact name, missing ones null, types equal or converting exactly.
+"""Columns of a base file matched with the table's: by exact name, missing ones null, types equal or promoted.
 
 Pure decisions over a Parquet file's schema. Not here: reading (`base_file`). Units are compared as Avro names them:
 a file that says micros is never read as a table's millis, for 0.x writers wrote millis under that name.
@@ -25,7 +25,8 @@ from penstock.table.schema.avro import (
     RecordSchema,
     RecordType,
 )
-from penstock.table.schema.compatibility import Refused, compatible, lacking
+from penstock.table.schema.compatibility import Promoted, Refused, compatible, lacking
+from penstock.table.schema.history import FileNames
 
 _INT96: Final = "INT96"
 _MILLIS: Final = Primitive("long", "timestamp-millis")
@@ -54,6 +55,29 @@ class Stored:
 
     name: str
     type: pa.DataType
+    file_name: str = ""
+
+    @property
+    def column(self) -> str:
+        """What the file calls it."""
+        return self.file_name or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """The file has the column with values of `written`, a narrower type or one that calls nested fields otherwise:
+    `widening.widened` gives those of `wanted`."""
+
+    name: str
+    type: pa.DataType
+    written: AvroType
+    wanted: AvroType
+    file_name: str = ""
+
+    @property
+    def column(self) -> str:
+        """What the file calls it."""
+        return self.file_name or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +88,23 @@ class Lacking:
     type: pa.DataType
 
 
-ColumnSource = Stored | Lacking
+ColumnSource = Stored | Widened | Lacking
 
 
 def column_sources(
-    file_schema: pa.Schema, physical: Sequence[str], table: RecordSchema, wanted: Sequence[str], where: str
+    file_schema: pa.Schema,
+    physical: Sequence[str],
+    table: RecordSchema,
+    wanted: Sequence[str],
+    where: str,
+    names: FileNames | None = None,
 ) -> tuple[ColumnSource, ...]:
     """Where each wanted column of the table comes from, in the order wanted.
 
-    `physical` are the physical types of the file's leaves in order (INT96 is none that Arrow's type tells of).
-    UnsupportedFeature, beginning with `where` and naming the column and both types, for any other pair of types, for
-    a name the file has twice, and for a missing column that may not be null.
+    By name, or by id where `names` tells what the file calls the columns. `physical` are the physical types of the
+    file's leaves in order (INT96 is none that Arrow's type tells of). UnsupportedFeature, beginning with `where` and
+    naming the column and both types, for any other pair of types, for a name the file has twice, and for a missing
+    column that may not be null.
     """
     leaves = iter(physical)
     own = {field.name: list(_leaves(field.type, leaves)) for field in file_schema}
@@ -83,23 +113,31 @@ def column_sources(
     for name in wanted:
         field = fields[name]
         target = arrow_type(field.type)
-        if name not in own:
+        there = field if names is None else names.in_file(field)
+        if there.name not in own:
             if isinstance(refused := lacking(field, name), Refused):
                 raise UnsupportedFeature(f"{where}: {refused.reason} is not supported")
             sources.append(Lacking(name, target))
             continue
-        places = file_schema.get_all_field_indices(name)
+        places = file_schema.get_all_field_indices(there.name)
         if len(places) > 1:
             raise UnsupportedFeature(f"{where}: column {name!r} is there {len(places)} times")
         found = file_schema.field(places[0]).type
-        written = _written(found, iter(own[name]), field.type)
-        if written is None or isinstance(compatible(written, field.type, name), Refused):
-            shown = f"{found}{' (INT96)' if _INT96 in own[name] else ''}"
+        written = _written(found, iter(own[there.name]), there.type)
+        if written is not None and names is not None:
+            written = names.in_table(AvroField(there.name, written, True, 0)).type
+        answer = None if written is None else compatible(written, field.type, name)
+        if written is None or isinstance(answer, Refused):
+            shown = f"{found}{' (INT96)' if _INT96 in own[there.name] else ''}"
             raise UnsupportedFeature(
                 f"{where}: type change of column {name!r}: the file has {shown}, the table {_spelled(field)}; "
-                "only equal types and int to long are read"
+                "only equal and promoted types are read"
             )
-        sources.append(Stored(name, target))
+        file_name = "" if there.name == name else there.name
+        if answer == Promoted() or (names is not None and pa.types.is_nested(target)):
+            sources.append(Widened(name, target, written, field.type, file_name))
+        else:
+            sources.append(Stored(name, target, file_name))
     return tuple(sources)
 
 

@@ -1,7 +1,7 @@
 """The log of a split read to the rows that win: what decides first (keys, ordering, deletes), then winners' rows only.
 
 Belongs here: the two passes over the counting blocks. Not here: which blocks count (`log_blocks`), what wins
-(`merge.fold`), decoding (`avro_records`). When `read_log` returns, nothing of the raw bytes is held any more.
+(`merge.fold`), decoding (`block_records`). When `read_log` returns, nothing of the raw bytes is held any more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.splits import EventTimeOrdering, RowsOf, Scan, Split, WholeRecords
-from penstock.reader.avro_records import AvroDecoder, record_bounds
+from penstock.reader.block_records import BlockRecords
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
 from penstock.reader.log_damage import whole_blocks
 from penstock.reader.log_files import LogFiles
@@ -27,14 +27,15 @@ from penstock.reader.merge.keys import RecordTable, number_keys, number_position
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.stream import LogWinners
-from penstock.reader.parquet_blocks import ParquetBlock
+from penstock.reader.ordering_column import check_same_type, has_foreign_values
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
-from penstock.reader.shape import RECORD_KEY, ReadShape
+from penstock.reader.shape import ReadShape
+from penstock.reader.virtual_keys import NoKey, record_keys
 from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_walk import LONG, DeleteWalk, walk_deletes
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
-from penstock.table.schema.avro import Primitive, parse_record_schema
+from penstock.table.schema.avro import Primitive
 
 ONE_PASS_BYTES: Final = 256 << 10
 """Up to so many bytes of data blocks, full rows are decoded at once: a second pass would cost more than it saves."""
@@ -61,7 +62,7 @@ class _Gathered:
 
 @dataclass(frozen=True, slots=True)
 class _DataBlock:
-    """Where a data block's records are (see `_LogReader._opened`), and the arrival number of the first."""
+    """Where a data block's records are (see `BlockRecords.bounds`), and the arrival number of the first."""
 
     counted: CountedBlock
     begin: np.ndarray
@@ -103,7 +104,7 @@ class _LogReader:
     def __init__(self, files: LogFiles, scan: Scan, split: Split, shape: ReadShape, compiled: bool) -> None:
         self._files, self._scan, self._split, self._shape = files, scan, split, shape
         self._compiled = compiled
-        self._decoders: dict[tuple[str, tuple[str, ...]], AvroDecoder] = {}
+        self._blocks = BlockRecords(files, scan, shape, compiled)
         self._tells_held = False
 
     def winners(self, blocks: Sequence[CountedBlock], tally: SplitTally) -> LogWinners | None:
@@ -193,40 +194,42 @@ class _LogReader:
         if self._shape.ordering:
             self._check_unit(deletes)
             ordering, default = self._shape.ordering.of_deletes(deletes)
+            self._check_classes(found, deletes, default)
             kinds[~default] = RecordKind.DELETE
         gathered.add(deletes.keys, kinds, ordering)
+
+    def _check_classes(self, found: CountedBlock, deletes: DeleteRecords, default: np.ndarray) -> None:
+        """Values of other classes than the ordering columns' are from before a type change, or have no order at all."""
+        if self._shape.ordering.deletes_win or not found.block.header.schema_json:
+            return
+        if has_foreign_values(deletes, default):
+            writer = self._blocks.writer(found)
+            for ordering in self._shape.ordering_fields:
+                check_same_type(writer, ordering, str(found.place))
 
     def _check_unit(self, deletes: DeleteRecords) -> None:
         """A plain long says no unit: for a column of micros it is micros, for one of millis it may be either."""
         if self._shape.ordering.deletes_win:
             return
         kinds = deletes.kinds if deletes.items is None else np.append(deletes.kinds, deletes.items.kinds)
-        for name in self._shape.ordering.names:
-            ordering = self._shape.record.by_name()[name]
+        for ordering in self._shape.ordering_fields:
             if ordering.type == Primitive("long", "timestamp-millis") and (kinds == LONG).any():
                 raise UnsupportedFeature(
-                    f"{deletes.place}: deletes ordered by column {name!r} (timestamp-millis) by plain longs"
+                    f"{deletes.place}: deletes ordered by column {ordering.name!r} (timestamp-millis) by plain longs"
                 )
 
     def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:
-        begin, end = self._bounds(found)
+        begin, end = self._blocks.bounds(found)
         gathered.data_blocks.append(_DataBlock(found, begin, end, gathered.records))
-        for batch in self._decoded(found, columns, begin, end):
-            keys = batch.column(RECORD_KEY)
-            if keys.null_count:
-                raise CorruptBlock(f"{found.place}: a record without {RECORD_KEY}: restore the file")
+        for batch in self._blocks.decode(found, columns, begin, end):
+            try:
+                keys = record_keys(batch, self._shape.key_fields)
+            except NoKey as error:
+                raise CorruptBlock(f"{found.place}: a record {error}: restore the file") from None
             ordering = self._shape.ordering.parts(batch)
             gathered.add(keys, self._kinds(batch, ordering), ordering)
             if keep_rows:
                 gathered.rows.append(self._kept(batch, found))
-
-    def _bounds(self, found: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
-        """Where each record of a data block is; of a Parquet block its number, twice."""
-        if found.block.kind is BlockKind.PARQUET_DATA:
-            numbers = np.arange(self._parquet(found).num_rows(), dtype=np.int64)
-            return numbers, numbers
-        block, data = found.block, self._files.data(found.log)
-        return record_bounds(data, found.place, block.content_start, block.content_end, compiled=self._compiled)
 
     def _kinds(self, batch: pa.RecordBatch, ordering: list[pa.Array]) -> np.ndarray:
         """Rows with a delete mark are deletes; without an ordering value of their own default ones."""
@@ -283,56 +286,18 @@ class _LogReader:
             if first == last:
                 continue
             mine = arrivals[first:last] - block.first
-            for batch in self._decoded(block.counted, self._shape.stored, block.begin[mine], block.end[mine]):
+            for batch in self._blocks.decode(block.counted, self._shape.stored, block.begin[mine], block.end[mine]):
                 yield self._kept(batch, block.counted)
-
-    def _decoded(
-        self, found: CountedBlock, columns: tuple[str, ...], begin: np.ndarray, end: np.ndarray
-    ) -> Iterator[pa.RecordBatch]:
-        """These records of a block; columns that a block of partial updates does not have are null."""
-        if found.block.kind is BlockKind.PARQUET_DATA:
-            yield from self._parquet(found).decode(columns, begin)
-            return
-        data = self._files.data(found.log)
-        if not found.block.header.is_partial:
-            yield from self._decoder(found, columns).decode(data, begin, end, found.place)
-            return
-        written = self._written(found)
-        schema = pa.schema([self._shape.table.field(name) for name in columns])
-        present = tuple(name for name in columns if name in written) or (RECORD_KEY,)
-        for batch in self._decoder(found, present).decode(data, begin, end, found.place):
-            arrays = [
-                batch.column(field.name) if field.name in written else pa.nulls(batch.num_rows, field.type)
-                for field in schema
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _kept(self, batch: pa.RecordBatch, found: CountedBlock) -> pa.RecordBatch:
         """The row's columns and, where a log has partial updates, for each whether the record has it."""
         kept = batch.select(self._shape.stored)
         if not self._tells_held:
             return kept
-        written = self._written(found) if found.block.header.is_partial else set(self._shape.stored)
+        written = self._blocks.written(found) if found.block.header.is_partial else set(self._shape.stored)
         names = list(self._shape.stored)
         held = [pa.array(np.full(batch.num_rows, name in written)) for name in names]
         return pa.RecordBatch.from_arrays([*kept.columns, *held], names=[*names, *(HELD + name for name in names)])
-
-    def _written(self, found: CountedBlock) -> set[str]:
-        return set(parse_record_schema(found.block.header.schema_json, str(found.place)).by_name())
-
-    def _parquet(self, found: CountedBlock) -> ParquetBlock:
-        block = found.block
-        content = self._files.data(found.log).slice(block.content_start, block.content_end - block.content_start)
-        return ParquetBlock(content, found.place, self._scan.table, self._shape.record)
-
-    def _decoder(self, found: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
-        schema_json = found.block.header.schema_json
-        known = self._decoders.get((schema_json, columns))
-        if known is None:
-            writer = parse_record_schema(schema_json, str(found.place))
-            known = AvroDecoder(writer, columns, self._shape.record, compiled=self._compiled, where=str(found.place))
-            self._decoders[schema_json, columns] = known
-        return known
 
 
 def _compiled_walk() -> DeleteWalk:

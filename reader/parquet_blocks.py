@@ -18,7 +18,8 @@ from penstock.proto.splits import FileRef, WholeFile
 from penstock.reader.avro_records import CHUNK_BYTES, CHUNK_ROWS
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.table.log.blocks import BlockPlace
-from penstock.table.schema.avro import RecordSchema
+from penstock.table.schema.avro import AvroField, RecordSchema
+from penstock.table.schema.history import FileNames
 from penstock.table.storage import FileInfo
 
 _SIZE = BatchSize(CHUNK_ROWS, CHUNK_BYTES)
@@ -29,12 +30,18 @@ to is not decoded."""
 
 @dataclass(frozen=True, slots=True)
 class ParquetBlock:
-    """The content of one block. `table` is the table's name for errors, `record` its schema."""
+    """The content of one block. `table` is the table's name for errors, `record` its schema.
+
+    names: what the block calls the columns, if not as the table does. ordering: the columns that the table is ordered
+    by.
+    """
 
     content: pa.Buffer
     place: BlockPlace
     table: str
     record: RecordSchema
+    names: FileNames | None = None
+    ordering: tuple[AvroField, ...] = ()
 
     def num_rows(self) -> int:
         """Records of the block, as its footer says. CorruptBlock if that is no Parquet, or too many to be true."""
@@ -46,9 +53,11 @@ class ParquetBlock:
 
         `rows` ascend, from 0; row groups without any are not decoded. Batches have at most 8192 rows, about 16 MiB.
         CorruptBlock for content that is no Parquet; UnsupportedFeature for a column whose type does not read as the
-        table's.
+        table's, or gives an ordering column another order.
         """
         with _as_block(), self._open(columns) as file:
+            for field in self.ordering:
+                file.check_order_kept(field)
             total = self._checked(file.num_rows)
             if rows is not None and len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < total:
                 raise InvariantViolation(f"rows {rows[0]} to {rows[-1]} of a block of {total}")
@@ -66,9 +75,9 @@ class ParquetBlock:
     def _open(self, columns: Sequence[str]) -> BaseFile:
         where = f"table {self.table}: {self.place.file}: Parquet block at byte {self.place.offset} of instant "
         ref = FileRef(self.place.file, self.content.size)
-        return BaseFile(
-            _Content(self.content), ref, self.record, columns, table=self.table, where=where + self.place.instant
-        )
+        where += self.place.instant
+        content = _Content(self.content)
+        return BaseFile(content, ref, self.record, columns, table=self.table, where=where, names=self.names)
 
     def _checked(self, rows: int) -> int:
         if not 0 <= rows <= self.content.size * _ROWS_A_BYTE:

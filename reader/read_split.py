@@ -26,10 +26,11 @@ from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
 from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
 from penstock.reader.merge.keys import PositionTable, number_keys
-from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
+from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, RowGroup
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.report import SplitTally
-from penstock.reader.shape import RECORD_KEY, ReadShape, output_schema, read_shape
+from penstock.reader.shape import ReadShape, output_schema, read_shape
+from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup, check_key_columns
 from penstock.table.storage import Storage, open_storage
 
 __all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split", "warm_up"]
@@ -77,8 +78,10 @@ def read_split(
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
     shape = read_shape(scan, event_time=tally.event_time)
-    if split.logs and RECORD_KEY not in shape.table.names:
+    if split.logs and shape.key_fields == (RECORD_KEY,) and RECORD_KEY not in shape.table.names:
         raise UnsupportedFeature(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
+    if split.logs and scan.key_fields:
+        check_key_columns(scan.key_fields, shape.table, f"table {scan.table}")
     constants = PartitionConstants(scan, split, shape.table, shape.carried)
     tally.begin(split.size_bytes)
     reading = _Reading(
@@ -123,8 +126,7 @@ class _Reading:
                 return
             self._check_positions(winners, base)
             merge = Merge(winners, self._merge_shape())
-            groups = base.row_groups(self.split.part, self._size) if base is not None else ()
-            yield from self._emitted(emission, _counted(merge.run(groups)))
+            yield from self._emitted(emission, _counted(merge.run(self._keyed_row_groups(base))))
             self.tally.merged(merge.outcomes())
 
     def _winners(self) -> LogWinners | None:
@@ -135,9 +137,22 @@ class _Reading:
         if self.split.base is None:
             return None
         columns = self.shape.base_with_log if with_log else self.shape.stored
-        key = RECORD_KEY if with_log else ""
-        base = BaseFile(self.storage, self.split.base, self.shape.record, columns, table=self.scan.table, key=key)
-        return opened.enter_context(base)
+        key = RECORD_KEY if with_log and not self.scan.key_fields else ""
+        names = self.shape.file_names(self.split.base_instant, f"table {self.scan.table}: {self.split.base.path}")
+        record, table = self.shape.record, self.scan.table
+        base = BaseFile(self.storage, self.split.base, record, columns, table=table, key=key, names=names)
+        opened.enter_context(base)
+        for ordering in self.shape.ordering_fields if with_log else ():
+            base.check_order_kept(ordering)
+        return base
+
+    def _keyed_row_groups(self, base: BaseFile | None) -> Iterator[RowGroup]:
+        """The base's row groups with their keys, stored or made."""
+        if base is None:
+            return
+        fields = self.scan.key_fields
+        for group in base.row_groups(self.split.part, self._size):
+            yield KeyedRowGroup(group, fields, base.where) if fields else group
 
     def _check_positions(self, winners: LogWinners, base: BaseFile | None) -> None:
         """A record that points behind the base's last row would pass for an insert."""

@@ -12,12 +12,13 @@ from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.proto.splits import RowsOf, Scan
 from penstock.reader.delete_marks import DeleteMarks, delete_marks
 from penstock.reader.ordering_columns import OrderingColumns, ordering_columns
+from penstock.reader.virtual_keys import RECORD_KEY
 from penstock.table.predicate import parse_predicate
 from penstock.table.predicate_tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
-from penstock.table.schema.avro import RecordSchema, parse_record_schema
+from penstock.table.schema.avro import AvroField, RecordSchema, parse_record_schema
+from penstock.table.schema.history import FileNames, SchemaHistory, parse_history
 
-RECORD_KEY: Final = "_hoodie_record_key"
 COMMIT_TIME: Final = "_hoodie_commit_time"
 
 
@@ -28,7 +29,8 @@ class ReadShape:
     record, table: the table's columns, as Avro and as Arrow. output: as the scan names them. carried: what a merged
     row must have for output, filters and report. stored: those of `carried` that come from files, never none; the
     others are constants of the split. ordering: the ordering columns, none where the newer always wins. deletes: which
-    columns mark deletes in the log.
+    columns mark deletes in the log. key_fields: what the record key is, or is made of. history: by which columns of
+    files are found by id; None: by name.
     """
 
     record: RecordSchema
@@ -39,16 +41,30 @@ class ReadShape:
     predicate: Predicate | None
     ordering: OrderingColumns
     deletes: DeleteMarks
+    key_fields: tuple[str, ...] = (RECORD_KEY,)
+    history: SchemaHistory | None = None
 
     @property
     def base_with_log(self) -> tuple[str, ...]:
         """The columns of a base file that meets a log."""
-        return _unique(*self.stored, RECORD_KEY, *self.ordering.names)
+        return _unique(*self.stored, *self.key_fields, *self.ordering.names)
 
     @property
     def log_keys(self) -> tuple[str, ...]:
         """The columns of a log record that decide what becomes of it."""
-        return _unique(RECORD_KEY, *self.ordering.names, *self.deletes.columns)
+        return _unique(*self.key_fields, *self.ordering.names, *self.deletes.columns)
+
+    @property
+    def ordering_fields(self) -> tuple[AvroField, ...]:
+        """The ordering columns, as the table has them."""
+        fields = self.record.by_name()
+        return tuple(fields[name] for name in self.ordering.names)
+
+    def file_names(self, instant: str, where: str) -> FileNames | None:
+        """What a file or block of this instant calls the columns; None if as the table does."""
+        if self.history is None:
+            return None
+        return FileNames(self.history.at(instant, where).columns, self.history.current.columns, where)
 
 
 def output_schema(scan: Scan) -> pa.Schema:
@@ -98,6 +114,8 @@ def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
         predicate=predicate,
         ordering=ordering_columns(scan, schema),
         deletes=delete_marks(scan, record),
+        key_fields=scan.key_fields or (RECORD_KEY,),
+        history=parse_history(scan.schema_history, f"table {scan.table}") if scan.schema_history else None,
     )
 
 

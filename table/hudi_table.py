@@ -6,11 +6,12 @@ or queries. Safe to use from several threads.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from penstock.proto.errors import StorageError
+from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.positions import InstantTime
 from penstock.table.archive import Archive, ArchiveCache, has_old_archive, read_archive
 from penstock.table.commit_cache import CommitCache, FileIdentity
@@ -28,11 +29,12 @@ from penstock.table.plans import (
     parse_requested_replace,
 )
 from penstock.table.properties import META_FOLDER, TableProperties, load_properties
-from penstock.table.schema.tables import refuse_schema_history
+from penstock.table.schema.avro import MAX_JSON_BYTES
 from penstock.table.storage import FileInfo, Storage, open_storage, shown_uri
 from penstock.table.timeline import Timeline, list_timeline, timeline_of
 
 _SCHEMA_FOLDER: Final = f"{META_FOLDER}/.schema"
+_SCHEMA_COMMIT: Final = re.compile(r"(\d{1,30})(?:_\d{1,30})?\.schemacommit")
 
 
 class HudiTable:
@@ -63,9 +65,24 @@ class HudiTable:
         return table
 
     def refuse_unsupported(self) -> None:
-        """UnsupportedFeature, naming it, if no query can read the table: a setting, or a schema-on-read history."""
+        """UnsupportedFeature, naming the setting, if no query can read the table."""
         refuse_unsupported(self.properties)
-        refuse_schema_history((), [info.name for info in self.storage.list_dir(_SCHEMA_FOLDER)], self.properties)
+
+    def schema_commits(self) -> tuple[tuple[InstantTime, str], ...]:
+        """(requested time, file name) of the completed schema-on-read histories, oldest first: each holds the whole."""
+        names = (info.name for info in self.storage.list_dir(_SCHEMA_FOLDER))
+        found = ((_SCHEMA_COMMIT.fullmatch(name), name) for name in names)
+        return tuple(sorted((InstantTime(match[1]), name) for match, name in found if match))
+
+    def schema_history(self, file_name: str) -> str:
+        """The text of one of them. CorruptFile if it is too large or no text, StorageError if it is gone."""
+        path = f"{_SCHEMA_FOLDER}/{file_name}"
+        try:
+            return self.storage.read_bytes(path, MAX_JSON_BYTES).decode()
+        except FileNotFoundError as error:
+            raise StorageError(f"schema history {path} of table {self._name} is gone; asking again may help") from error
+        except UnicodeDecodeError as error:
+            raise CorruptFile(f"schema history {path} of table {self._name} is no text: {error}") from None
 
     def timeline(self) -> Timeline:
         """The active timeline now. FormatError for a file that cannot be placed."""

@@ -144,12 +144,6 @@ def refuse_unsupported(properties: TableProperties) -> None:
         _refuse(properties, "bootstrapped table (hoodie.bootstrap.base.path is set)")
     if raw.get("hoodie.table.format", "native").strip().lower() not in ("", "native"):
         _refuse(properties, f"table format {raw['hoodie.table.format'][:60]} (hoodie.table.format)")
-    if not properties.populate_meta_fields:
-        _refuse(properties, "virtual keys (hoodie.populate.meta.fields=false)")
-    if properties.drop_partition_columns:
-        _refuse(
-            properties, "partition columns left out of the files (hoodie.datasource.write.drop.partition.columns=true)"
-        )
     if (properties.version >= 8) != (properties.layout == 2):
         _refuse(properties, f"table version {properties.version} on timeline layout {properties.layout}")
 

@@ -68,6 +68,11 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
+def keygen_name(properties: TableProperties) -> str:
+    """The key generator's class name without package, else its type; upper case."""
+    return (properties.keygen_class.rpartition(".")[2] or properties.keygen_type).upper()
+
+
 def path_value_fields(properties: TableProperties, partitions: Iterable[str] = ()) -> tuple[str, ...]:
     """The partition columns whose values come from the path: all of them, or () if they must be read from the file.
 
@@ -75,7 +80,7 @@ def path_value_fields(properties: TableProperties, partitions: Iterable[str] = (
     custom and the user's own ones, with slash-separated dates, and if any of `partitions` does not fit the fields.
     """
     fields = properties.partition_fields
-    keygen = (properties.keygen_class.rpartition(".")[2] or properties.keygen_type).upper()
+    keygen = keygen_name(properties)
     slash_dates = properties.raw.get("hoodie.datasource.write.slash.separated.date.partitioning", "")
     if keygen not in _PATH_KEYGENS or slash_dates.strip().lower() == "true":
         return ()

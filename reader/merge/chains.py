@@ -66,7 +66,7 @@ def _stands(number: np.ndarray, kind: np.ndarray, rank: np.ndarray) -> np.ndarra
 
     A default delete starts over: until data follows it, other deletes change nothing.
     """
-    default = kind == RecordKind.DEFAULT_DELETE
+    default: np.ndarray = kind == RecordKind.DEFAULT_DELETE
     starts = default.copy()
     starts[:1] = True
     starts[1:] |= number[1:] != number[:-1]

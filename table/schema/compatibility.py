@@ -1,7 +1,7 @@
 """Whether values of one Avro type may be read as another: what a block's schema may lack or narrow against the table's.
 
-Pure. Exact conversions only: what Hudi itself converts by way of text or by guessing a unit is refused by name, never
-approximated (`timestamp-micros` in a 0.x block may hold millis, so it never passes for `timestamp-millis`).
+Pure. What Hudi would convert by guessing a unit is refused by name, never approximated (`timestamp-micros` in a 0.x
+block may hold millis, so it never passes for `timestamp-millis`). Not here: which single types widen (`promotion`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from penstock.table.schema.avro import (
     Primitive,
     RecordType,
 )
+from penstock.table.schema.promotion import is_promotion
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,18 @@ class Converted:
 
 
 @dataclass(frozen=True, slots=True)
+class Promoted:
+    """Values, or those of a nested field, are of a narrower type that Hudi promotes (`promotion.is_promotion`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """Not read. `reason` names the column and both types."""
 
     reason: str
 
 
-Compatibility = Same | Converted | Refused
+Compatibility = Same | Converted | Promoted | Refused
 
 
 def compatible(writer: AvroType, reader: AvroType, column: str) -> Compatibility:
@@ -54,6 +60,8 @@ def compatible(writer: AvroType, reader: AvroType, column: str) -> Compatibility
             return Converted()
     if writer == reader or (_is_text(writer) and _is_text(reader)):
         return Same()
+    if is_promotion(writer, reader):
+        return Promoted()
     return Refused(f"type change of column {column}: {type_name(writer)} -> {type_name(reader)}")
 
 
@@ -96,7 +104,9 @@ def _records(writer: tuple[AvroField, ...], reader: tuple[AvroField, ...], colum
         match lacking(field, path) if known is None else compatible(known.type, field.type, path):
             case Refused() as refused:
                 return refused
-            case Converted() as converted:
+            case Promoted() as promoted:
+                answer = promoted
+            case Converted() as converted if isinstance(answer, Same):
                 answer = converted
     return answer if [field.name for field in writer] == [field.name for field in reader] else _converted(answer)
 

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.table.properties import TableProperties
 from penstock.table.schema.avro import MAX_JSON_BYTES, META_COLUMNS
 from penstock.table.storage import shown_uri
 
+_Record: TypeAlias = dict[str, list[dict[str, object]]]
+
 SCHEMA_HISTORY_KEY: Final = "latest_schema"
 """Key in a commit's extra metadata that marks a schema-on-read table."""
 
 
 def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProperties) -> str:
-    """The table's Avro schema with the meta columns in front, as nullable strings.
+    """The table's Avro schema with the meta columns in front, as nullable strings, unless the table has none; partition
+    columns that its files leave out are nullable strings, last if no schema has them.
 
     `schemas_newest_first` are the recorded schemas of the commit instants that count (for a time-travel query: up to
     its instant), newest first; empty ones are passed over, as deletes and services leave them. Then
@@ -34,6 +37,8 @@ def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProp
             "build does not take it from data files"
         )
     record = _record(recorded, where)
+    if properties.drop_partition_columns:
+        record = _with_dropped(record, properties.partition_fields)
     if not properties.populate_meta_fields:
         return json.dumps(record)
     own = [item for item in record["fields"] if item.get("name") not in META_COLUMNS]
@@ -41,19 +46,18 @@ def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProp
     return json.dumps({**record, "fields": [*meta, *own]})
 
 
-def refuse_schema_history(extra_keys: Iterable[str], history_files: Iterable[str], properties: TableProperties) -> None:
-    """UnsupportedFeature if the table keeps a schema-on-read history: columns must then be found by id, not by name.
+def _with_dropped(record: _Record, dropped: Iterable[str]) -> _Record:
+    """Partition columns as nullable strings: where the recorded schema has them (0.15 writers), else last."""
+    text: dict[str, object] = {"type": ["null", "string"], "doc": "", "default": None}
+    missing = {name.lower(): name for name in dropped}
+    fields = [
+        {"name": item["name"], **text} if missing.pop(str(item.get("name")).lower(), None) is not None else item
+        for item in record["fields"]
+    ]
+    return {**record, "fields": [*fields, *({"name": name, **text} for name in missing.values())]}
 
-    `extra_keys` are keys of commits' extra metadata, `history_files` the file names in `.hoodie/.schema`.
-    """
-    if SCHEMA_HISTORY_KEY in extra_keys or any(name.endswith(".schemacommit") for name in history_files):
-        raise UnsupportedFeature(
-            f"schema-on-read history: table {shown_uri(properties.base_path)} was altered with "
-            "hoodie.schema.on.read.enable; this build does not resolve columns by id"
-        )
 
-
-def _record(text: str, where: str) -> dict[str, list[dict[str, object]]]:
+def _record(text: str, where: str) -> _Record:
     """The decoded record schema, its outer shape checked."""
     if len(text) > MAX_JSON_BYTES:
         raise CorruptFile(f"schema of {where} has {len(text)} characters, at most {MAX_JSON_BYTES} are read")

@@ -72,7 +72,7 @@ def accepted(entry: Entry) -> tuple[type[PenstockError], ...]:
 @pytest.mark.parametrize("entry", ENTRIES, ids=str)
 def test_entry(golden: Golden, entry: Entry) -> None:
     try:
-        got = rows_of(golden.table(entry.case), entry.query)
+        got = rows_of(golden.table(entry.case), entry.query, columns_by_name=entry.columns_by_name)
     except accepted(entry):
         return
     assert not entry.must_fail, "files of the range are gone: expected an error"

@@ -32,6 +32,7 @@ class FileSlice:
     """What to read: paths, which instants' blocks count, how records compare.
 
     `ordering` is (column, its kind: a key of `_CLASSES`), or None for commit time. `sortable` maps ordering values.
+    `key_fields` make the key where no meta columns are written.
     """
 
     base: pathlib.Path | None
@@ -40,6 +41,7 @@ class FileSlice:
     visible: Callable[[str], bool] = lambda instant: True
     ordering: tuple[str, str] | None = None
     sortable: Callable[[Any], Any] = field(default=lambda value: value)
+    key_fields: Sequence[str] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         """Merged rows in output order."""
@@ -57,7 +59,7 @@ class FileSlice:
             self._row_groups(),
             records,
             event_time=self.ordering is not None,
-            key_of=(lambda row, place: place) if by_position else (lambda row, place: row[KEY]),
+            key_of=(lambda row, place: place) if by_position else (lambda row, place: self._key(row)),
             ordering_of=lambda row: self.sortable(row.get(self.ordering[0])) if self.ordering else None,
         )
 
@@ -88,8 +90,18 @@ class FileSlice:
         if row.get("_hoodie_is_deleted") is True:
             is_int = self.ordering is not None and self.ordering[1] == "int"
             default = value is None or (is_int and value == 0)
-            return Record(row[KEY], DELETE, self.sortable(value), default)
-        return Record(row[KEY], DATA, self.sortable(value), row=row)
+            return Record(self._key(row), DELETE, self.sortable(value), default)
+        return Record(self._key(row), DATA, self.sortable(value), row=row)
+
+    def _key(self, row: dict[str, Any]) -> str:
+        if not self.key_fields:
+            return str(row[KEY])
+        texts = {name: _key_text(row[name]) for name in self.key_fields}
+        return (
+            next(iter(texts.values()))
+            if len(texts) == 1
+            else ",".join(f"{name}:{text}" for name, text in texts.items())
+        )
 
     def _delete_record(self, key: str, wrapper: str, value: Any) -> Record:
         if self.ordering is None or wrapper == "" or (wrapper == "IntWrapper" and value == 0):
@@ -123,6 +135,12 @@ def _after_log_compaction(by_instant: dict[str, list[log_file.Block]]) -> list[s
         elif went_to.get(instant, instant) not in backwards:
             backwards.append(went_to.get(instant, instant))
     return backwards[::-1]
+
+
+def _key_text(value: Any) -> str:
+    if value is None:
+        return "__null__"
+    return (str(value).lower() if isinstance(value, bool) else str(value)) or "__empty__"
 
 
 def _at(record: Record, place: int) -> Record:

@@ -38,9 +38,9 @@ META = (
 )
 
 
-def table_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
+def table_schema(fields: Mapping[str, Any], *, with_meta: bool = True) -> dict[str, Any]:
     """An Avro record with the meta columns in front; every field nullable."""
-    columns = {**dict.fromkeys(META, "string"), **fields}
+    columns = {**dict.fromkeys(META if with_meta else (), "string"), **fields}
     return {
         "type": "record",
         "name": "row",
@@ -90,6 +90,7 @@ def delete_block(
     *,
     positions: tuple[str, Sequence[int]] | None = None,
     compacted: str = "",
+    schema: dict[str, Any] | None = None,
 ) -> bytes:
     """A delete block of version 3 of (key, wrapper's name or '', value)."""
     records = [
@@ -103,7 +104,7 @@ def delete_block(
     body = io.BytesIO()
     fastavro.schemaless_writer(body, DELETE_LIST, {"deleteRecordList": records})
     content = struct.pack(">ii", 3, body.tell()) + body.getvalue()
-    headers = {INSTANT_TIME: instant, SCHEMA: "{}", **_position_headers(positions)}
+    headers = {INSTANT_TIME: instant, SCHEMA: json.dumps(schema or {}), **_position_headers(positions)}
     if compacted:
         headers[COMPACTED] = compacted
     return block(DELETE, headers, content)

@@ -251,8 +251,6 @@ class TestTranslation:
         ("name", "value"),
         [
             ("hoodie.datasource.query.incremental.format", "cdc"),
-            ("hoodie.schema.on.read.enable", "false"),
-            ("hoodie.schema.on.read.enable", False),
             ("cdc.enabled", "true"),
             ("changelog.enabled", "true"),
         ],
@@ -267,7 +265,6 @@ class TestTranslation:
             ("hoodie.datasource.query.incremental.format", "latest_state"),
             ("hoodie.datasource.read.incr.fallback.fulltablescan.enable", "false"),
             ("hoodie.datasource.read.incr.skip_compact", "true"),
-            ("hoodie.schema.on.read.enable", "true"),
             ("hoodie.datasource.read.incr.path.glob", ""),
             ("hoodie.read.use.read_optimized.mode", "false"),
             ("read.streaming.enabled", "FALSE"),
@@ -289,6 +286,18 @@ class TestTranslation:
         for given in ({name: "yes"}, {"metadata": "yes"}):
             with pytest.raises(ConfigurationError, match="yes"):
                 parse_options(given, door=Door.BATCH)
+
+    def test_columns_of_an_altered_table_are_found_by_id_unless_hudi_is_told_not_to(self) -> None:
+        name = "hoodie.schema.on.read.enable"
+        assert parse_options({}, door=Door.BATCH).columns_by_name == "off"
+        assert parse_options({name: "TRUE"}, door=Door.BATCH).columns_by_name == "off"
+        assert parse_options({name: False}, door=Door.CLI).columns_by_name == "on"
+        assert parse_options({"columnsByName": "on"}, door=Door.STREAM).columns_by_name == "on"
+        for given in ({name: "yes"}, {"columnsByName": "yes"}):
+            with pytest.raises(ConfigurationError, match="yes"):
+                parse_options(given, door=Door.BATCH)
+        with pytest.raises(ConfigurationError, match="both set columnsByName"):
+            parse_options({name: "true", "columns-by-name": "off"}, door=Door.BATCH)
 
     def test_writers_names_are_one_warning(self) -> None:
         found = parse_options(

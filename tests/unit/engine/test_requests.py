@@ -62,6 +62,7 @@ def test_every_option_of_planning_goes_in() -> None:
         event_time="ts",
         split_bytes=7,
         metadata="off",
+        columns_by_name="on",
         on_corrupt="skip",
         delete_field="op",
         delete_marker="D",
@@ -76,6 +77,7 @@ def test_every_option_of_planning_goes_in() -> None:
         event_time="ts",
         target_split_bytes=7,
         metadata=False,
+        columns_by_name=True,
         skip_corrupt=True,
         delete_marker=DeleteMarker("op", "D"),
     )

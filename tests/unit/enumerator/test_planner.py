@@ -13,7 +13,7 @@ from penstock.enumerator.discovery import discover
 from penstock.enumerator.planner import plan_splits
 from penstock.enumerator.planning import describe, newest, plan_request
 from penstock.enumerator.split_ids import in_commit_order
-from penstock.proto.errors import ConfigurationError, InvariantViolation, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import (
@@ -288,12 +288,6 @@ class TestDescription:
         )  # fmt: skip
         assert told.newest == newest_of(golden, case)
         assert '"_hoodie_commit_time"' in told.schema_json
-
-    def test_a_table_that_is_not_read_yet_can_be_described(self, golden: Golden) -> None:
-        table = open_table(str(golden.table("A_evo_on_read_v9_h120")))
-        assert describe(table, "t").newest == newest(table, None, 0)
-        with pytest.raises(UnsupportedFeature, match="schema-on-read"):
-            plan_request(table, "t", PlanRequest(table="t", query=Snapshot()))
 
     def test_a_table_whose_merging_is_not_read_can_be_described(self, golden: Any, tmp_path: pathlib.Path) -> None:
         properties = golden.copy("A_payload_awsdms_v6_h0150", tmp_path / "t") / ".hoodie" / "hoodie.properties"

@@ -120,6 +120,8 @@ scans = st.builds(
     fill=st.sampled_from([WholeRecords(), FillNulls(), FillDefaults(False), FillDefaults(True)])
     | st.builds(FillMarked, names, st.booleans()),
     skip_corrupt=st.booleans(),
+    key_fields=st.lists(names, max_size=3).map(tuple),
+    schema_history=text,
 )
 
 
@@ -151,6 +153,7 @@ requests = st.builds(
     metadata=st.booleans(),
     delete_marker=st.none() | st.builds(DeleteMarker, names, names),
     skip_corrupt=st.booleans(),
+    columns_by_name=st.booleans(),
 )
 descriptions = st.builds(
     TableDescription,

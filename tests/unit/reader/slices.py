@@ -41,11 +41,12 @@ class SliceFolder:
     merge: MergeMode = field(default_factory=CommitTimeOrdering)
     base: FileRef | None = None
     logs: list[FileRef] = field(default_factory=list)
+    key_fields: tuple[str, ...] = ()
 
     @property
     def avro(self) -> dict[str, Any]:
-        """The table's schema, meta columns in front."""
-        return slice_writer.table_schema(self.fields)
+        """The table's schema, meta columns in front unless keys are virtual."""
+        return slice_writer.table_schema(self.fields, with_meta=not self.key_fields)
 
     @property
     def arrow(self) -> pa.Schema:
@@ -76,6 +77,7 @@ class SliceFolder:
             "merge": self.merge,
             "visible": VisibleInstants(frozenset(), "9" * 17),
             "rows": AllRows(),
+            "key_fields": self.key_fields,
         }
         return Scan(**{**given, **changed})
 
@@ -113,6 +115,7 @@ class SliceFolder:
             logs=[self.folder / log.path for log in self.logs],
             base_instant=BASE_INSTANT if self.base else "",
             ordering=ordering,
+            key_fields=self.key_fields,
             **({"sortable": sortable} if sortable else {}),
         )
         return found.rows()

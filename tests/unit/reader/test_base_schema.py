@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.proto.errors import UnsupportedFeature
-from penstock.reader.base_schema import Lacking, Stored, column_sources
+from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
@@ -60,6 +60,23 @@ def test_types_that_read(file: pa.DataType, avro: Any, physical: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("file", "avro", "physical"),
+    [
+        (pa.int32(), "double", "INT32"),
+        (pa.int64(), "string", "INT64"),
+        (pa.float32(), "double", "FLOAT"),
+        (pa.decimal128(9, 2), DECIMAL, "INT32"),
+        (pa.date32(), "string", "INT32"),
+        (pa.list_(pa.float32()), {"type": "array", "items": "double"}, "FLOAT"),
+    ],
+)
+def test_narrower_types_are_widened(file: pa.DataType, avro: Any, physical: str) -> None:
+    found = source(file, avro, (physical,))
+    assert isinstance(found, Widened)
+    assert found.wanted == table(avro).fields[0].type
+
+
+@pytest.mark.parametrize(
     ("file", "avro", "physical", "shown"),
     [
         (pa.timestamp("us", "UTC"), MILLIS, "INT64", r"timestamp\[us, tz=UTC\], the table long \(timestamp-millis\)"),
@@ -69,10 +86,10 @@ def test_types_that_read(file: pa.DataType, avro: Any, physical: str) -> None:
         (pa.timestamp("us", "UTC"), LOCAL_MICROS, "INT64", "local-timestamp-micros"),
         (pa.int64(), LOCAL_MILLIS, "INT64", "int64, the table long"),
         (pa.int64(), "int", "INT64", "int64, the table int32"),
-        (pa.int32(), "double", "INT32", "int32, the table double"),
-        (pa.int64(), "string", "INT64", "int64, the table string"),
-        (pa.float32(), "double", "FLOAT", "float, the table double"),
-        (pa.decimal128(9, 2), DECIMAL, "INT32", r"decimal128\(9, 2\)"),
+        (pa.decimal128(11, 2), DECIMAL, "INT64", r"decimal128\(11, 2\)"),
+        (pa.decimal128(10, 3), DECIMAL, "INT64", r"decimal128\(10, 3\)"),
+        (pa.float64(), "float", "DOUBLE", "double, the table float"),
+        (pa.string(), "int", "BYTE_ARRAY", "string, the table int32"),
         (pa.binary(5), {"type": "fixed", "name": "x", "size": 4}, "FIXED_LEN_BYTE_ARRAY", "fixed_size_binary"),
         (pa.uint32(), "long", "INT32", "uint32"),
         (pa.list_(pa.timestamp("us", "UTC")), {"type": "array", "items": MILLIS}, "INT64", "list"),

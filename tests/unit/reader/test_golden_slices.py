@@ -153,7 +153,6 @@ def test_each_slice_is_the_oracles_in_its_order(golden: Any, case: str) -> None:
     ("case", "error", "named"),
     [
         ("A_block_hfile_v9_h120", UnsupportedFeature, "HFile log blocks"),
-        ("A_evo_widen_v9_h120", UnsupportedFeature, "type change of column"),
     ],
 )
 def test_what_is_not_read_is_refused_by_name(golden: Any, case: str, error: type[Exception], named: str) -> None:

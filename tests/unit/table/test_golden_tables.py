@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow.fs as pafs
 import pytest
 
-from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.splits import (
     CommitTimeOrdering,
     DeleteMarker,
@@ -24,7 +23,7 @@ from penstock.table.merge_rules import merge_rules
 from penstock.table.names import parse_file_name
 from penstock.table.payload_classes import MergeRules
 from penstock.table.properties import load_properties
-from penstock.table.schema.tables import refuse_schema_history, table_schema_json
+from penstock.table.schema.tables import table_schema_json
 from penstock.table.storage import ArrowStorage
 
 pytestmark = pytest.mark.golden
@@ -32,11 +31,6 @@ pytestmark = pytest.mark.golden
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
 CASES = {case["name"]: case for file in sorted(GOLDEN.glob("cases_*.json")) for case in json.loads(file.read_text())}
 
-REFUSED_BY_SETTING = {
-    "A_drop_part_cols": "partition columns left out",
-    "A_nonpart_nometa": "virtual keys",
-    "A_evo_on_read": "schema-on-read history",
-}
 _OP = DeleteMarker("Op", "D")
 _DEBEZIUM = DeleteMarker("_change_operation_type", "d")
 _TOAST = "__debezium_unavailable_value"
@@ -67,32 +61,18 @@ MERGE_RULES = {
 }
 
 
-def _expected_refusal(case: str, refusals: dict[str, str]) -> str | None:
-    return next((text for prefix, text in refusals.items() if case.startswith(prefix)), None)
-
-
 @pytest.mark.parametrize("case", CASES)
-def test_every_table_loads_or_is_refused_by_name(golden: Any, case: str) -> None:
+def test_every_table_loads(golden: Any, case: str) -> None:
     table = open_table(str(golden.table(case)))
     assert table.properties.version == CASES[case]["table_version"]
     assert table.properties.layout == (1 if table.properties.version < 8 else 2)
-    _check_refusal(table, case)
+    table.refuse_unsupported()
     _check_merge_mode(table, case)
     named = _check_timeline(table)
     partitions = table.list_partitions()
     assert {partition for partition, _ in named} <= set(partitions)
     listed = {info.path for partition in partitions for info in table.list_partition(partition)}
     assert listed and {path for _, path in named if path} & listed
-
-
-def _check_refusal(table: HudiTable, case: str) -> None:
-    refusal = _expected_refusal(case, REFUSED_BY_SETTING)
-    if refusal is None:
-        table.refuse_unsupported()
-        return
-    with pytest.raises(UnsupportedFeature) as caught:
-        table.refuse_unsupported()
-    assert refusal in str(caught.value) and table.base_path in str(caught.value)
 
 
 def _check_merge_mode(table: HudiTable, case: str) -> None:
@@ -140,11 +120,10 @@ def test_completed_instants_are_those_the_catalogue_names(golden: Any, case: str
     assert found == wanted
 
 
-@pytest.mark.parametrize("case", [name for name in CASES if _expected_refusal(name, REFUSED_BY_SETTING) is None])
+@pytest.mark.parametrize("case", CASES)
 def test_schema_has_the_columns_hudi_returned(golden: Any, case: str) -> None:
     table = open_table(str(golden.table(case)))
     commits = [table.commit(instant) for instant in reversed(table.timeline().completed_writes)]
-    refuse_schema_history((key for commit in commits for key in commit.extra), (), table.properties)
     schema = table_schema_json((commit.schema_json for commit in commits), table.properties)
     queries = [q for q in CASES[case]["queries"] if q["query"] == "snapshot" and q["rows"] and not q.get("error")]
     for query in queries[:1]:

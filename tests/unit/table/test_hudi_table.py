@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from penstock.proto.errors import CorruptFile, StorageError, TableNotFound, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.instants import Instant
 from penstock.table.plans import CompactionGroup
@@ -190,13 +190,20 @@ def test_archived_completions_are_read_once_a_version(tmp_path: pathlib.Path, mo
     assert table.archived_completions() is not first
 
 
-def test_schema_history_is_refused(built: Built) -> None:
+def test_schema_histories_are_the_completed_ones_oldest_first(built: Built) -> None:
     table = built.table()
-    table.refuse_unsupported()
-    (built.base / ".hoodie/.schema").mkdir()
-    (built.base / ".hoodie/.schema/001.schemacommit").write_text("{}")
-    with pytest.raises(UnsupportedFeature, match="schema-on-read history"):
-        table.refuse_unsupported()
+    assert table.schema_commits() == ()
+    folder = built.base / ".hoodie/.schema"
+    folder.mkdir()
+    for name in ("002_003.schemacommit", "001.schemacommit", "004.schemacommit.inflight", "004.schemacommit.requested"):
+        (folder / name).write_text("{}")
+    assert table.schema_commits() == (("001", "001.schemacommit"), ("002", "002_003.schemacommit"))
+    assert table.schema_history("001.schemacommit") == "{}"
+    (folder / "001.schemacommit").write_bytes(b"\xff")
+    with pytest.raises(CorruptFile, match=r"001\.schemacommit.*is no text"):
+        table.schema_history("001.schemacommit")
+    with pytest.raises(StorageError, match=r"009\.schemacommit.*is gone"):
+        table.schema_history("009.schemacommit")
 
 
 def test_open_table_says_what_is_missing(tmp_path: pathlib.Path) -> None:

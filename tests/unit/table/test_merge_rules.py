@@ -116,8 +116,6 @@ def test_several_ordering_fields() -> None:
         ({"table__multiple__base__file__formats__enable": "true"}, "several base file formats"),
         ({"bootstrap__base__path": "s3://x/y"}, "bootstrapped table"),
         ({"table__format": "plugged"}, "table format plugged"),
-        ({"populate__meta__fields": "false"}, "virtual keys"),
-        ({"datasource__write__drop__partition__columns": "true"}, "partition columns left out"),
         ({"timeline__layout__version": "1"}, "table version 9 on timeline layout 1"),
     ],
 )

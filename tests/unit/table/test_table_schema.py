@@ -9,7 +9,7 @@ import pytest
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.table.properties import parse_table_properties
 from penstock.table.schema.avro import META_COLUMNS, parse_record_schema
-from penstock.table.schema.tables import refuse_schema_history, table_schema_json
+from penstock.table.schema.tables import table_schema_json
 
 BASE = b"hoodie.table.name=t\nhoodie.table.version=9\n"
 PLAIN = parse_table_properties(BASE, "/base")
@@ -59,9 +59,16 @@ def test_recorded_schema_that_is_none_is_corrupt_and_not_passed_over(text: str) 
         table_schema_json([text, _schema("a")], PLAIN)
 
 
-def test_schema_history_is_refused() -> None:
-    refuse_schema_history(["schema", "x"], ["001.schemacommit.requested", "001.schemacommit.inflight"], PLAIN)
-    with pytest.raises(UnsupportedFeature, match="schema-on-read history: table /base"):
-        refuse_schema_history(["latest_schema"], [], PLAIN)
-    with pytest.raises(UnsupportedFeature, match="schema-on-read history"):
-        refuse_schema_history([], ["001_002.schemacommit"], PLAIN)
+def test_partition_columns_that_files_leave_out_are_text_in_their_place_or_last() -> None:
+    dropping = BASE + b"hoodie.datasource.write.drop.partition.columns=true\nhoodie.table.partition.fields=p,d\n"
+    properties = parse_table_properties(dropping, "/base")
+    for recorded, names in (
+        (("a", "b"), ("a", "b", "p", "d")),
+        (("d", "a", "p", "b"), ("d", "a", "p", "b")),
+        (("a", "P", "b"), ("a", "P", "b", "d")),
+    ):
+        found = json.loads(table_schema_json([_schema(*recorded)], properties))["fields"]
+        assert [field["name"] for field in found] == [*META_COLUMNS, *names]
+        assert [field["name"] for field in found if field["type"] == ["null", "string"]][5:] == [
+            name for name in names if name.lower() in "pd"
+        ]

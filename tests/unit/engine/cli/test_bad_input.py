@@ -255,7 +255,6 @@ def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], to
     [
         ["--query", "cdc"],
         ["--option", "hoodie.datasource.query.incremental.format=cdc"],
-        ["--option", "hoodie.schema.on.read.enable=false"],
     ],
 )
 def test_unread_features(cli: Cli, golden: GoldenTables, arguments: list[str]) -> None:

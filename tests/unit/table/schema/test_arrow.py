@@ -18,7 +18,7 @@ from penstock.table.schema.avro import (
     RecordType,
     parse_record_schema,
 )
-from penstock.table.schema.compatibility import Converted, Refused, Same, compatible, lacking, type_name
+from penstock.table.schema.compatibility import Converted, Promoted, Refused, Same, compatible, lacking, type_name
 
 INT, LONG, TEXT = Primitive("int"), Primitive("long"), Primitive("string")
 
@@ -92,6 +92,28 @@ def test_exact_conversions(writer: AvroType, reader: AvroType) -> None:
 @pytest.mark.parametrize(
     ("writer", "reader"),
     [
+        (INT, Primitive("double")),
+        (Primitive("float"), Primitive("double")),
+        (INT, TEXT),
+        (Primitive("int", "date"), TEXT),
+        (TEXT, Primitive("bytes")),
+        (LONG, Decimal(20, 2)),
+        (Decimal(10, 2), Decimal(12, 2)),
+        (Decimal(10, 2), Decimal(12, 4)),
+        (ArrayType(Primitive("float")), ArrayType(Primitive("double"))),
+        (
+            RecordType((AvroField("x", INT), AvroField("y", INT))),
+            RecordType((AvroField("new", TEXT, True, 0), AvroField("x", TEXT), AvroField("y", LONG))),
+        ),
+    ],
+)
+def test_promotions(writer: AvroType, reader: AvroType) -> None:
+    assert compatible(writer, reader, "c") == Promoted()
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
         (Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis")),
         (Primitive("long", "timestamp-millis"), Primitive("long", "timestamp-micros")),
         (LONG, Primitive("long", "local-timestamp-micros")),
@@ -99,18 +121,20 @@ def test_exact_conversions(writer: AvroType, reader: AvroType) -> None:
         (LONG, Primitive("long", "timestamp-micros")),
         (Primitive("long", "timestamp-micros"), LONG),
         (LONG, INT),
-        (INT, Primitive("double")),
+        (Primitive("double"), Primitive("float")),
+        (TEXT, INT),
+        (TEXT, Decimal(10, 2)),
+        (Primitive("boolean"), TEXT),
+        (Primitive("long", "timestamp-micros"), TEXT),
+        (Decimal(12, 2), Decimal(12, 3)),
+        (Decimal(12, 2), Decimal(10, 2)),
+        (Decimal(12, 2), TEXT),
         (INT, Primitive("int", "date")),
         (Primitive("int", "date"), LONG),
-        (Primitive("float"), Primitive("double")),
-        (INT, TEXT),
-        (TEXT, Primitive("bytes")),
         (Fixed(3), Primitive("bytes")),
         (Fixed(3), Fixed(4)),
-        (Decimal(10, 2), Decimal(12, 2)),
         (ArrayType(INT), INT),
         (ArrayType(INT), MapType(INT)),
-        (ArrayType(Primitive("float")), ArrayType(Primitive("double"))),
         (RecordType((AvroField("x", LONG),)), RecordType((AvroField("x", INT),))),
         (RecordType((AvroField("x", INT),)), RecordType((AvroField("x", INT), AvroField("y", INT)))),
         (RecordType((AvroField("x", INT),)), RecordType((AvroField("y", INT, True, 0, True),))),

@@ -1,0 +1,140 @@
+"""Plans of tables without meta columns, of those whose files leave partition columns out, and of altered ones."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from typing import Protocol
+
+import pytest
+
+from penstock.enumerator.planning import plan_request
+from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.positions import InstantTime
+from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.splits import DeleteMarker, Plan, UnknownBounds
+from penstock.reader.read_split import read_split
+from penstock.table.hudi_table import open_table
+
+pytestmark = pytest.mark.golden
+
+
+class Golden(Protocol):
+    def table(self, name: str) -> pathlib.Path: ...
+    def copy(self, name: str, folder: pathlib.Path) -> pathlib.Path: ...
+
+
+def plan(path: pathlib.Path, query: Query) -> Plan:
+    return plan_request(open_table(str(path)), "t", PlanRequest(table="t", query=query))
+
+
+def altered(golden: Golden, tmp_path: pathlib.Path, case: str, old: str, new: str) -> pathlib.Path:
+    path = golden.copy(case, tmp_path)
+    file = path / ".hoodie" / "hoodie.properties"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return path
+
+
+@pytest.mark.parametrize("case", ["A_nonpart_nometa_v6_h0150", "A_nonpart_nometa_v9_h120"])
+class TestVirtualKeys:
+    def test_the_scan_names_the_key_columns_where_logs_are(self, golden: Golden, case: str) -> None:
+        assert plan(golden.table(case), Snapshot()).scan.key_fields == ("id", "k2")
+        assert plan(golden.table(case), ReadOptimized()).scan.key_fields == ()
+
+    def test_no_meta_columns_come_out(self, golden: Golden, case: str) -> None:
+        assert plan(golden.table(case), Snapshot()).scan.columns == ("id", "k2", "ts", "v")
+
+    def test_a_range_is_refused_as_hudi_does(self, golden: Golden, case: str) -> None:
+        with pytest.raises(UnsupportedFeature, match="range of a table without meta fields"):
+            plan(golden.table(case), Incremental())
+
+
+@pytest.mark.parametrize("case", ["A_drop_part_cols_v6_h0150", "A_drop_part_cols_v9_h120"])
+class TestDroppedPartitionColumns:
+    def test_they_come_from_the_path_where_hudi_has_them(self, golden: Golden, case: str) -> None:
+        found = plan(golden.table(case), Snapshot())
+        wanted = ("id", "ts", "v", "p", "d") if "v9" in case else ("id", "p", "d", "ts", "v")
+        assert found.scan.columns[5:] == wanted
+        assert found.scan.partition_fields == ("p", "d")
+        assert {split.partition_values[1] for split in found.splits} == {"2024-01-01", "2024-01-02"}
+
+    def test_paths_that_do_not_tell_them_are_refused(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
+        path = altered(
+            golden, tmp_path, case, "hoodie.table.partition.fields=p,d", "hoodie.table.partition.fields=p,d,e"
+        )
+        with pytest.raises(UnsupportedFeature, match="do not tell their values"):
+            plan(path, Snapshot())
+
+    def test_merging_by_one_is_refused(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
+        key = "ordering.fields" if "v9" in case else "precombine.field"
+        path = altered(golden, tmp_path, case, f"hoodie.table.{key}=ts", f"hoodie.table.{key}=d")
+        with pytest.raises(UnsupportedFeature, match="merges by d"):
+            plan(path, Snapshot())
+
+    def test_deletes_marked_by_one_are_refused(self, golden: Golden, case: str) -> None:
+        request = PlanRequest(table="t", query=Snapshot(), delete_marker=DeleteMarker("d", "2024-01-01"))
+        with pytest.raises(UnsupportedFeature, match="merges by d"):
+            plan_request(open_table(str(golden.table(case))), "t", request)
+
+
+HISTORIES = ["A_evo_on_read_v6_h0150", "A_evo_on_read_v8_h102", "A_evo_on_read_v9_h120"]
+
+
+def versions(plan: Plan) -> list[int]:
+    return [found["version_id"] for found in json.loads(plan.scan.schema_history)["schemas"]]
+
+
+@pytest.mark.parametrize("case", HISTORIES)
+class TestSchemaHistories:
+    def altered_at(self, golden: Golden, case: str) -> list[str]:
+        timeline = open_table(str(golden.table(case))).timeline()
+        return [item.requested_time for item in timeline.completed_writes]
+
+    def test_the_scan_holds_all_versions_newest_first(self, golden: Golden, case: str) -> None:
+        found = versions(plan(golden.table(case), Snapshot()))
+        assert found == sorted(found, reverse=True)
+        assert found[-1] == 0
+        assert len(found) >= 7
+
+    def test_time_travel_knows_the_versions_of_then(self, golden: Golden, case: str) -> None:
+        instants = self.altered_at(golden, case)
+        as_of = versions(plan(golden.table(case), SnapshotAsOf(InstantTime(instants[3]))))
+        assert as_of == [int(instants[2]), 0]
+
+    def test_before_the_first_change_there_is_no_history(self, golden: Golden, case: str) -> None:
+        instants = self.altered_at(golden, case)
+        assert plan(golden.table(case), SnapshotAsOf(InstantTime(instants[1]))).scan.schema_history == ""
+
+    def test_by_name_there_is_none(self, golden: Golden, case: str) -> None:
+        request = PlanRequest(table="t", query=Snapshot(), columns_by_name=True)
+        assert plan_request(open_table(str(golden.table(case))), "t", request).scan.schema_history == ""
+
+    def test_a_range_finds_columns_by_id_too(self, golden: Golden, case: str) -> None:
+        assert versions(plan(golden.table(case), Incremental()))[-1] == 0
+
+    def test_bounds_are_unknown_since_footers_have_other_names(self, golden: Golden, case: str) -> None:
+        request = PlanRequest(table="t", query=ReadOptimized(), event_time="ts")
+        found = plan_request(open_table(str(golden.table(case))), "t", request)
+        assert [split.event_time for split in found.splits] == [UnknownBounds()] * len(found.splits)
+
+
+def test_a_commit_that_does_not_say_its_version_is_refused(golden: Golden, tmp_path: pathlib.Path) -> None:
+    path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
+    newest = max((path / ".hoodie").glob("*.deltacommit"))
+    commit = json.loads(newest.read_text())
+    del commit["extraMetadata"]["latest_schema"]
+    newest.write_text(json.dumps(commit))
+    with pytest.raises(UnsupportedFeature, match="does not say which of its versions"):
+        plan(path, Snapshot())
+
+
+def test_without_the_stored_history_older_files_are_refused(golden: Golden, tmp_path: pathlib.Path) -> None:
+    path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
+    shutil.rmtree(path / ".hoodie" / ".schema")
+    found = plan(path, Snapshot())
+    with pytest.raises(UnsupportedFeature, match="older than the table's schema-on-read history"):
+        for split in found.splits:
+            list(read_split(found.scan, split))
