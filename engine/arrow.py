@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import pyarrow as pa
@@ -52,8 +52,9 @@ class Reading:
     def batches(self, on_progress: Callable[[Progress], None] | None = None) -> Generator[pa.RecordBatch, None, None]:
         """The rows, splits in plan order, at most `limit`. Closing the generator closes the files it holds open.
 
-        Each split that was read to its end is reported to the enumerator. Errors: `penstock.proto.errors`; rows handed
-        on before an error are not the whole answer.
+        Each split that was read to its end or to the limit is reported to the enumerator, with the rows handed on; one
+        left by an error or by closing is not. Errors: `penstock.proto.errors`; rows handed on before an error are not
+        the whole answer.
         """
         left = self.options.limit
         rows = done = 0
@@ -65,6 +66,7 @@ class Reading:
                 if isinstance(answer, EndOfSlot):
                     break
                 tally = SplitTally(event_time=self.event_time)
+                before = rows
                 with closing(self._split_batches(answer, tally)) as batches:
                     for batch in batches:
                         part = batch if left is None else batch.slice(0, left)
@@ -76,8 +78,8 @@ class Reading:
                                 break
                         if on_progress is not None:
                             on_progress(Progress(rows, done, self.opened.splits))
-                    else:
-                        self.enumerator.finish_split(self.opened.plan_id, slot, index, tally.report())
+                report = replace(tally.report(), rows=rows - before)
+                self.enumerator.finish_split(self.opened.plan_id, slot, index, report)
                 done += 1
                 if on_progress is not None:
                     on_progress(Progress(rows, done, self.opened.splits))

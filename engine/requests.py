@@ -17,6 +17,7 @@ from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import Incremental, Latest, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.reports import TableDescription
 from penstock.proto.splits import DeleteMarker
+from penstock.table.storage import shown_uri
 
 Describe = Callable[[], TableDescription]
 """Asks the enumerator for the table's description; called only if an option needs it, and once at most."""
@@ -104,7 +105,7 @@ def _incremental(table: str, options: GivenOptions, describe: Describe) -> Incre
         after = describe().newest
     if isinstance(upto, Position) and upto < after:
         raise ConfigurationError(
-            f"range ({after}, {upto}] of table {table} ends before it starts: got after={options.after} and "
+            f"range ({after}, {upto}] of table {shown_uri(table)} ends before it starts: got after={options.after} and "
             f"upto={options.upto}; give an upto at or after `after`"
         )
     return Incremental(after, upto)

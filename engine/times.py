@@ -29,6 +29,7 @@ from zoneinfo import ZoneInfo
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Latest
+from penstock.table.storage import shown_uri
 
 ZoneFor = Callable[[str], tzinfo]
 """Gives the timeline's zone for the conversion of this text, or raises the ConfigurationError that says what to set."""
@@ -59,9 +60,9 @@ class TimelineZone:
         zone = self.known()
         if zone is None:
             raise ConfigurationError(
-                f"cannot convert {text!r} for table {self.table}: its timeline is written in its writer's local time "
-                "(hoodie.table.timeline.timezone=LOCAL); set the option timelineTimezone to the writer's zone, such as "
-                "Europe/Berlin, or give an instant's digits"
+                f"cannot convert {text!r} for table {shown_uri(self.table)}: its timeline is written in its writer's "
+                "local time (hoodie.table.timeline.timezone=LOCAL); set the option timelineTimezone to the writer's "
+                "zone, such as Europe/Berlin, or give an instant's digits"
             )
         return zone
 

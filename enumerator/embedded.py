@@ -22,6 +22,7 @@ from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import Plan, Scan
+from penstock.table.storage import shown_uri
 
 
 class TableReads(Protocol):
@@ -62,8 +63,9 @@ def available_cpus() -> int:
 class EmbeddedEnumerator:
     """An `Enumerator` without a server: plans in this process and keeps the plans in its memory.
 
-    `tables` maps the names that may be asked for to paths or URIs; None takes the name itself as the path. Clock, ids
-    and CPUs are parameters for tests. Needs no closing; plans live as long as it does, at most `plan_ttl_ms` unused.
+    `tables` maps the names that may be asked for to paths or URIs; None takes the name itself as the path, and calls
+    the table by it without credentials (`shown_uri`). Clock, ids and CPUs are parameters for tests. Needs no closing;
+    plans live as long as it does, at most `plan_ttl_ms` unused.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class EmbeddedEnumerator:
 
     def describe_table(self, table: str) -> TableDescription:
         """See `Enumerator.describe_table`."""
-        return self._reads.describe(self._path(table), table)
+        return self._reads.describe(self._path(table), self._name(table))
 
     def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
         """See `Enumerator.newest_position`."""
@@ -102,7 +104,7 @@ class EmbeddedEnumerator:
         """The plan of a request, not kept: for a caller that shares the splits out itself."""
         if request.target_split_bytes <= 0:
             raise ConfigurationError(f"size of a split: got {request.target_split_bytes} bytes, expected at least 1")
-        return self._reads.plan(self._path(request.table), request.table, request)
+        return self._reads.plan(self._path(request.table), self._name(request.table), request)
 
     def open_plan(self, request: PlanRequest) -> OpenedPlan:
         """See `Enumerator.open_plan`."""
@@ -119,7 +121,7 @@ class EmbeddedEnumerator:
         tell(
             "plan opened",
             plan=opened.plan_id,
-            table=request.table,
+            table=self._name(request.table),
             query=type(request.query).__name__,
             splits=opened.splits,
             slots=slots,
@@ -164,6 +166,10 @@ class EmbeddedEnumerator:
         """The sum of `reports`; `max_event_time_us` is the highest."""
         return total(self.reports(plan_id).values())
 
+    def _name(self, table: str) -> str:
+        """What plans, descriptions and logs call the table: never a URI with its credentials."""
+        return shown_uri(table) if self._tables is None else table
+
     def _path(self, table: str) -> str:
         if not table:
             raise ConfigurationError("table: got nothing, expected a name or a path")
@@ -172,7 +178,9 @@ class EmbeddedEnumerator:
         path = self._tables.get(table)
         if path is None:
             near = difflib.get_close_matches(table[:200], self._tables, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            served = ", ".join(sorted(self._tables)[:20]) + (", …" if len(self._tables) > 20 else "")
-            raise TableNotFound(f"no table {table[:200]!r} is registered here{hint}; registered: {served or 'none'}")
+            hint = f" (did you mean {shown_uri(near[0])!r}?)" if near else ""
+            served = ", ".join(map(shown_uri, sorted(self._tables)[:20])) + (", …" if len(self._tables) > 20 else "")
+            raise TableNotFound(
+                f"no table {shown_uri(table)[:200]!r} is registered here{hint}; registered: {served or 'none'}"
+            )
         return path

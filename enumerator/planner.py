@@ -72,7 +72,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
     """
     if isinstance(request.query, Incremental) and not state.properties.populate_meta_fields:
         raise UnsupportedFeature(
-            f"range of a table without meta fields: rows of table {state.facts.table} do not tell their instant; "
+            f"range of a table without meta columns: rows of table {state.facts.table} do not tell their instant; "
             "read a snapshot"
         )
     schema = arrow_schema(parse_record_schema(state.schema_json, f"schema of table {state.facts.table}"))

@@ -38,7 +38,7 @@ from penstock.table.properties import TableProperties
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import AvroField, parse_record_schema
 from penstock.table.schema.tables import table_schema_json
-from penstock.table.storage import Storage
+from penstock.table.storage import Storage, shown_uri
 from penstock.table.timeline import Timeline
 
 _FOOTER_READERS: Final = 8
@@ -68,7 +68,7 @@ def describe(table: HudiTable, table_name: str) -> TableDescription:
     properties = table.properties
     return TableDescription(
         table=table_name,
-        base_path=table.base_path,
+        base_path=shown_uri(table.base_path),
         hudi_name=properties.name,
         table_type=properties.table_type,
         table_version=properties.version,

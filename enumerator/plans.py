@@ -6,7 +6,8 @@ and the ids are passed in. Thread-safe.
 A plan is forgotten when it was not used for its time to live: a batch reader never says that it is done, and may come
 back. Beyond `max_plans` or `max_splits` the plans that are *settled* (every list sealed, every split reported) and
 idle for SETTLED_IDLE_MS make room, the longest idle first; a stream opens a plan each micro-batch and settles it. If
-that is not enough, the new plan is refused. A forgotten plan is an error (UnknownPlan) to whoever asks, never empty.
+that is not enough, so do those idle for UNSETTLED_IDLE_MS; else the new plan is refused, and none is forgotten for it.
+A forgotten plan is an error (UnknownPlan) to whoever asks, never empty.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from penstock.proto.splits import Plan
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 SETTLED_IDLE_MS: Final = 60_000
+UNSETTLED_IDLE_MS: Final = HOUR_MS
+"""A read that stops early (a limit, Spark's `take`, a failure) never settles its plan, and must not fill the store for
+a whole time to live. Who comes back after that gets UnknownPlan: a clear error, never an empty answer."""
 MAX_PLANS: Final = 2_000
 MAX_HELD_SPLITS: Final = 2_000_000
 
@@ -114,7 +118,8 @@ class PlanStore:
             if entry is None:
                 raise UnknownPlan(
                     f"no plan {plan_id[:80]!r} here: it was opened by another enumerator or before a restart, or was "
-                    f"not used for {self._ttl_ms / HOUR_MS:g} hours; run the query again to open a new plan"
+                    f"not used for {self._ttl_ms / HOUR_MS:g} hours (less, if room was needed); run the query again to "
+                    "open a new plan"
                 )
             self._held[plan_id] = (entry[0], now_ms)
             self._held.move_to_end(plan_id)
@@ -134,23 +139,36 @@ class PlanStore:
             self._forget(plan_id)
 
     def _make_room(self, splits: int, now_ms: int) -> None:
-        settled = self._settled_idle(now_ms)
-        while len(self._held) >= self._max_plans or self._splits + splits > self._max_splits:
-            plan_id = next(settled, None)
-            if plan_id is None:
+        plans_over = len(self._held) + 1 - self._max_plans
+        splits_over = self._splits + splits - self._max_splits
+        spare = self._spare(now_ms)
+        leaving: list[str] = []
+        while plans_over > 0 or splits_over > 0:
+            held = next(spare, None)
+            if held is None:
                 raise StorageError(
                     f"no room for another plan of {splits} splits: {len(self._held)} plans with {self._splits} splits "
                     f"are held, at most {self._max_plans} and {self._max_splits} are; those not read to their end are "
-                    f"kept for {self._ttl_ms / HOUR_MS:g} hours: try again later, or start another server"
+                    f"kept until unused for {min(self._ttl_ms, UNSETTLED_IDLE_MS) / HOUR_MS:g} h: try again later, "
+                    "or start another server"
                 )
+            leaving.append(held.plan_id)
+            plans_over -= 1
+            splits_over -= len(held.plan.splits)
+        for plan_id in leaving:
             self._forget(plan_id)
 
-    def _settled_idle(self, now_ms: int) -> Iterator[str]:
-        for plan_id, (held, used_ms) in list(self._held.items()):
+    def _spare(self, now_ms: int) -> Iterator[HeldPlan]:
+        """The plans that may make room, in the order in which they do."""
+        unsettled: list[HeldPlan] = []
+        for held, used_ms in self._held.values():
             if now_ms - used_ms < SETTLED_IDLE_MS:
-                return
+                break
             if held.settled():
-                yield plan_id
+                yield held
+            elif now_ms - used_ms >= UNSETTLED_IDLE_MS:
+                unsettled.append(held)
+        yield from unsettled
 
     def _forget(self, plan_id: str) -> None:
         held, _ = self._held.pop(plan_id)

@@ -149,7 +149,7 @@ class Names:
                     raise ConfigurationError(f"option {name}: got {text[:80]!r}, expected {self.form}") from error
         if not isinstance(parsed, list | tuple) or not all(isinstance(part, str) and part for part in parsed):
             raise ConfigurationError(f"option {name}: got {value!r:.80}, expected {self.form}, no name empty")
-        return tuple(parsed)
+        return tuple(_text(name, part, self.form) for part in parsed)
 
 
 OptionType = Text | Address | Number | QueryKind | OnOff | Choice | Names
@@ -172,4 +172,8 @@ def _text(name: str, value: object, form: str) -> str:
         raise ConfigurationError(f"option {name}: got {value!r:.80}, expected text ({form})")
     if len(value) > MAX_TEXT or "\x00" in value:
         raise ConfigurationError(f"option {name}: {len(value)} characters, expected at most {MAX_TEXT} and no NUL")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"option {name}: got {value[:80]!r}, expected text in UTF-8") from None
     return value

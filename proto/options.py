@@ -267,9 +267,7 @@ def parse_options(
         match _meaning(name, value):
             case option_translation.OurOption(option=target, value=translated):
                 if target in origin:
-                    raise ConfigurationError(
-                        f"options {origin[target]} and {name} both set {target}: give one of them, best {target}"
-                    )
+                    raise _given_twice(target, origin[target], name)
                 values[target], origin[target] = translated, name
             case option_translation.NotUsed():
                 unused.append(name)
@@ -304,6 +302,12 @@ def _meaning(name: str, value: object) -> option_translation.Translation:
     known = [*(ours.name for ours in OPTIONS), *option_translation.RULES]
     near = nearest(name, known) or f": expected one of {', '.join(ours.name for ours in OPTIONS)}"
     raise ConfigurationError(f"unknown option {name[:80]!r}{near}")
+
+
+def _given_twice(target: str, first: str, second: str) -> ConfigurationError:
+    ours = [name for name in (first, second) if option_named(name) is not None]
+    advice = "" if len(ours) == 2 else f", best {ours[0] if ours else target}"
+    return ConfigurationError(f"options {first} and {second} both set {target}: give one of them{advice}")
 
 
 def _refuse_elsewhere(origin: Mapping[str, str], door: Door) -> None:

@@ -94,14 +94,15 @@ class Always:
 
 
 def number(text: str) -> Number:
-    """The exact number that `text` spells; ConfigurationError if it is none, or its exponent is beyond 400."""
+    """The exact number that `text` spells; ConfigurationError if it is none, or it is too long or large."""
     try:
         value = Decimal(text)
     except ArithmeticError:
         raise ConfigurationError(f"not a number in the filter: {text[:_SHOWN_CHARS]!r}") from None
     if not value.is_finite() or abs(value.adjusted()) > _MAX_EXPONENT:
         raise ConfigurationError(
-            f"number {text[:_SHOWN_CHARS]!r} in the filter: its exponent is beyond {_MAX_EXPONENT}"
+            f"number {text[:_SHOWN_CHARS]!r} in the filter: more than {_MAX_EXPONENT} digits or an exponent beyond "
+            f"{_MAX_EXPONENT}"
         )
     return Number(value)
 

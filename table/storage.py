@@ -6,10 +6,10 @@ Nothing assumes a local path; retries are those of pyarrow's own file systems.
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import re
-import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
@@ -17,14 +17,25 @@ from typing import Final, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError
+from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError, TableError
 
 MAX_PATH_BYTES: Final = 4096
 """Longest path of a file inside a table, in UTF-8."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
-_SAME_AS = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_ARROW_SCHEMES = {
+    "file": "file",
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "hdfs": "hdfs",
+    "viewfs": "viewfs",
+}
+"""The schemes that are opened, and what pyarrow calls them."""
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 _DETAIL_CHARS = 300
 
 _T = TypeVar("_T")
@@ -97,10 +108,9 @@ def _refusal(path: str) -> str:
         return "it is absolute"
     if _SCHEME.match(path):
         return "it has a scheme"
-    try:
-        size_bytes = len(path.encode())
-    except UnicodeEncodeError:
+    if not _is_utf8(path):
         return "it is no valid Unicode"
+    size_bytes = len(path.encode())
     if size_bytes > MAX_PATH_BYTES:
         return f"it is {size_bytes} bytes long, at most {MAX_PATH_BYTES} are read"
     parts = path.split("/")
@@ -110,35 +120,55 @@ def _refusal(path: str) -> str:
 
 
 def shown_uri(base_path: str) -> str:
-    """The base path for error texts and logs: user name, password and query values are left out."""
-    if "://" not in base_path:
+    """The base path for error texts and logs, never to be opened: without user name, password, query and fragment.
+
+    A name or local path comes back unchanged. A password that is not percent-encoded (it holds '/', '?' or '#') is
+    left out too.
+    """
+    if not _URI.match(base_path):
         return base_path
-    parts = urllib.parse.urlsplit(base_path)
-    return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    scheme, _, rest = base_path.partition(":")
+    slashes = "//" if rest.startswith("//") else ""
+    rest = rest[len(slashes) :]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    user, _, port = authority.rpartition(":")
+    if "@" in authority:
+        rest = authority.rpartition("@")[2] + rest[len(authority) :]
+    elif user and not port.isdecimal():
+        rest = rest.rpartition("@")[2]
+    return f"{scheme}:{slashes}{re.split('[?#]', rest, maxsplit=1)[0]}"
 
 
 def open_storage(base_path: str) -> Storage:
-    """The storage of a table at a local path or any URI that `pyarrow.fs.FileSystem.from_uri` knows.
+    """The storage of a table at a local path or a URI: file, s3, gs, hdfs or viewfs.
 
     A relative local path is made absolute; s3a, s3n and gcs are taken as s3 and gs. Nothing is read yet: a missing
-    folder shows later. ConfigurationError for a URI pyarrow does not know.
+    folder shows later. ConfigurationError for text that is not UTF-8, another scheme, or a URI pyarrow refuses.
     """
+    shown = shown_uri(base_path)
+    expected = "expected a local path or a URI such as s3://bucket/table"
     if not base_path or "\0" in base_path:
-        raise ConfigurationError(f"table path {base_path!r}: expected a local path or a URI such as s3://bucket/table")
+        raise ConfigurationError(f"table path {shown[:200]!r}: {expected}")
+    if not _is_utf8(base_path):
+        raise ConfigurationError(f"table path {shown[:200]!r} is not UTF-8: {expected}")
     if not _URI.match(base_path):
         local = os.path.abspath(base_path)  # noqa: PTH100  folds '..' and keeps symbolic links, unlike resolve()
         return ArrowStorage(local, pafs.LocalFileSystem(), local)
     scheme, _, rest = base_path.partition(":")
-    uri = f"{_SAME_AS.get(scheme, scheme)}:{rest}"
+    known = _ARROW_SCHEMES.get(scheme.lower())
+    if known is None:
+        raise ConfigurationError(
+            f"table path {shown[:200]!r}: no file system is known for {scheme[:40]}:, supported are "
+            f"{', '.join(_ARROW_SCHEMES)}; {expected}"
+        )
+    uri = f"{known}:{rest}"
     try:
         filesystem, root = pafs.FileSystem.from_uri(uri)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
-        raise ConfigurationError(
-            f"table path {shown_uri(base_path)!r} cannot be opened: {_detail(error)}; expected a local path or a URI "
-            "such as s3://bucket/table"
-        ) from error
+        told = _detail(error, uri)
+        raise ConfigurationError(f"table path {shown[:200]!r} cannot be opened: {told}; {expected}") from None
     except OSError as error:
-        raise StorageError(f"storage of {shown_uri(base_path)} cannot be opened: {_detail(error)}") from error
+        raise StorageError(f"storage of {shown} cannot be opened: {_detail(error, uri)}") from None
     if isinstance(filesystem, pafs.LocalFileSystem):
         return ArrowStorage(root.rstrip("/") or "/", filesystem, root)
     return ArrowStorage(base_path.rstrip("/"), filesystem, root)
@@ -214,22 +244,40 @@ class ArrowStorage:
         try:
             inside = (self._local_root / path).resolve().is_relative_to(self._local_root.resolve())
         except (RuntimeError, OSError) as error:
-            raise CorruptFile(f"file {path} of table {self._base_path}: {_detail(error)}") from error
+            raise self._failure(path, error) or CorruptFile(
+                f"file {path} of table {shown_uri(self._base_path)}: {_detail(error)}"
+            ) from error
         if not inside:
             raise CorruptFile(
-                f"file {path} of table {self._base_path} is refused: a symbolic link leads out of the base path; "
-                "expected every file under the base path"
+                f"file {path} of table {shown_uri(self._base_path)} is refused: a symbolic link leads out of "
+                "the base path; expected every file under the base path"
             )
 
     def _guarded(self, path: str, action: Callable[[], _T]) -> _T:
-        """`action`'s answer; its failures as FileNotFoundError or StorageError, both with the path."""
-        where = f"{path or 'the base folder'} of table {shown_uri(self._base_path)}"
+        """`action`'s answer; its failures as FileNotFoundError or one of our errors, all with the path."""
+        where = self._where(path)
         try:
             return action()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(f"no such file: {where}") from error
         except (OSError, pa.ArrowException) as error:
-            raise StorageError(f"storage failed on {where}: {_detail(error)}; asking again may help") from error
+            raise self._failure(path, error) or StorageError(
+                f"storage failed on {where}: {_detail(error, self._base_path)}; asking again may help"
+            ) from error
+
+    def _failure(self, path: str, error: Exception) -> CorruptFile | TableError | None:
+        """The error for a failure that asking again cannot mend, else None."""
+        if isinstance(error, PermissionError) or getattr(error, "errno", None) in _FORBIDDEN:
+            return TableError(
+                f"{self._where(path)} is not readable by this user ({_detail(error, self._base_path)}); give the user "
+                "the right to read the table, or read as another user"
+            )
+        if isinstance(error, IsADirectoryError) or _tells_a_folder(error):
+            return CorruptFile(f"{self._where(path)} is a folder, expected a file")
+        return None
+
+    def _where(self, path: str) -> str:
+        return f"{path or 'the base folder'} of table {shown_uri(self._base_path)}"
 
 
 def _file_info(entry: pafs.FileInfo, path: str) -> FileInfo:
@@ -243,7 +291,23 @@ def _file_info(entry: pafs.FileInfo, path: str) -> FileInfo:
     )
 
 
-def _detail(error: BaseException) -> str:
-    """The first line of an error's text, bounded (pyarrow appends whole search logs)."""
-    lines = str(error).splitlines()
+def _tells_a_folder(error: Exception) -> bool:
+    """Whether pyarrow says so in words: it gives no errno for a folder that is opened as a file."""
+    text = str(error)
+    return isinstance(error, OSError) and (text.endswith("is a directory") or text.startswith("Not a regular file"))
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether text can be written as UTF-8: bytes of a command line that are not arrive as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _detail(error: BaseException, uri: str = "") -> str:
+    """The first line of an error's text, bounded (pyarrow appends whole search logs), with `uri` as it may be shown."""
+    text = str(error).replace(uri, shown_uri(uri)) if uri else str(error)
+    lines = text.splitlines()
     return lines[0][:_DETAIL_CHARS] if lines else type(error).__name__

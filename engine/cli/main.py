@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock.engine.cli import demo, read, serve, splits, table, timeline
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
-from penstock.engine.cli.shell import LogFormat, Shell, start_logs
+from penstock.engine.cli.shell import LogFormat, Shell, show_help, start_logs
 from penstock.engine.cli.text import one_line
 from penstock.version import __version__
 
@@ -26,7 +27,6 @@ app = typer.Typer(
     name="penstock",
     help="Consume Apache Hudi tables: row for row what Hudi returns.",
     epilog="Exit codes: 0 ok, 1 error, 2 usage, 3 data problem, 4 authentication, 75 try again.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
@@ -37,7 +37,7 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def settings(
     context: typer.Context,
     log_format: Annotated[
@@ -56,6 +56,7 @@ def settings(
     if no_color:
         os.environ["NO_COLOR"] = "1"
     start_logs(shell)
+    show_help(context)
 
 
 app.command("read")(read.read)
@@ -69,6 +70,7 @@ app.command("demo")(demo.demo)
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit code; errors are told on stderr. For tests and `main`."""
     shell = Shell()
+    _open_closed_streams()
     if "--no-color" in arguments:
         os.environ["NO_COLOR"] = "1"
     try:
@@ -94,6 +96,13 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
+def _open_closed_streams() -> None:
+    """Python has None for a stream that was closed before it started (`>&-`): what is written to it goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+
+
 def _failed(error: BaseException, shell: Shell) -> int:
     failure = failure_of(error, with_traceback=shell.verbosity >= 2)
     sys.stderr.write(rendered(failure, shell.log_format.value))
@@ -103,9 +112,6 @@ def _failed(error: BaseException, shell: Shell) -> int:
 def _usage(error: Exception, shell: Shell) -> int:
     context = getattr(error, "ctx", None)
     text = getattr(error, "format_message", error.__str__)()
-    if type(error).__name__ == "NoArgsIsHelpError":
-        sys.stderr.write(text)  # empty where typer printed the help itself
-        return EXIT_USAGE
     command = context.command_path if context is not None else "penstock"
     failure = Failure("USAGE", f"{one_line(str(text))} (see `{command} --help`)", EXIT_USAGE)
     sys.stderr.write(rendered(failure, shell.log_format.value))

@@ -46,6 +46,23 @@ class ReportFormat(StrEnum):
     JSON = "json"
 
 
+def check_output(output: str | None) -> None:
+    """ConfigurationError if no file can appear under the name that `-o` was given; nothing is written."""
+    if output is None or output == "-":
+        return
+    if not output:
+        raise ConfigurationError("-o: got an empty name, expected a file, or - for stdout")
+    try:
+        path = Path(os.path.realpath(output))
+        if path.is_dir() or output.endswith("/"):
+            raise ConfigurationError(f"-o {output}: expected a file, but that is a folder: name a file in it")
+        if not path.parent.is_dir():
+            raise ConfigurationError(f"-o {output}: there is no folder {path.parent}: make it first")
+        path.exists()
+    except OSError as error:
+        raise ConfigurationError(f"-o {output}: {error.strerror}: give another name") from error
+
+
 def row_format(asked: RowFormat | None, output: str | None) -> RowFormat:
     """The form asked for, else the one that the output file's suffix names, else a table on stdout.
 
@@ -79,15 +96,27 @@ def destination(output: str | None) -> Iterator[IO[bytes]]:
         with path.open("wb") as stream:
             yield stream
         return
-    partial = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.partial")
+    partial = path.with_name(f".{path.name[:50]}.{secrets.token_hex(6)}.partial")
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
+        with _named(output):
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(descriptor, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        partial.replace(path)
+        with _named(output):
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(output: str) -> Iterator[None]:
+    """Errors of the system name the file as it was asked for, not the one it is written as."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, output) from error
 
 
 def write_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: RowFormat, output: str | None) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.engine.cli.output import RowFormat, row_format, write_rows
-from penstock.engine.cli.shell import Shell, given_options, registry_flag, shell_of
+from penstock.engine.cli.flags import with_registry_flags
+from penstock.engine.cli.output import RowFormat, check_output, row_format, write_rows
+from penstock.engine.cli.shell import Shell, given_options, shell_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,17 +18,11 @@ if TYPE_CHECKING:
     from penstock.engine.arrow import Progress
 
 
+@with_registry_flags()
 def read(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table; with --server its name.")],
-    query: Annotated[str | None, registry_flag("query", metavar="KIND")] = None,
-    as_of: Annotated[str | None, registry_flag("asOf", metavar="TIME")] = None,
-    after: Annotated[str | None, registry_flag("after", metavar="TIME")] = None,
-    upto: Annotated[str | None, registry_flag("upto", metavar="TIME")] = None,
-    columns: Annotated[str | None, registry_flag("columns", metavar="A,B")] = None,
-    where: Annotated[str | None, registry_flag("where", metavar="EXPR")] = None,
-    limit: Annotated[str | None, registry_flag("limit", metavar="N")] = None,
-    server: Annotated[str | None, registry_flag("server", metavar="HOST:PORT")] = None,
+    flags: dict[str, str | None],
     option: Annotated[
         list[str] | None,
         typer.Option("--option", metavar="KEY=VALUE", help="Any option, by ours or by Hudi's name (docs/options.md)."),
@@ -47,16 +42,7 @@ def read(
 ) -> None:
     """Read a table's rows: a snapshot, as of a time, its base files alone, or what a range of instants wrote."""
     shell = shell_of(context)
-    flags = {
-        "query": query,
-        "asOf": as_of,
-        "after": after,
-        "upto": upto,
-        "columns": columns,
-        "where": where,
-        "limit": limit,
-        "server": server,
-    }
+    check_output(output)
     chosen = row_format(form, output)
     options = given_options(shell, flags, option or ())
     from penstock.engine.arrow import open_reading

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -26,6 +27,7 @@ def serve(
     """Serve tables to readers that pull splits. Prints the bound address, one line; the log goes to stderr."""
     tables = named_tables(table)
     start_logs(shell_of(context), least=logging.INFO)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would write lines of its own to stderr; read at its import
     from penstock.enumerator.server.run import serve_forever
 
     serve_forever(tables, listen, _announce)
@@ -33,13 +35,17 @@ def serve(
 
 def named_tables(pairs: Sequence[str]) -> dict[str, str]:
     """The tables by name. ConfigurationError: not NAME=PATH, or a name given twice."""
+    from penstock.table.storage import shown_uri
+
     tables: dict[str, str] = {}
     for pair in pairs:
         name, equals, path = pair.partition("=")
         if not (name and equals and path):
-            raise ConfigurationError(f"--table {pair[:200]!r}: expected NAME=PATH")
+            got = f"{shown_uri(name)}{equals}{shown_uri(path)}"
+            raise ConfigurationError(f"--table {got[:200]!r}: expected NAME=PATH")
         if name in tables:
-            raise ConfigurationError(f"--table {name}: given twice, with {tables[name]} and {path}")
+            both = f"{shown_uri(tables[name])} and {shown_uri(path)}"
+            raise ConfigurationError(f"--table {shown_uri(name)}: given twice, with {both}")
         tables[name] = path
     return tables
 

@@ -9,7 +9,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -17,8 +18,10 @@ from typing import Any
 
 import typer
 
+from penstock.engine.cli.errors import EXIT_USAGE
+from penstock.engine.cli.text import printable
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options import Door, GivenOptions, option_named, parse_options
+from penstock.proto.options import Door, GivenOptions, Option, option_named, parse_options
 
 
 class LogFormat(StrEnum):
@@ -42,7 +45,7 @@ class Shell:
             if self.log_format is LogFormat.JSON:
                 sys.stderr.write(json.dumps({"level": "warning", "message": text}) + "\n")
             else:
-                sys.stderr.write(f"warning: {text}\n")
+                sys.stderr.write(f"warning: {printable(text)}\n")
 
     @property
     def shows_progress(self) -> bool:
@@ -58,15 +61,41 @@ def shell_of(context: typer.Context) -> Shell:
 
 def registry_flag(name: str, **settings: Any) -> Any:
     """A typer option for the option of this name: its flag, its documentation. The value stays text until parsed."""
-    option = option_named(name)
-    if option is None:
-        raise AssertionError(f"no option {name}")
+    option = _registered(name)
     return typer.Option(option.flag, help=option.doc, show_default=False, **settings)
 
 
-def given_options(shell: Shell, flags: dict[str, str | None], extra: Sequence[str] = ()) -> GivenOptions:
+def show_help(context: typer.Context) -> None:
+    """For the callback of a command that has commands: its help on stderr and the end, if none of them was named."""
+    if context.invoked_subcommand is None:
+        with redirect_stdout(sys.stderr):  # typer prints its help itself, and returns what it did not print
+            typer.echo(context.get_help())
+        raise typer.Exit(EXIT_USAGE)
+
+
+def local_options(shell: Shell, flags: Mapping[str, str | None], extra: Sequence[str] = ()) -> GivenOptions:
+    """As `given_options`, for a command that asks no server: `server` is an error, PENSTOCK_SERVER a warning."""
+    name = _registered("server").environment_name
+    environment = {key: value for key, value in os.environ.items() if key != name}
+    options = given_options(shell, flags, extra, environment)
+    if options.server is not None:
+        raise ConfigurationError(
+            f"option server: got {options.server}, but this command looks at the table itself: leave server out, and "
+            "give the table's path or URI"
+        )
+    if os.environ.get(name):
+        shell.warn(f"environment variable {name} is not used: this command looks at the table itself")
+    return options
+
+
+def given_options(
+    shell: Shell,
+    flags: Mapping[str, str | None],
+    extra: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> GivenOptions:
     """The options that flags (by option name) and `--option KEY=VALUE` gave, then the environment's; warnings shown."""
-    given: dict[str, object] = {f"--{name}": value for name, value in flags.items()}
+    given: dict[str, object] = {_registered(name).flag: value for name, value in flags.items()}
     for pair in extra:
         key, equals, value = pair.partition("=")
         if not equals or not key:
@@ -74,10 +103,17 @@ def given_options(shell: Shell, flags: dict[str, str | None], extra: Sequence[st
         if key in given:
             raise ConfigurationError(f"--option {key} is given twice")
         given[key] = value
-    parsed = parse_options(given, door=Door.CLI, environment=os.environ)
+    parsed = parse_options(given, door=Door.CLI, environment=os.environ if environment is None else environment)
     for text in parsed.warnings:
         shell.warn(text)
     return parsed
+
+
+def _registered(name: str) -> Option:
+    option = option_named(name)
+    if option is None:
+        raise AssertionError(f"no option {name}")
+    return option
 
 
 def start_logs(shell: Shell, *, least: int = logging.WARNING) -> None:
@@ -106,8 +142,9 @@ def _moment(record: logging.LogRecord) -> str:
 class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         extra = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        message = printable(record.getMessage() + extra)
         trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
-        return f"{_moment(record)} {record.levelname.lower()} {record.name}: {record.getMessage()}{extra}{trace}"
+        return f"{_moment(record)} {record.levelname.lower()} {record.name}: {message}{trace}"
 
 
 class _JsonLines(logging.Formatter):

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
-from penstock.engine.cli.shell import given_options, registry_flag, shell_of
+from penstock.engine.cli.shell import local_options, shell_of, show_help
 
 if TYPE_CHECKING:
     from penstock.engine.cli.explain import Explanation
     from penstock.proto.splits import Plan, Split
 
-app = typer.Typer(help="What a read would read.", no_args_is_help=True)
+app = typer.Typer(help="What a read would read.")
+
+_FLAGS_OF_READING = ("limit", "server", "batchRows")
+"""They say nothing about a plan that is made here."""
 
 
-@app.callback()
-def splits() -> None:
+@app.callback(invoke_without_command=True)
+def splits(context: typer.Context) -> None:
     """What a read would read."""
+    show_help(context)
 
 
 @app.command("plan")
+@with_registry_flags(but=_FLAGS_OF_READING)
 def plan(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table.")],
-    query: Annotated[str | None, registry_flag("query", metavar="KIND")] = None,
-    as_of: Annotated[str | None, registry_flag("asOf", metavar="TIME")] = None,
-    after: Annotated[str | None, registry_flag("after", metavar="TIME")] = None,
-    upto: Annotated[str | None, registry_flag("upto", metavar="TIME")] = None,
+    flags: dict[str, str | None],
     option: Annotated[
         list[str] | None,
         typer.Option("--option", metavar="KEY=VALUE", help="Any option, by ours or by Hudi's name (docs/options.md)."),
@@ -39,10 +43,9 @@ def plan(
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the plan.")] = ReportFormat.TABLE,
 ) -> None:
     """Plan a read and list its splits in commit order; nothing is read. --after or --upto plan a range of instants."""
-    if query is None and (after is not None or upto is not None):
-        query = "incremental"
-    flags = {"query": query, "asOf": as_of, "after": after, "upto": upto}
-    options = given_options(shell_of(context), flags, option or ())
+    options = local_options(shell_of(context), flags, option or ())
+    if "query" not in options.given and options.given & {"after", "upto"}:
+        options = replace(options, query="incremental")
     from penstock.engine.cli.explain import explained
     from penstock.engine.requests import plan_request
     from penstock.enumerator.embedded import EmbeddedEnumerator
@@ -59,9 +62,11 @@ def plan(
 
 def plan_fields(planned: Plan, explanation: Explanation | None) -> dict[str, object]:
     """The plan's documented fields (docs/cli.md)."""
+    from penstock.table.storage import shown_uri
+
     fields: dict[str, object] = {
-        "table": planned.scan.table,
-        "base_path": planned.scan.base_path,
+        "table": shown_uri(planned.scan.table),
+        "base_path": shown_uri(planned.scan.base_path),
         "after": str(planned.commit_range.after),
         "upto": str(planned.commit_range.upto),
         "columns": list(planned.scan.columns),

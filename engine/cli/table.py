@@ -8,15 +8,16 @@ from typing import Annotated
 import typer
 
 from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
-from penstock.engine.cli.shell import given_options, registry_flag, shell_of
+from penstock.engine.cli.shell import given_options, registry_flag, shell_of, show_help
 from penstock.proto.reports import TableDescription
 
-app = typer.Typer(help="What a table is.", no_args_is_help=True)
+app = typer.Typer(help="What a table is.")
 
 
-@app.callback()
-def table() -> None:
+@app.callback(invoke_without_command=True)
+def table(context: typer.Context) -> None:
     """What a table is."""
+    show_help(context)
 
 
 @app.command("desc")
@@ -44,9 +45,11 @@ def desc(
 
 def described(description: TableDescription) -> dict[str, object]:
     """The description's documented fields (docs/cli.md)."""
+    from penstock.table.storage import shown_uri
+
     return {
-        "table": description.table,
-        "base_path": description.base_path,
+        "table": shown_uri(description.table),
+        "base_path": shown_uri(description.base_path),
         "hudi_name": description.hudi_name,
         "table_type": description.table_type,
         "table_version": description.table_version,

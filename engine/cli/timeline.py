@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
-from penstock.engine.cli.shell import given_options, registry_flag, shell_of
-from penstock.engine.times import TimelineZone, utc_of
+from penstock.engine.cli.shell import local_options, registry_flag, shell_of
 
 if TYPE_CHECKING:
     from penstock.table.timeline import Timeline
@@ -22,7 +21,8 @@ def timeline(
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the list.")] = ReportFormat.TABLE,
 ) -> None:
     """List a table's active instants by requested time, with their times in UTC where the zone is known."""
-    options = given_options(shell_of(context), {"timelineTimezone": timeline_timezone})
+    options = local_options(shell_of(context), {"timelineTimezone": timeline_timezone})
+    from penstock.engine.times import TimelineZone
     from penstock.table.hudi_table import open_table
 
     opened = open_table(table)
@@ -57,5 +57,7 @@ def _text(value: str | None) -> str | None:
 
 
 def _utc(instant: str | None, zone: tzinfo | None) -> str | None:
+    from penstock.engine.times import utc_of
+
     moment = utc_of(instant, zone) if instant is not None and zone is not None else None
     return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

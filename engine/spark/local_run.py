@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.spark import register
 from penstock.proto.errors import InvariantViolation, PenstockError
+from penstock.table.storage import shown_uri
 
 FORMAT: Final = "penstock"
 STREAM_TIMEOUT_S: Final = 120
@@ -77,7 +78,7 @@ class LocalSpark:
         query = writer.option("checkpointLocation", str(self._folder / "checkpoint")).start()
         if not query.awaitTermination(STREAM_TIMEOUT_S):
             query.stop()
-            raise PenstockError(f"the stream of {table} did not end within {STREAM_TIMEOUT_S} s")
+            raise PenstockError(f"the stream of {shown_uri(table)} did not end within {STREAM_TIMEOUT_S} s")
 
 
 @contextmanager

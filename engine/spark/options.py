@@ -30,7 +30,7 @@ def loaded(given: Mapping[str, str], door: Door, environment: Mapping[str, str])
     """The options as Spark hands them over. ConfigurationError: no table, several, an unknown or misplaced option."""
     by_name = {name.lower(): value for name, value in given.items()}
     if _TABLES_KEY in by_name:
-        raise ConfigurationError(f"one table a load(): got {by_name[_TABLES_KEY][:200]}; load each and union them")
+        raise ConfigurationError("one table a load(): got a list of paths, expected one; load each and union them")
     table = by_name.pop(_TABLE_KEY, "")
     if not table:
         raise ConfigurationError("no table: give load() its path, or with the option server the name it serves")

@@ -35,8 +35,9 @@ log = logging.getLogger("penstock.engine.spark")
 def schema_of(load: Loaded) -> StructType:
     """The schema that `load()` shows, projected by the option `columns`.
 
-    The table's newest, also for a range; for `asOf` the schema of that instant, which only a plan tells. Options that
-    exclude each other are told here where no stream could have them, else when the batch or stream starts.
+    The table's newest, also for a range; for `asOf` the schema of that instant, which only a plan tells (a server
+    keeps that one, unread, until it idles out). Options that exclude each other are told here where no stream could
+    have them, else when the batch or stream starts.
     """
     table, options = load.table, load.options
     enumerator = enumerator_for(options.server)
@@ -65,7 +66,7 @@ def plan_slots(enumerator: Enumerator, server: str | None, request: PlanRequest,
         casting(output_schema(opened.scan), schema)
         log.info(
             "table %s: plan %s at %s, %d splits, %d bytes, %d slots",
-            request.table,
+            opened.scan.table,
             opened.plan_id,
             server,
             opened.splits,
@@ -80,7 +81,7 @@ def plan_slots(enumerator: Enumerator, server: str | None, request: PlanRequest,
     packed = pack([split.size_bytes for split in plan.splits], os.cpu_count() or 1, request.slots)
     log.info(
         "table %s: plan up to %s in this process, %d splits, %d slots",
-        request.table,
+        plan.scan.table,
         plan.commit_range.upto,
         len(plan.splits),
         len(packed),

@@ -109,9 +109,7 @@ def serve_enumerator(enumerator: Enumerator, listen: str) -> RunningServer:
         server.start()
     except RuntimeError as error:
         pools.shut_down()
-        raise ConfigurationError(
-            f"cannot listen at {listen}: {error}: is the port taken by another process?"
-        ) from error
+        raise ConfigurationError(f"cannot listen at {listen}: is the port taken by another process?") from error
     for name in (health.OVERALL_HEALTH, SERVICE_NAME):
         health_state.set(name, health_pb2.HealthCheckResponse.SERVING)
     return RunningServer(f"{listen.rpartition(':')[0]}:{port}", server, health_state, pools)

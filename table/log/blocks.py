@@ -137,7 +137,10 @@ def read_blocks(data: memoryview | pa.Buffer, file: str) -> Iterator[LogBlock | 
 
 
 def read_schema_blocks(data: memoryview | pa.Buffer, file: str) -> Iterator[SchemaBlock | Damage]:
-    """As `read_blocks`, for files whose blocks have a SCHEMA alone and are of no instant: archived timelines."""
+    """As `read_blocks`, for files whose blocks have a SCHEMA alone and are of no instant: archived timelines.
+
+    Unlike there, the first gap is the last item: no block behind it is looked for.
+    """
     view = memoryview(data).cast("B")
     place = 0
     while place < len(view):

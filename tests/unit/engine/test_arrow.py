@@ -160,10 +160,11 @@ def test_the_schema_is_known_before_a_split_is_opened(reader: Reader, plan: Scri
     ("limit", "rows", "opened", "reported"),
     [
         (0, [], 0, 0),
-        (1, [1], 1, 0),
-        (2, [1, 2], 1, 0),
-        (3, [1, 2, 3], 1, 0),
-        (4, [1, 2, 3, 4], 3, 2),
+        (1, [1], 1, 1),
+        (2, [1, 2], 1, 1),
+        (3, [1, 2, 3], 1, 1),
+        (4, [1, 2, 3, 4], 3, 3),
+        (5, [1, 2, 3, 4, 5], 4, 4),
         (9, [1, 2, 3, 4, 5, 6], 4, 4),
     ],
 )
@@ -174,6 +175,26 @@ def test_limit_is_exact_and_opens_no_more_than_it_needs(
     assert len(reader.opened) == opened
     assert reader.closed == reader.opened
     assert len(plan.reports) == reported
+    assert sum(report.rows for report in plan.reports.values()) == len(rows)
+
+
+def test_a_split_that_the_limit_ends_is_reported_with_the_rows_handed_on(
+    reader: Reader, plan: ScriptedEnumerator
+) -> None:
+    penstock.read("t", limit=5).read_all()
+    assert [(place, report.rows) for place, report in plan.reports.items()] == [
+        ((0, 0), 3),
+        ((0, 1), 0),
+        ((0, 2), 1),
+        ((1, 0), 1),
+    ]
+
+
+def test_an_error_before_the_limit_reports_nothing_for_its_split(reader: Reader, plan: ScriptedEnumerator) -> None:
+    plan.slots = [["a:1", "b:2|!"]]
+    with pytest.raises(CorruptBlock):
+        penstock.read("t", limit=3).read_all()
+    assert set(plan.reports) == {(0, 0)}
 
 
 def test_no_splits_are_no_rows(reader: Reader, plan: ScriptedEnumerator) -> None:

@@ -117,8 +117,10 @@ def test_streams_refuse_limit_and_bounds_of_batches() -> None:
 
 
 def test_one_option_in_two_spellings_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="options asOf and as_of both set asOf"):
+    with pytest.raises(ConfigurationError, match=r"options asOf and as_of both set asOf: give one of them$"):
         parsed(asOf="1", as_of="1")
+    with pytest.raises(ConfigurationError, match=r"options as\.of\.instant and as_of both set asOf: .*, best as_of$"):
+        parse_options({"as.of.instant": "2026-01-31", "as_of": "1"}, door=Door.CLI)
 
 
 class TestValues:
@@ -176,6 +178,16 @@ class TestValues:
     def test_cdc_arrives_later(self) -> None:
         with pytest.raises(UnsupportedFeature, match="later version"):
             parsed(query="cdc")
+
+    @pytest.mark.parametrize("name", ["where", "columns", "event_time", "query", "server"])
+    def test_text_is_utf8(self, name: str) -> None:
+        with pytest.raises(ConfigurationError, match="expected text in UTF-8"):
+            parsed(**{name: "B\udcff"})
+
+    @pytest.mark.parametrize("value", ['["a", "\\ud800"]', ["a", "\ud800"]])
+    def test_names_are_utf8_each(self, value: object) -> None:
+        with pytest.raises(ConfigurationError, match=r"option columns: got .*expected text in UTF-8"):
+            parsed(columns=value)
 
     def test_text_must_be_text(self) -> None:
         with pytest.raises(ConfigurationError, match="option where: got 1"):

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import logging
+import pathlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+import pyarrow.fs as pafs
 import pytest
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.events import event_text
-from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.proto.errors import ConfigurationError, PenstockError, TableNotFound
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.queries import Incremental, PlanRequest, Snapshot
 from penstock.proto.reports import EndOfSlot, SplitReport, TableDescription
 from penstock.proto.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
+from penstock.table.storage import ArrowStorage, Storage, open_storage
+
+if TYPE_CHECKING:
+    from tests.conftest import GoldenTables
+
+URI = "s3://key:hush@bucket/orders?secret_key=hush"
+SHOWN = "s3://bucket/orders"
 
 
 @dataclass
@@ -134,3 +145,59 @@ def test_the_log_has_one_line_an_event_and_replays_only_at_debug(caplog: pytest.
 
 def test_no_value_can_forge_a_line_or_a_field_of_the_log() -> None:
     assert event_text("x", a="b c=d\ne\u2028", n=3, empty="") == 'x a="b c=d\\ne\\u2028" n=3 empty=""'
+
+
+@pytest.fixture
+def behind_uri(monkeypatch: pytest.MonkeyPatch) -> Callable[[pathlib.Path], None]:
+    """Puts a local table behind URI, whose store wants a password; other paths are opened as ever."""
+
+    def put(folder: pathlib.Path) -> None:
+        def opened(path: str) -> Storage:
+            return ArrowStorage(URI, pafs.LocalFileSystem(), str(folder)) if path == URI else open_storage(path)
+
+        monkeypatch.setattr("penstock.table.hudi_table.open_storage", opened)
+
+    return put
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", [None, "orders"])
+def test_no_credentials_of_a_uri_are_told(
+    name: str | None,
+    golden: GoldenTables,
+    tmp_path: pathlib.Path,
+    behind_uri: Callable[[pathlib.Path], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    folder = golden.copy("A_merge_event_long_v9_h120", tmp_path)
+    behind_uri(folder)
+    table, called = (URI, SHOWN) if name is None else (name, name)
+    enumerator = EmbeddedEnumerator(None if name is None else {name: URI})
+    caplog.set_level(logging.DEBUG)
+
+    description = enumerator.describe_table(table)
+    scan = enumerator.open_plan(PlanRequest(table=table, query=Snapshot())).scan
+    assert (description.table, description.base_path, scan.table) == (called, SHOWN, called)
+    assert "hush" not in repr(description)
+    assert scan.base_path == URI, "readers open it"
+
+    failures: list[PenstockError] = []
+
+    def fails(query: Snapshot | Incremental, **asked: tuple[str, ...]) -> None:
+        with pytest.raises(PenstockError) as caught:
+            enumerator.open_plan(PlanRequest(table=table, query=query, **asked))  # type: ignore[arg-type]
+        failures.append(caught.value)
+
+    fails(Snapshot(), columns=("none",))
+    fails(Incremental(EARLIEST, Position(InstantTime("20000101000000000"))), columns=("none",))
+    for file in folder.rglob("*.parquet"):
+        if ".hoodie" not in file.parts:
+            file.unlink()
+    fails(Snapshot())
+    (folder / ".hoodie" / "hoodie.properties").write_text("hoodie.table.version=99\n")
+    fails(Snapshot())
+    with pytest.raises(PenstockError) as unknown:
+        EmbeddedEnumerator({"a": "/lake/a"}).describe_table(URI)
+    told = [*map(str, failures), str(unknown.value), *(record.getMessage() for record in caplog.records)]
+    assert any(called in text for text in told) and any("plan opened" in text for text in told)
+    assert [text for text in told if "hush" in text] == []

@@ -48,7 +48,7 @@ class TestVirtualKeys:
         assert plan(golden.table(case), Snapshot()).scan.columns == ("id", "k2", "ts", "v")
 
     def test_a_range_is_refused_as_hudi_does(self, golden: Golden, case: str) -> None:
-        with pytest.raises(UnsupportedFeature, match="range of a table without meta fields"):
+        with pytest.raises(UnsupportedFeature, match="range of a table without meta columns"):
             plan(golden.table(case), Incremental())
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.enumerator.assigner import SlotAssigner
-from penstock.enumerator.plans import HOUR_MS, SETTLED_IDLE_MS, HeldPlan, PlanStore, total
+from penstock.enumerator.plans import HOUR_MS, SETTLED_IDLE_MS, UNSETTLED_IDLE_MS, HeldPlan, PlanStore, total
 from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime
 from penstock.proto.reports import EndOfSlot, MergeOutcomes, NextSplit, SplitReport
@@ -86,7 +86,10 @@ def test_a_plan_is_held_under_its_id() -> None:
 
 
 def test_a_plan_nobody_opened_is_unknown_and_says_what_to_do() -> None:
-    with pytest.raises(UnknownPlan, match=r"no plan 'x' here: .* not used for 24 hours; run the query again"):
+    with pytest.raises(
+        UnknownPlan,
+        match=r"no plan 'x' here: .* not used for 24 hours \(less, if room was needed\); run the query again",
+    ):
         store_of(Clock()).use("x")
 
 
@@ -151,7 +154,7 @@ def test_an_expired_plan_makes_room(limit: dict[str, int]) -> None:
     assert store.plan_ids() == ("plan-1",)
 
 
-def test_a_settled_plan_makes_room_once_it_idles_and_an_unsettled_one_never() -> None:
+def test_a_settled_plan_makes_room_once_it_idles_and_a_young_unsettled_one_does_not() -> None:
     clock = Clock()
     store = store_of(clock, max_plans=2)
     reading = opened(store)
@@ -164,6 +167,47 @@ def test_a_settled_plan_makes_room_once_it_idles_and_an_unsettled_one_never() ->
     assert store.plan_ids() == ("plan-0", "plan-2")
     with pytest.raises(UnknownPlan):
         store.use("plan-1")
+
+
+def test_reads_left_in_the_middle_make_room_after_their_hour_the_longest_idle_first() -> None:
+    clock = Clock()
+    store = store_of(clock, max_plans=3)
+    for _ in range(3):
+        opened(store).next_split(0, 0)
+        clock.now_ms += 1
+    store.use("plan-0")  # now plan-1 is idle for longest
+    clock.now_ms += UNSETTLED_IDLE_MS - 3
+    with pytest.raises(StorageError, match="those not read to their end are kept until unused for 1 h:"):
+        opened(store)
+    clock.now_ms += 1
+    opened(store)
+    assert store.plan_ids() == ("plan-2", "plan-0", "plan-3")
+    with pytest.raises(UnknownPlan, match="run the query again"):
+        store.use("plan-1")
+
+
+def test_settled_plans_make_room_before_unsettled_ones_that_idle_longer() -> None:
+    clock = Clock()
+    store = store_of(clock, max_plans=2)
+    opened(store)
+    clock.now_ms += UNSETTLED_IDLE_MS
+    settle(opened(store))
+    clock.now_ms += SETTLED_IDLE_MS
+    opened(store)
+    assert store.plan_ids() == ("plan-0", "plan-2")
+
+
+def test_a_plan_that_is_refused_costs_no_other() -> None:
+    clock = Clock()
+    store = store_of(clock, max_splits=5)
+    opened(store)
+    clock.now_ms += UNSETTLED_IDLE_MS
+    opened(store)
+    with pytest.raises(StorageError, match="no room for another plan of 4 splits: 2 plans with 4 splits are held"):
+        opened(store, splits=4)
+    assert store.plan_ids() == ("plan-0", "plan-1")
+    opened(store, splits=3)
+    assert store.plan_ids() == ("plan-1", "plan-2")
 
 
 def test_settled_plans_are_kept_while_there_is_room() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
+import traceback
 
 import pyarrow.fs as pafs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError
+from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError, TableError
 from penstock.table.storage import MAX_PATH_BYTES, ArrowStorage, checked_path, open_storage, shown_uri
 
 
@@ -121,10 +123,55 @@ def test_larger_than_the_limit_is_refused(folder: pathlib.Path) -> None:
         storage.read_bytes("p=b/two", 1)
 
 
-def test_other_failure_is_a_storage_error_with_the_path(folder: pathlib.Path) -> None:
-    with pytest.raises(StorageError, match="p=a of table") as caught:
-        open_storage(str(folder)).read_bytes("p=a", 9)
+class Failing(pafs.FileSystemHandler):  # type: ignore[misc]
+    """A file system on which opening and listing fail with `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def _fail(self, *_: object) -> None:
+        raise self.error
+
+    def get_type_name(self) -> str:
+        return "failing"
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    copy_file = create_dir = delete_dir = delete_dir_contents = delete_file = delete_root_dir_contents = _fail
+    get_file_info = get_file_info_selector = move = open_append_stream = open_input_file = open_input_stream = _fail
+    open_output_stream = _fail
+
+
+def failing(error: Exception) -> ArrowStorage:
+    return ArrowStorage("s3://key:secret@bucket/table", pafs.PyFileSystem(Failing(error)), "bucket/table")
+
+
+def test_other_failure_is_a_storage_error_with_the_path() -> None:
+    with pytest.raises(StorageError, match="p=a of table s3://bucket/table: bus on fire; asking again") as caught:
+        failing(OSError("bus on fire")).read_bytes("p=a", 9)
     assert caught.value.retryable
+
+
+def test_a_folder_in_place_of_a_file_is_damage(folder: pathlib.Path) -> None:
+    storage = open_storage(str(folder))
+    for call in (lambda: storage.read_bytes("p=a", 9), lambda: storage.open_input("p=a")):
+        with pytest.raises(CorruptFile, match=r"p=a of table .* is a folder, expected a file"):
+            call()
+    for error in (IsADirectoryError("no"), OSError("Not a regular file: 'bucket/table/p=a'")):
+        with pytest.raises(CorruptFile, match="p=a of table s3://bucket/table is a folder, expected a file"):
+            failing(error).open_input("p=a")
+
+
+@pytest.mark.parametrize("error", [PermissionError("no"), OSError(errno.EACCES, "no"), OSError(errno.EPERM, "no")])
+def test_what_this_user_may_not_read_is_not_asked_for_again(error: OSError) -> None:
+    storage = failing(error)
+    calls = (storage.list_dir, storage.file_info, storage.open_input, lambda path: storage.read_bytes(path, 9))
+    for call in calls:
+        with pytest.raises(TableError, match="p=a of table s3://bucket/table is not readable by this user") as caught:
+            call("p=a")
+        assert not caught.value.retryable and caught.value.exit_code == 1
+        assert "asking again" not in str(caught.value)
 
 
 def test_random_access(folder: pathlib.Path) -> None:
@@ -141,9 +188,24 @@ def test_relative_path_and_file_uri_mean_the_same_table(folder: pathlib.Path, mo
 
 
 def test_unknown_or_empty_uri_is_the_callers_mistake() -> None:
-    for path in ("nothing://x/y", "", "s3://b u c/x"):
+    for path in ("nothing://x/y", "", "s3://b u c/x", "B\udcff", "s3://b/\udcff"):
         with pytest.raises(ConfigurationError, match="expected a local path or a URI"):
             open_storage(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["abfs://key:secret@host/table", "ABFSS://key:secret@host/t", "mock:///t", "http://h/t"]
+)
+def test_other_schemes_never_reach_pyarrow(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pafs, "FileSystem", None)
+    with pytest.raises(ConfigurationError, match="supported are file, s3, s3a, s3n, gs, gcs, hdfs, viewfs;") as caught:
+        open_storage(path)
+    assert "secret" not in str(caught.value)
+
+
+def test_text_that_is_not_utf8_is_told() -> None:
+    with pytest.raises(ConfigurationError, match=r"'B\\udcff' is not UTF-8"):
+        open_storage("B\udcff")
 
 
 def test_another_file_system_than_the_local_one() -> None:
@@ -163,3 +225,24 @@ def test_credentials_are_not_shown() -> None:
     shown = shown_uri("s3://key:secret@bucket/table?endpoint_override=host&secret_key=hidden")
     assert shown == "s3://bucket/table"
     assert shown_uri("/local/ta?ble") == "/local/ta?ble"
+
+
+@pytest.mark.parametrize("secret", ["a", "a/b", "a?b", "a#b", "a@b", "a:b", "a/b?c#d@e"])
+@pytest.mark.parametrize("slashes", ["//", ""])
+def test_a_password_in_any_spelling_is_not_shown(secret: str, slashes: str) -> None:
+    assert shown_uri(f"s3:{slashes}key:{secret}@bucket/table") == f"s3:{slashes}bucket/table"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["trips", "/a/b@c:d", "../a", "s3://bucket/d=@x", "hdfs://name:8020/d=@x", "hdfs://[::1]:8020/t", "file:/a@b", ""],
+)
+def test_what_holds_no_credentials_is_shown_whole(path: str) -> None:
+    assert shown_uri(path) == path
+
+
+def test_errors_of_opening_hold_no_credentials() -> None:
+    for uri in ("s3://key:se cret@bucket/t", "s3://key:se/cret@bucket/t", "gs://key:secret@bucket/t"):
+        with pytest.raises(ConfigurationError, match="cannot be opened") as caught:
+            open_storage(uri)
+        assert "cret" not in "".join(traceback.format_exception(caught.value))

@@ -233,6 +233,10 @@ class TestNoTable:
         (["--as-of", "20261399"], "20261399"),
         (["--as-of", "2026-01-31", "--option", "timelineTimezone=Mars"], "Mars"),
         (["--as-of", "20260131235959000", "--query", "read_optimized"], "asOf"),
+        (["--as-of", "20260131", "--option", "asOf=20260131"], "options --as-of and asOf both set asOf: [^,]*$"),
+        (["--on-corrupt", "skipp"], "did you mean skip"),
+        (["--batch-rows", "0"], "--batch-rows"),
+        (["--delete-field", "op"], "deleteField without deleteMarker"),
         (["--server", "nowhere"], "HOST:PORT"),
         (["--format", "csv"], "csv"),
         (["-o", "rows.csv"], "rows.csv"),
@@ -277,7 +281,20 @@ def test_a_server_that_is_not_there_may_be_asked_again(
 
 
 def test_a_file_that_cannot_be_written(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
-    ended = cli("read", golden.table(V9), "-o", tmp_path / "nowhere" / "rows.parquet")
-    assert ended.code == 1
-    assert ended.stderr.startswith("error [SYSTEM]: ")
-    assert "nowhere" in ended.stderr
+    (tmp_path / "full.parquet").mkdir()
+    (tmp_path / "file").touch()
+    for name, told in [
+        ("", "-o: got an empty name"),
+        (tmp_path / "nowhere" / "rows.parquet", f"-o {tmp_path}/nowhere/rows.parquet: there is no folder"),
+        (tmp_path / "file" / "rows.parquet", f"-o {tmp_path}/file/rows.parquet: there is no folder"),
+        (tmp_path / "full.parquet", f"-o {tmp_path}/full.parquet: expected a file, but that is a folder"),
+        (f"{tmp_path}/new.parquet/", "expected a file"),
+        (tmp_path / f"{'x' * 300}.parquet", "x.parquet: File name too long"),
+    ]:
+        for table in (golden.table(V9), tmp_path / "no table"):  # told before the table is looked at
+            ended = cli("read", table, "-o", name)
+            assert (ended.code, ended.stdout) == (2, b"")
+            assert ended.stderr.startswith("error [CONFIGURATION]: -o")
+            assert told in ended.stderr
+            assert "partial" not in ended.stderr
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "full.parquet"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ import typer
 from penstock.engine.cli import main
 from penstock.engine.cli.shell import Shell, given_options, start_logs
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.options import OPTIONS, Door, Option
 from penstock.version import __version__
 
 if TYPE_CHECKING:
@@ -79,8 +82,27 @@ def test_usage_errors(cli: Cli, arguments: list[str], told: str) -> None:
 def test_no_command_shows_help(cli: Cli, arguments: list[str]) -> None:
     ended = cli(*arguments)
     assert ended.code == 2
-    assert "Usage: penstock" in ended.text + ended.stderr
-    assert "error" not in ended.stderr
+    assert ended.stdout == b""
+    assert "Usage: " + " ".join(["penstock", *arguments, "[OPTIONS] COMMAND"]) in ended.stderr
+    assert "error [" not in ended.stderr
+
+
+@pytest.mark.parametrize("option", [option for option in OPTIONS if Door.CLI in option.doors], ids=lambda o: o.name)
+def test_every_option_of_the_command_line_has_its_flag(cli: Cli, option: Option) -> None:
+    own = re.compile(rf"^\W*{option.flag} ", re.MULTILINE)
+    assert own.search(cli("read", "--help").text)
+    without = {"limit", "server", "batchRows"}
+    assert bool(own.search(cli("splits", "plan", "--help").text)) == (option.name not in without)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("arguments", "code"), [("--version", 0), ("timeline nowhere", 1)])
+def test_closed_streams_are_no_bug(closed: str, arguments: str, code: int) -> None:
+    command = f"{shlex.quote(sys.executable)} -m penstock {arguments} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert "BUG" not in done.stderr
+    assert ("error [TABLE_NOT_FOUND]" in done.stderr) == (code == 1 and "2>" not in closed)
 
 
 def test_errors_as_json(cli: Cli) -> None:
@@ -167,8 +189,10 @@ class TestShell:
     def test_twice_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="given twice"):
             given_options(Shell(), {}, ["limit=1", "limit=2"])
-        with pytest.raises(ConfigurationError, match="both set limit"):
+        with pytest.raises(ConfigurationError, match=r"options --limit and limit both set limit: give one of them$"):
             given_options(Shell(), {"limit": "1"}, ["limit=2"])
+        with pytest.raises(ConfigurationError, match=r"options --as-of and as\.of\.instant both .*, best --as-of$"):
+            given_options(Shell(), {"asOf": "20260131"}, ["as.of.instant=2026-01-31"])
 
     def test_warnings_go_to_stderr(self, capsys: pytest.CaptureFixture[str]) -> None:
         given_options(Shell(), {}, ["hoodie.table.name=t"])
@@ -182,11 +206,11 @@ class TestShell:
         start_logs(Shell())
         log.info("hidden")
         start_logs(Shell(verbosity=1))
-        log.info("shown", extra={"rows": 7})
+        log.info("sh\x1b[31mown\n", extra={"rows": 7})
         start_logs(Shell(quiet=True))
         log.warning("hidden")
         (line,) = capsysbinary.readouterr().err.decode().splitlines()
-        assert line.endswith("Z info penstock.engine: shown rows=7")
+        assert line.endswith("Z info penstock.engine: sh\\x1b[31mown\\n rows=7")
 
     @pytest.mark.usefixtures("cli")
     def test_json_logs(self, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

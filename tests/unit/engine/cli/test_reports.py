@@ -85,8 +85,30 @@ class TestTable:
         assert re.search(r"decimal\(\d+, \d+\)", text)
 
 
+@pytest.mark.parametrize("command", [["timeline"], ["splits", "plan"]])
+def test_a_server_of_the_environment_is_left_alone_with_a_warning(
+    cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setenv("PENSTOCK_SERVER", "127.0.0.1:1")
+    ended = cli(*command, golden.table(V9))
+    assert ended.code == 0
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("warning: environment variable PENSTOCK_SERVER is not used")
+    assert cli("-q", *command, golden.table(V9)).stderr == ""
+
+
 class TestSplits:
     """`penstock splits plan`."""
+
+    def test_a_server_is_refused(self, cli: Cli, golden: GoldenTables) -> None:
+        ended = cli("splits", "plan", golden.table(V9), "--option", "server=127.0.0.1:1")
+        assert (ended.code, ended.stdout) == (2, b"")
+        assert "looks at the table itself: leave server out" in ended.stderr
+
+    def test_flags_of_the_plan(self, cli: Cli, golden: GoldenTables) -> None:
+        found = self.plan(cli, golden.table(V9), "--columns", "v,id", "--where", "v > 1", "--metadata", "off")
+        assert found["columns"] == ["v", "id"]
+        assert cli("splits", "plan", golden.table(V9), "--where", "nosuch > 1").code == 2
 
     def plan(self, cli: Cli, *arguments: object) -> Any:
         ended = cli("splits", "plan", *arguments, "--format", "json")
@@ -121,7 +143,7 @@ class TestSplits:
             assert any(time in split["why"] for time in selected), split["why"]
 
     def test_an_empty_range_has_no_splits(self, cli: Cli, golden: GoldenTables) -> None:
-        found = self.plan(cli, golden.table(RANGES), "--after", "latest", "--explain")
+        found = self.plan(cli, golden.table(RANGES), "--after", "latest", "--explain", "--option", "query=incremental")
         assert (found["splits"], found["instants"]) == ([], [])
 
     @pytest.mark.parametrize(

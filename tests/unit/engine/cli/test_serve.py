@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -31,6 +32,15 @@ def test_named_tables() -> None:
 def test_bad_tables(pairs: list[str]) -> None:
     with pytest.raises(ConfigurationError, match="--table"):
         named_tables(pairs)
+
+
+@pytest.mark.parametrize(
+    "pairs", [["s3://k:secret@b"], ["=s3://k:secret@b"], ["a=s3://k:secret@b", "a=s3://k:secret@c"]]
+)
+def test_bad_tables_are_told_without_credentials(pairs: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="--table") as caught:
+        named_tables(pairs)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_wrong_table_fails_at_once(cli: Cli, tmp_path: pathlib.Path) -> None:
@@ -61,3 +71,16 @@ def test_a_server_process(golden: GoldenTables, number: signal.Signals) -> None:
             process.kill()
     assert (process.returncode, rest) == (0, "")
     assert "Traceback" not in log
+
+
+@pytest.mark.golden
+def test_a_port_that_is_taken_is_told_in_one_line(golden: GoldenTables) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [sys.executable, "-m", "penstock", "serve", "--table", f"a={golden.table(V9)}", "--listen", address]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error [CONFIGURATION]: cannot listen at {address}")

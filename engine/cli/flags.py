@@ -1,0 +1,71 @@
+"""The registry's options as a command's flags: all that apply on the command line, or all but a few.
+
+Belongs here: how a registry entry becomes a parameter that typer sees. Not here: what a value means (`penstock.proto`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from typing import Annotated, Any
+
+from penstock.engine.cli.shell import registry_flag
+from penstock.proto.option_types import Address, Choice, Names, Number, OnOff, OptionType, QueryKind, Text
+from penstock.proto.options import OPTIONS, Door
+
+Command = Callable[..., None]
+
+
+def with_registry_flags(*, but: Collection[str] = ()) -> Callable[[Command], Command]:
+    """Gives a command a flag for each option that applies on the command line, except those named in `but`.
+
+    The command takes `flags`, a dict of what was typed (None: nothing) by option name, in place of a parameter an
+    option. The flags stand behind the context and the first argument in `--help`.
+    """
+    options = [option for option in OPTIONS if Door.CLI in option.doors and option.name not in but]
+
+    def decorated(command: Command) -> Command:
+        own = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in inspect.signature(command, eval_str=True).parameters.values()
+            if parameter.name != "flags"
+        ]
+        added = [
+            inspect.Parameter(
+                option.python_name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[str | None, registry_flag(option.name, metavar=_metavar(option.type))],
+            )
+            for option in options
+        ]
+
+        @functools.wraps(command)
+        def taking(**values: Any) -> None:
+            flags = {option.name: values.pop(option.python_name) for option in options}
+            command(flags=flags, **values)
+
+        parameters = [*own[:2], *added, *own[2:]]
+        del taking.__wrapped__
+        taking.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        taking.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return taking
+
+    return decorated
+
+
+def _metavar(kind: OptionType) -> str:
+    match kind:
+        case QueryKind():
+            return "KIND"
+        case Names():
+            return "A,B"
+        case Number():
+            return "N"
+        case OnOff():
+            return "on|off"
+        case Choice(values=values):
+            return "|".join(values)
+        case Address(form=form) | Text(form=form):
+            return form.rpartition(" ")[2].upper()
