@@ -63,7 +63,7 @@ def wanted_rows(golden: Golden, entry: Entry) -> pa.Table:
 def accepted(entry: Entry) -> tuple[type[PenstockError], ...]:
     """The refusals that stand for an answer."""
     if entry.must_fail:
-        return (PositionExpired, CorruptFile, UnsupportedFeature)
+        return (PositionExpired,)
     if entry.case in SUPPORTED:
         return ()
     return (UnsupportedFeature,)
