@@ -9,15 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Final
 
 from penstock.engine.times import TimelineZone, ZoneFor, range_bound, requested_time
+from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import GivenOptions
 from penstock.proto.positions import EARLIEST, Position
-from penstock.proto.queries import Incremental, Latest, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.queries import (
+    Changes,
+    Incremental,
+    Latest,
+    PlanRequest,
+    Query,
+    RangeQuery,
+    ReadOptimized,
+    Snapshot,
+    SnapshotAsOf,
+)
 from penstock.proto.reports import TableDescription
 from penstock.proto.splits import DeleteMarker
 from penstock.table.storage import shown_uri
+
+RANGES: Final = ("incremental", "cdc")
+"""Values of `query` that a range bounds."""
 
 Describe = Callable[[], TableDescription]
 """Asks the enumerator for the table's description; called only if an option needs it, and once at most."""
@@ -30,11 +45,15 @@ def plan_request(table: str, options: GivenOptions, describe: Describe, *, slots
 
 def range_request(table: str, options: GivenOptions, after: Position, upto: Position) -> PlanRequest:
     """The request of one micro-batch: the range is known, the options say the rest."""
-    return request_of(table, Incremental(after, upto), options)
+    return request_of(table, _range_query(options, after, upto), options)
 
 
 def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | None = None) -> PlanRequest:
     """A query with those options that only say how it is planned and what of it is returned."""
+    if "cdcFormat" in options.given and not isinstance(query, Changes):
+        raise ConfigurationError(
+            "option cdcFormat says what changes look like: give query=cdc with it, or leave it out"
+        )
     return PlanRequest(
         table=table,
         query=query,
@@ -62,13 +81,13 @@ def _delete_marker(options: GivenOptions) -> DeleteMarker | None:
 def query_of(table: str, options: GivenOptions, describe: Describe) -> Query:
     """The query that `query`, `after`, `upto` and `asOf` ask for, or ConfigurationError."""
     describe = cache(describe)
-    if options.query == "incremental":
-        return _incremental(table, options, describe)
+    if options.query in RANGES:
+        return _range_query(options, *_range(table, options, describe))
     for name, value in (("after", options.after), ("upto", options.upto)):
         if value is not None:
             raise ConfigurationError(
-                f"option {name} bounds a range of instants, but query={options.query}: add query=incremental, or leave "
-                f"{name} out"
+                f"option {name} bounds a range of instants, but query={options.query}: add query=incremental (or cdc), "
+                f"or leave {name} out"
             )
     if options.as_of is None:
         return ReadOptimized() if options.query == "read_optimized" else Snapshot()
@@ -79,23 +98,30 @@ def query_of(table: str, options: GivenOptions, describe: Describe) -> Query:
 
 def start_of_stream(table: str, options: GivenOptions, describe: Describe) -> Position | Latest:
     """Where a stream starts: `after`, or before every instant. Latest: behind what the table holds when it starts."""
-    if "query" in options.given and options.query != "incremental":
+    if "query" in options.given and options.query not in RANGES:
         raise ConfigurationError(
             f"query={options.query} cannot be streamed: a stream returns the rows of one range after the other "
-            "(query=incremental); leave query out, or read a batch"
+            "(query=incremental), or their changes (query=cdc); leave query out, or read a batch"
         )
     if options.after is None:
         return EARLIEST
     return range_bound("after", options.after, _zone(table, options, describe))
 
 
-def _incremental(table: str, options: GivenOptions, describe: Describe) -> Incremental:
+def _range_query(options: GivenOptions, after: Position, upto: Position | Latest) -> RangeQuery:
+    """The rows of a range, or its changes."""
+    if options.query == "cdc":
+        return Changes(ChangeFormat(options.cdc_format), after, upto)
+    return Incremental(after, upto)
+
+
+def _range(table: str, options: GivenOptions, describe: Describe) -> tuple[Position, Position | Latest]:
     if options.as_of is not None:
         raise ConfigurationError("option asOf goes with query=snapshot: a range ends at upto (an order key)")
     if options.after is None:
         raise ConfigurationError(
-            "query=incremental needs the option after, where the range begins (exclusive): after=earliest for every "
-            "row that is still there, or the order key up to which rows were consumed"
+            f"query={options.query} needs the option after, where the range begins (exclusive): after=earliest for "
+            "all that is still there, or the order key up to which was consumed"
         )
     after = range_bound("after", options.after, _zone(table, options, describe))
     upto: Position | Latest = Latest()
@@ -108,7 +134,7 @@ def _incremental(table: str, options: GivenOptions, describe: Describe) -> Incre
             f"range ({after}, {upto}] of table {shown_uri(table)} ends before it starts: got after={options.after} and "
             f"upto={options.upto}; give an upto at or after `after`"
         )
-    return Incremental(after, upto)
+    return after, upto
 
 
 def _zone(table: str, options: GivenOptions, describe: Describe) -> ZoneFor:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from penstock.enumerator.order import is_earliest
 from penstock.enumerator.selection import TimelineFacts, reaches_back, select
 from penstock.proto.errors import PositionExpired
-from penstock.proto.queries import Incremental, Latest, Query, SnapshotAsOf
+from penstock.proto.queries import Changes, Incremental, Latest, Query, SnapshotAsOf
 from penstock.table.archive import Archive
 from penstock.table.commits import CommitMetadata
 from penstock.table.hudi_table import HudiTable
@@ -59,6 +59,8 @@ def asks_every_partition(query: Query, facts: TimelineFacts) -> bool:
     match query:
         case Incremental(after) if not is_earliest(after):
             return after.order_key < facts.archive_begins[1]
+        case Changes(after=after):
+            return after.order_key < facts.archive_begins[1]
         case _:
             return True
 
@@ -78,7 +80,7 @@ def checked_against(
     for requested_time, path in sorted(unknown.items()):
         if upto and requested_time > upto:
             continue
-        if requested_time > after or (facts.timeline.layout == 2 and isinstance(query, Incremental)):
+        if requested_time > after or (facts.timeline.layout == 2 and isinstance(query, Incremental | Changes)):
             raise PositionExpired(
                 f"file {path} of table {facts.table} is of instant {requested_time}, which is neither active nor "
                 "archived, so what is asked for may need instants that are gone; ask for a later range or instant, or "
@@ -133,5 +135,7 @@ def _bounds(query: Query) -> tuple[str, str]:
         case Incremental(after, upto):
             end = "" if isinstance(upto, Latest) else str(upto.order_key)
             return (end or "9" * 24, end) if is_earliest(after) else (after.order_key, end)
+        case Changes(_, after, upto):
+            return after.order_key, "" if isinstance(upto, Latest) else str(upto.order_key)
         case _:
             return "9" * 24, ""

@@ -11,7 +11,7 @@ from itertools import islice
 
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, CommitRange, Position
-from penstock.proto.queries import Incremental, Latest
+from penstock.proto.queries import Latest, RangeQuery
 from penstock.table.instants import Action, Instant
 from penstock.table.timeline import Timeline
 
@@ -80,9 +80,9 @@ def newest_position(
 
 
 def resolved_range(
-    timeline: Timeline, pending_clusterings: Collection[str], is_data: IsData, query: Incremental
+    timeline: Timeline, pending_clusterings: Collection[str], is_data: IsData, query: RangeQuery
 ) -> CommitRange:
-    """The range an incremental query stands for.
+    """The range that a query stands for.
 
     `Latest` is the newest position, and `after` itself if that is ahead of it. An explicit `upto` may lie behind the
     newest instant; ConfigurationError if it lies at or behind the horizon, or before `after`. UnsupportedFeature for

@@ -70,11 +70,8 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
     file; ConfigurationError for a column, filter or event-time column that does not suit the table;
     UnsupportedFeature for what a chosen file or the table's merging needs and this build has not.
     """
-    if isinstance(request.query, Incremental) and not state.properties.populate_meta_fields:
-        raise UnsupportedFeature(
-            f"range of a table without meta columns: rows of table {state.facts.table} do not tell their instant; "
-            "read a snapshot"
-        )
+    if isinstance(request.query, Incremental):
+        refuse_without_meta_columns(state)
     schema = arrow_schema(parse_record_schema(state.schema_json, f"schema of table {state.facts.table}"))
     columns = resolve_columns(request.columns, schema.names)
     if request.where:
@@ -89,8 +86,9 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
         if isinstance(chosen, Missing):
             gone.append(chosen)
             continue
-        rules = _merge_rules(state, chosen, request.delete_marker)
-        fields = _path_fields(state, schema, chosen, rules)
+        has_logs = any(item.files.logs for item in chosen)
+        rules = merge_rules_of(state, request.delete_marker, has_logs=has_logs)
+        fields = path_fields(state, schema, {item.group[0] for item in chosen}, rules)
         scan = Scan(
             table=state.table,
             base_path=state.properties.base_path,
@@ -99,18 +97,27 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             columns=columns,
             where=request.where,
             merge=rules.mode,
-            visible=_visible_instants(state, selection),
+            visible=visible_instants(state, selection),
             rows=selection.rows,
             partition_fields=fields,
             delete_marker=rules.delete_marker,
             fill=rules.fill,
             skip_corrupt=request.skip_corrupt,
-            key_fields=_key_fields(state, chosen),
-            schema_history=_checked_history(state, fields),
+            key_fields=virtual_key_fields(state.properties) if has_logs else (),
+            schema_history=checked_history(state, fields),
         )
         splits = in_commit_order(_splits(state, selection, scan, chosen))
         return Plan(scan=scan, commit_range=selection.commit_range, splits=splits)
     raise gone[0].error(state.facts.table)
+
+
+def refuse_without_meta_columns(state: TableState) -> None:
+    """Hudi refuses ranges of such a table too."""
+    if not state.properties.populate_meta_fields:
+        raise UnsupportedFeature(
+            f"range of a table without meta columns: rows of table {state.facts.table} do not tell their instant; "
+            "read a snapshot"
+        )
 
 
 def event_time_column(name: str, schema: pa.Schema) -> str:
@@ -182,14 +189,14 @@ def _order_key(state: TableState, selection: Selection, group: GroupId, found: V
     return InstantTime(max(state.committed.order_key(file.name.instant) for file in found.files))
 
 
-def _merge_rules(state: TableState, chosen: Collection[_Chosen], asked_marker: DeleteMarker | None) -> MergeRules:
+def merge_rules_of(state: TableState, asked_marker: DeleteMarker | None, *, has_logs: bool) -> MergeRules:
     """The table's merge rules, if there is anything to merge: a table that has none we know is refused only then."""
-    if any(item.files.logs for item in chosen):
+    if has_logs:
         return merge_rules(state.properties, asked_marker)
     return MergeRules(mode=CommitTimeOrdering())
 
 
-def _visible_instants(state: TableState, selection: Selection) -> VisibleInstants:
+def visible_instants(state: TableState, selection: Selection) -> VisibleInstants:
     """Which log blocks count: those of completed instants that the view shows. No instant completes before it is
     requested, so one that is not known any more and was requested before the end of a range may have been archived,
     one requested behind it is not shown."""
@@ -209,13 +216,13 @@ def _visible_instants(state: TableState, selection: Selection) -> VisibleInstant
     return VisibleInstants(frozenset(shown), archived_before=before, not_after=not_after)
 
 
-def _path_fields(
-    state: TableState, schema: pa.Schema, chosen: Collection[_Chosen], rules: MergeRules
+def path_fields(
+    state: TableState, schema: pa.Schema, partitions: Collection[str], rules: MergeRules
 ) -> tuple[str, ...]:
     """The table's own names of the columns that take their values from the partition path; none if a partition field
     is no top-level column (a nested field: only files hold it)."""
-    fields = path_value_fields(state.properties, {item.group[0] for item in chosen})
-    if state.properties.drop_partition_columns and chosen:
+    fields = path_value_fields(state.properties, partitions)
+    if state.properties.drop_partition_columns and partitions:
         _refuse_unknown_dropped(state, fields, rules)
     columns = {name.lower() for name in schema.names}
     if any(field.lower() not in columns for field in fields):
@@ -238,18 +245,13 @@ def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: M
         raise UnsupportedFeature(f"{feature}: table {state.facts.table} merges by {', '.join(sorted(merged_by))}")
 
 
-def _checked_history(state: TableState, path_fields: Collection[str]) -> str:
+def checked_history(state: TableState, path_fields: Collection[str]) -> str:
     """The schema-on-read history, if it tells the ids of all columns that files have."""
     if state.schema_history:
         where = f"table {state.facts.table}"
         record = parse_record_schema(state.schema_json, where)
         check_current(record, parse_history(state.schema_history, where), path_fields, where)
     return state.schema_history
-
-
-def _key_fields(state: TableState, chosen: Collection[_Chosen]) -> tuple[str, ...]:
-    """What record keys are made of in a table without meta columns, if there is anything to merge."""
-    return virtual_key_fields(state.properties) if any(item.files.logs for item in chosen) else ()
 
 
 def _splits(state: TableState, selection: Selection, scan: Scan, chosen: Collection[_Chosen]) -> list[Split]:

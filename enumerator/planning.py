@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.enumerator.change_plans import plan_changes
 from penstock.enumerator.discovery import (
     complete_from,
     discover,
@@ -27,7 +28,7 @@ from penstock.enumerator.selection import TimelineFacts, select
 from penstock.enumerator.split_ids import in_commit_order, run_id
 from penstock.proto.errors import CorruptFile, PositionExpired, StorageError, UnsupportedFeature
 from penstock.proto.positions import Position
-from penstock.proto.queries import Incremental, PlanRequest
+from penstock.proto.queries import Changes, Incremental, PlanRequest
 from penstock.proto.reports import TableDescription
 from penstock.proto.splits import EventTimeOrdering, Plan, Scan, Split
 from penstock.table.hudi_table import HudiTable
@@ -118,6 +119,8 @@ def _told_schema(facts: TimelineFacts, properties: TableProperties) -> str:
 
 def _planned(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
     state = discover(table, table_name, request)
+    if isinstance(request.query, Changes):
+        return plan_changes(state, request, request.query)
     plan = plan_splits(state, request)
     event_time = None if plan.scan.schema_history else _event_time_field(plan.scan, request.event_time)
     if event_time is not None and request.metadata and state.metadata_usable:

@@ -17,9 +17,10 @@ from penstock.enumerator.order import (
     resolved_range,
     whole,
 )
+from penstock.proto.changes import ChangesOf
 from penstock.proto.errors import PositionExpired, UnsupportedFeature
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.queries import Changes, Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import AllRows, RowsOf
 from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.instants import Instant
@@ -62,15 +63,15 @@ class TimelineFacts:
 class Selection:
     """What to read: a view, the file groups (None: all), which rows of them.
 
-    `instants` are the requested times of the active data instants of an incremental range. `groups` maps a file group
-    to the order key its split gets: the newest data instant of the range that wrote rows into it, or into a group that
-    was clustered into it.
+    `instants` are the requested times of the data instants of a range. `groups` maps a file group to the order key its
+    split gets: the newest data instant of the range that wrote rows into it, or into a group that was clustered into
+    it; of changes, the newest that wrote into it or replaced it.
     """
 
     view: View
     commit_range: CommitRange
     instants: frozenset[InstantTime] = frozenset()
-    rows: AllRows | RowsOf = field(default_factory=AllRows)
+    rows: AllRows | RowsOf | ChangesOf = field(default_factory=AllRows)
     groups: Mapping[GroupId, InstantTime] | None = None
     base_files_only: bool = False
 
@@ -97,6 +98,8 @@ def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
             return (Selection(view=RequestedUpTo(instant), commit_range=_up_to_instant(instant, facts)),)
         case Incremental():
             return _incremental(query, facts)
+        case Changes():
+            return (_changes(query, facts),)
 
 
 def _incremental(query: Incremental, facts: TimelineFacts) -> tuple[Selection, ...]:
@@ -114,6 +117,31 @@ def _incremental(query: Incremental, facts: TimelineFacts) -> tuple[Selection, .
     if isinstance(query.upto, Latest):
         views.reverse()
     return tuple(_range_selection(view, commit_range, facts) for view in views)
+
+
+def _changes(query: Changes, facts: TimelineFacts) -> Selection:
+    """Every group that a data instant of the range wrote into or replaced."""
+    commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
+    completed = completed_in_order(facts.timeline, facts.pending_clusterings)
+    upto = commit_range.upto.order_key
+    known = tuple(item.requested_time for item in completed if facts.timeline.order_key(item) <= upto)
+    inside = [item for item in completed if commit_range.holds(facts.timeline.order_key(item)) and facts.is_data(item)]
+    groups: dict[GroupId, InstantTime] = {}
+    for item in inside:
+        commit = facts.commits[item.requested_time]
+        groups.update(dict.fromkeys(groups_of(commit), facts.timeline.order_key(item)))
+    return Selection(
+        view=OrderedUpTo(upto),
+        commit_range=commit_range,
+        instants=frozenset(item.requested_time for item in inside),
+        rows=ChangesOf(query.format, known),
+        groups=groups,
+    )
+
+
+def groups_of(commit: CommitMetadata) -> list[GroupId]:
+    """The file groups that an instant wrote into or replaced, sorted by partition and file id."""
+    return sorted({*commit.replaced, *((stat.partition, stat.file_id) for stat in commit.stats)})
 
 
 def _up_to_newest(facts: TimelineFacts) -> CommitRange:
@@ -240,11 +268,13 @@ def reaches_back(query: Query, facts: TimelineFacts) -> bool:
                 return after != upto and after.order_key < facts.complete_from
             commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
             return commit_range.upto != after and commit_range.upto.order_key < facts.complete_from
+        case Changes(_, after, upto):
+            return after != upto and whole(after).order_key < facts.complete_from
 
 
 def _shown(query: Query) -> str:
     match query:
-        case Incremental(after, upto):
+        case Incremental(after, upto) | Changes(_, after, upto):
             return f"range ({after}, {'latest' if isinstance(upto, Latest) else upto}]"
         case SnapshotAsOf(instant):
             return f"state as of {instant}"

@@ -11,9 +11,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from penstock.proto.changes import ChangesOf, GroupChanges
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.splits import AllRows, FileRef, RowGroupRun, RowsOf, Split, VisibleInstants
-from penstock.table.slices import Everything, GroupId, OrderedUpTo, RequestedUpTo, View
+from penstock.table.slices import Everything, GroupId, OrderedBefore, OrderedThrough, OrderedUpTo, RequestedUpTo, View
 
 _SCHEME: Final = "penstock split 1"
 _ID_CHARS: Final = 32
@@ -26,7 +27,7 @@ def digest(parts: Sequence[object]) -> str:
 
 
 def scope_id(
-    table: Sequence[str], view: View, rows: AllRows | RowsOf, visible: VisibleInstants, by_blocks: bool
+    table: Sequence[str], view: View, rows: AllRows | RowsOf | ChangesOf, visible: VisibleInstants, by_blocks: bool
 ) -> str:
     """What all splits of a query have in common. `table` identifies the table.
 
@@ -40,7 +41,17 @@ def scope_id(
             seen = ["requested", instant]
         case OrderedUpTo(order_key):
             seen = ["ordered", order_key]
-    wanted = sorted(rows.instants) if isinstance(rows, RowsOf) else "all"
+        case OrderedBefore(order_key, requested_time):
+            seen = ["ordered before", order_key, requested_time]
+        case OrderedThrough(order_key, requested_time):
+            seen = ["ordered through", order_key, requested_time]
+    match rows:
+        case AllRows():
+            wanted: object = "all"
+        case RowsOf(instants):
+            wanted = sorted(instants)
+        case ChangesOf(change_format):
+            wanted = ["changes", change_format]
     blocks = [sorted(visible.members), visible.archived_before, visible.not_after] if by_blocks else []
     return digest(["scope", list(table), seen, wanted, blocks])
 
@@ -49,6 +60,15 @@ def slice_id(scope: str, group: GroupId, base: FileRef | None, logs: Iterable[Fi
     """A whole file slice within a scope."""
     files = [[file.path, file.size_bytes] for file in logs]
     return digest(["slice", scope, list(group), [base.path, base.size_bytes] if base else [], files])
+
+
+def changes_id(scope: str, group: GroupId, changes: GroupChanges) -> str:
+    """A file group's changes within a scope."""
+    steps = [
+        [step.instant, type(step.source).__name__, [[file.path, file.size_bytes] for file in step.files]]
+        for step in changes.steps
+    ]
+    return digest(["changes", scope, list(group), steps])
 
 
 def run_id(whole: str, run: RowGroupRun) -> str:

@@ -8,6 +8,7 @@ alone; they are no part of any value.
 from __future__ import annotations
 
 from penstock.proto import codec_checks as check
+from penstock.proto.codec_changes import format_from_message
 from penstock.proto.codec_splits import (
     marker_from_message,
     marker_to_message,
@@ -20,7 +21,16 @@ from penstock.proto.codec_splits import (
 )
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.positions import Position
-from penstock.proto.queries import Incremental, Latest, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.queries import (
+    Changes,
+    Incremental,
+    Latest,
+    PlanRequest,
+    Query,
+    ReadOptimized,
+    Snapshot,
+    SnapshotAsOf,
+)
 from penstock.proto.reports import (
     EndOfSlot,
     MergeOutcomes,
@@ -131,6 +141,9 @@ def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
             case Incremental(after, upto):
                 end = None if isinstance(upto, Latest) else position_to_message(upto)
                 message.incremental.CopyFrom(pb.Incremental(after=position_to_message(after), upto=end))
+            case Changes(change_format, after, upto):
+                end = None if isinstance(upto, Latest) else position_to_message(upto)
+                message.changes.CopyFrom(pb.Changes(after=position_to_message(after), upto=end, format=change_format))
         return message
 
 
@@ -161,17 +174,25 @@ def _query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
         case "read_optimized":
             return ReadOptimized()
         case "incremental":
-            span = message.incremental
-            if not span.HasField("after"):
-                raise check.breach(what, "incremental.after", "nothing", "a position, `0` for the earliest")
-            after = position_from_message(what, "incremental.after", span.after)
-            upto = position_from_message(what, "incremental.upto", span.upto) if span.HasField("upto") else Latest()
-            return Incremental(after, upto)
+            return Incremental(*_span(what, "incremental", message.incremental))
+        case "changes":
+            span = _span(what, "changes", message.changes)
+            return Changes(format_from_message(what, message.changes.format), *span)
         case None:
-            known = "snapshot, snapshot_as_of, read_optimized or incremental"
+            known = "snapshot, snapshot_as_of, read_optimized, incremental or changes"
             raise check.breach(what, "query", "no query kind that this build knows", known)
         case other:
             raise InvariantViolation(f"the stubs know query kind {other!r}, the codec does not")
+
+
+def _span(what: str, field: str, message: pb.Incremental | pb.Changes) -> tuple[Position, Position | Latest]:
+    """(after, upto) of a range."""
+    if not message.HasField("after"):
+        raise check.breach(what, f"{field}.after", "nothing", "a position, `0` for the earliest")
+    after = position_from_message(what, f"{field}.after", message.after)
+    if not message.HasField("upto"):
+        return after, Latest()
+    return after, position_from_message(what, f"{field}.upto", message.upto)
 
 
 def opened_to_message(opened: OpenedPlan) -> pb.OpenPlanResponse:

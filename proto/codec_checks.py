@@ -27,6 +27,8 @@ MAX_COLUMNS: Final = 100_000
 MAX_FIELDS: Final = 1_000
 """Key, ordering and partition fields of a table."""
 MAX_LOGS: Final = 100_000
+MAX_STEPS: Final = 1_000_000
+MAX_PLACE: Final = 9_999_999
 MAX_INSTANTS: Final = 2_000_000
 MAX_SPLITS: Final = 2_000_000
 MAX_PHASES: Final = 64

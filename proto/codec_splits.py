@@ -8,6 +8,14 @@ may change which rows are right; whoever adds such a field raises FORMAT_VERSION
 from __future__ import annotations
 
 from penstock.proto import codec_checks as check
+from penstock.proto.changes import ChangesOf, GroupChanges
+from penstock.proto.codec_changes import (
+    changes_from_message,
+    changes_of_from_message,
+    changes_of_to_message,
+    changes_to_message,
+)
+from penstock.proto.codec_files import file_from_message, file_to_message
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.positions import CommitRange, Position
 from penstock.proto.splits import (
@@ -16,12 +24,10 @@ from penstock.proto.splits import (
     DeleteMarker,
     EventTimeBounds,
     EventTimeOrdering,
-    FileRef,
     FillDefaults,
     FillMarked,
     FillMode,
     FillNulls,
-    LogWrite,
     MergeMode,
     Plan,
     RowGroupRun,
@@ -47,33 +53,6 @@ def position_from_message(what: str, field: str, message: pb.Position) -> Positi
     return Position(order_key, check.number(what, field, message.index, check.MAX_INDEX))
 
 
-def _file_from_message(what: str, field: str, message: pb.FileRef) -> FileRef:
-    path = check.name(what, f"{field}.path", message.path, check.MAX_PATH_CHARS)
-    size_bytes = check.number(what, f"{field}.size_bytes", message.size_bytes)
-    return FileRef(path, size_bytes, _writes_from_message(what, f"{field}.writes", message))
-
-
-def _writes_from_message(what: str, field: str, message: pb.FileRef) -> tuple[LogWrite, ...] | None:
-    if not message.HasField("writes"):
-        return None
-    return tuple(
-        LogWrite(
-            check.instant(what, field, write.instant),
-            check.number(what, field, write.data_rows),
-            check.number(what, field, write.delete_rows),
-        )
-        for write in check.counted(what, field, message.writes.writes, check.MAX_LOGS)
-    )
-
-
-def _file_to_message(file: FileRef) -> pb.FileRef:
-    message = pb.FileRef(path=file.path, size_bytes=file.size_bytes)
-    if file.writes is not None:
-        writes = (pb.LogWrite(instant=w.instant, data_rows=w.data_rows, delete_rows=w.delete_rows) for w in file.writes)
-        message.writes.CopyFrom(pb.LogWrites(writes=writes))
-    return message
-
-
 def split_to_message(split: Split) -> pb.Split:
     """ValueError (see `codec_checks.encoding`) if a number or text has no place in a message."""
     message = pb.Split(
@@ -83,15 +62,17 @@ def split_to_message(split: Split) -> pb.Split:
         partition_values=[pb.PartitionValue(value=value) for value in split.partition_values],
         file_group=split.file_group,
         order_key=split.order_key,
-        base=None if split.base is None else _file_to_message(split.base),
+        base=None if split.base is None else file_to_message(split.base),
         base_instant=split.base_instant,
-        logs=[_file_to_message(log) for log in split.logs],
+        logs=[file_to_message(log) for log in split.logs],
     )
     match split.part:
         case WholeFile():
             pass
         case RowGroupRun(first, end, size_bytes):
             message.row_groups.CopyFrom(pb.RowGroupRun(first=first, end=end, size_bytes=size_bytes))
+        case GroupChanges() as changes:
+            message.changes.CopyFrom(changes_to_message(changes))
     match split.event_time:
         case UnknownBounds():
             pass
@@ -104,9 +85,12 @@ def split_from_message(message: pb.Split) -> Split:
     """StateVersionError for an unknown format version, ConfigurationError for a field that cannot be."""
     what = f"split {message.split_id[:80]!r}"
     version = check.known_version(what, message.format_version)
-    base = _file_from_message(what, "base", message.base) if message.HasField("base") else None
+    base = file_from_message(what, "base", message.base) if message.HasField("base") else None
     logs = check.counted(what, "logs", message.logs, check.MAX_LOGS)
-    if base is None and not logs:
+    if message.HasField("changes"):
+        if base is not None or logs or message.HasField("row_groups"):
+            raise check.breach(what, "changes", "changes beside a slice", "one of both")
+    elif base is None and not logs:
         raise check.breach(what, "base", "neither a base file nor a log file", "one of them")
     return Split(
         format_version=version,
@@ -121,12 +105,14 @@ def split_from_message(message: pb.Split) -> Split:
         base=base,
         base_instant=check.instant_or_empty(what, "base_instant", message.base_instant),
         part=_part_from_message(what, message),
-        logs=tuple(_file_from_message(what, "logs", log) for log in logs),
+        logs=tuple(file_from_message(what, "logs", log) for log in logs),
         event_time=_bounds_from_message(what, message),
     )
 
 
-def _part_from_message(what: str, message: pb.Split) -> WholeFile | RowGroupRun:
+def _part_from_message(what: str, message: pb.Split) -> WholeFile | RowGroupRun | GroupChanges:
+    if message.HasField("changes"):
+        return changes_from_message(what, message.changes)
     if not message.HasField("row_groups"):
         return WholeFile()
     first, end = message.row_groups.first, message.row_groups.end
@@ -190,6 +176,8 @@ def scan_to_message(scan: Scan) -> pb.Scan:
             pass
         case RowsOf(instants, log_compactions):
             message.rows.CopyFrom(pb.RowsOf(instants=sorted(instants), log_compactions=sorted(log_compactions)))
+        case ChangesOf() as changes:
+            message.changes.CopyFrom(changes_of_to_message(changes))
     return message
 
 
@@ -225,7 +213,11 @@ def scan_from_message(message: pb.Scan) -> Scan:
     )
 
 
-def _rows_from_message(what: str, message: pb.Scan) -> AllRows | RowsOf:
+def _rows_from_message(what: str, message: pb.Scan) -> AllRows | RowsOf | ChangesOf:
+    if message.HasField("changes"):
+        if message.HasField("rows"):
+            raise check.breach(what, "changes", "changes beside rows", "one of both")
+        return changes_of_from_message(what, message.changes)
     if not message.HasField("rows"):
         return AllRows()
     return RowsOf(
@@ -299,6 +291,8 @@ def plan_from_message(message: pb.Plan) -> Plan:
     splits = tuple(split_from_message(s) for s in check.counted(what, "splits", message.splits, check.MAX_SPLITS))
     check.distinct(what, "splits", (split.split_id for split in splits))
     for split in splits:
+        if isinstance(split.part, GroupChanges) != isinstance(scan.rows, ChangesOf):
+            raise ConfigurationError(f"{what}: split {split.split_id[:80]!r} is not of the kind that its scan says")
         if len(split.partition_values) != len(scan.partition_fields):
             raise ConfigurationError(
                 f"{what}: split {split.split_id[:80]!r} has {len(split.partition_values)} partition values, "

@@ -191,7 +191,7 @@ _FLINK_BOUND: Final = (
     "{} ({}, an order key)"
 )
 _SERVICES: Final = "rows that compaction or clustering moved are never returned again by Penstock; leave the option out"
-_CDC: Final = "change data capture arrives with a later version of Penstock; leave the option out"
+_CDC: Final = "for changes give query=cdc (and cdcFormat); leave the option out"
 
 READING_PREFIXES: Final = (
     "hoodie.datasource.query.",
@@ -209,7 +209,9 @@ RULES: Final[Mapping[str, Rule]] = {
         "query", _query("snapshot", "read_optimized", "incremental"), "same values"
     ),
     "hoodie.datasource.query.incremental.format": _only(
-        "latest_state", advice="change data capture (cdc) arrives with a later version of Penstock", unsupported=True
+        "latest_state",
+        advice="for changes give query=cdc and cdcFormat=hudi with our options after and upto, which are order keys "
+        "(Hudi bounds changes by requested times, and misses what completes late)",
     ),
     "as.of.instant": Renamed("asOf", _as_of, "requested time; converted as Hudi does, in the timeline's wall clock"),
     "hoodie.datasource.read.begin.instanttime": Renamed(
@@ -279,10 +281,10 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "read.splits.limit": Refused("give our option maxCommitsPerTrigger"),
     "read.utc-timezone": _only("true", advice="timestamps are UTC; convert them in the engine"),
-    "read.cdc.from.changelog": _only(advice=_CDC, unsupported=True),
+    "read.cdc.from.changelog": _only(advice=_CDC),
     "read.source-v2.enabled": NoEffect(),
-    "cdc.enabled": _only("false", advice=_CDC, unsupported=True),
-    "changelog.enabled": _only("false", advice=_CDC, unsupported=True),
+    "cdc.enabled": _only("false", advice=_CDC),
+    "changelog.enabled": _only("false", advice=_CDC),
     "metadata.enabled": Renamed("metadata", _switch, "on or off"),
 }
 """One rule a foreign name, in lower case."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.addresses import loopback_address
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError
 
 MAX_TEXT: Final = 65_536
 """Characters of one option's value; a filter is the longest there is."""
@@ -66,30 +66,6 @@ class Number:
         if not self.least <= number <= self.most:
             raise ConfigurationError(f"option {name}: got {number}, expected a {self.form}")
         return number
-
-
-@dataclass(frozen=True, slots=True)
-class QueryKind:
-    """The kind of read."""
-
-    values: tuple[str, ...] = ("snapshot", "read_optimized", "incremental")
-
-    @property
-    def form(self) -> str:
-        """Its name in the documentation."""
-        return " \\| ".join(self.values)
-
-    def parse(self, name: str, value: object) -> str:
-        """One of the values; `cdc` is refused as not read yet."""
-        text = _text(name, value, self.form)
-        if text == "cdc":
-            raise UnsupportedFeature("query=cdc (change data capture) arrives with a later version of Penstock")
-        if text not in self.values:
-            near = nearest(text, self.values)
-            raise ConfigurationError(
-                f"option {name}: got {text[:80]!r}, expected one of {', '.join(self.values)}{near}"
-            )
-        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +128,7 @@ class Names:
         return tuple(_text(name, part, self.form) for part in parsed)
 
 
-OptionType = Text | Address | Number | QueryKind | OnOff | Choice | Names
+OptionType = Text | Address | Number | OnOff | Choice | Names
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

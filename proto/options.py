@@ -28,7 +28,6 @@ from penstock.proto.option_types import (
     Number,
     OnOff,
     OptionType,
-    QueryKind,
     Text,
     nearest,
     plain_spelling,
@@ -79,11 +78,20 @@ class Option:
 OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="query",
-        type=QueryKind(),
+        type=Choice(("snapshot", "read_optimized", "incremental", "cdc")),
         default="snapshot",
         doors=EVERYWHERE,
-        doc="What is read: the table's rows, those of its base files alone, or the rows that a range of instants wrote "
-        "(a stream always reads ranges).",
+        doc="What is read: the table's rows, those of its base files alone, the rows that a range of instants wrote, "
+        "or each change that they made (a stream always reads ranges: rows, or with `cdc` changes).",
+    ),
+    Option(
+        name="cdcFormat",
+        type=Choice(("rows", "hudi")),
+        default="rows",
+        doors=EVERYWHERE,
+        doc="With `query=cdc`, what a change is. `rows`: rows of the table with `_change_type` (+I, -U, +U, -D), "
+        "`_change_instant` and `_change_seq`, by which they are in order. `hudi`: one row with `op`, `ts_ms`, `before` "
+        "and `after`, as Hudi's own reader returns it.",
     ),
     Option(
         name="after",
@@ -226,6 +234,7 @@ class GivenOptions:
     """
 
     query: str = "snapshot"
+    cdc_format: str = "rows"
     after: str | None = None
     upto: str | None = None
     as_of: str | None = None

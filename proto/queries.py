@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.proto.changes import ChangeFormat
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.splits import DeleteMarker
 
@@ -41,7 +42,19 @@ class Incremental:
     upto: Position | Latest = field(default_factory=Latest)
 
 
-Query = Snapshot | SnapshotAsOf | ReadOptimized | Incremental
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Each change of each completed commit of (after, upto], once (change data capture), in this format."""
+
+    format: ChangeFormat
+    after: Position = EARLIEST
+    upto: Position | Latest = field(default_factory=Latest)
+
+
+Query = Snapshot | SnapshotAsOf | ReadOptimized | Incremental | Changes
+
+RangeQuery = Incremental | Changes
+"""The queries that a commit range bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,33 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.proto.changes import ChangesOf, GroupChanges
+from penstock.proto.files import FileRef as FileRef
+from penstock.proto.files import LogWrite as LogWrite
 from penstock.proto.positions import CommitRange, InstantTime
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 """The version this build writes. Every version from 1 up to it is decoded; a fixture of each is kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogWrite:
-    """What the metadata of a completed instant says it wrote into a log file: records in its data blocks, and in its
-    delete blocks."""
-
-    instant: InstantTime
-    data_rows: int
-    delete_rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileRef:
-    """A data file by its path relative to the table's base path ('/'-separated, never leaving it), and its size.
-
-    `writes`, of a log file: what every completed instant wrote into it, sorted; None where that is not known of all of
-    them. A reader needs it where the file is damaged, to tell the leftover of a failed append from a loss.
-    """
-
-    path: str
-    size_bytes: int
-    writes: tuple[LogWrite, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +48,12 @@ class EventTimeBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """One file slice, or a run of row groups of a log-free one.
+    """One file slice, a run of row groups of a log-free one, or (with a scan of changes) a file group's changes.
 
     `logs` are in scan order (`hudi-format` 3.1; slices of a pending compaction in slice order): a reader never sorts
     them. `partition_values` are the decoded path segments, one for each of the scan's `partition_fields`; None is the
-    null partition. `order_key` places the split in commit order. `base` is None for a log-only slice.
+    null partition. `order_key` places the split in commit order. `base` is None for a log-only slice. Of a group's
+    changes the files are in the steps of `part`; base and logs are empty.
     """
 
     format_version: int = FORMAT_VERSION
@@ -83,7 +64,7 @@ class Split:
     order_key: InstantTime
     base: FileRef | None
     base_instant: str = ""
-    part: WholeFile | RowGroupRun = WholeFile()
+    part: WholeFile | RowGroupRun | GroupChanges = WholeFile()
     logs: tuple[FileRef, ...] = ()
     event_time: EventTimeBounds | UnknownBounds = UnknownBounds()
 
@@ -92,6 +73,8 @@ class Split:
         """Bytes on storage that reading it takes, of all its files: the weight by which splits are packed."""
         if isinstance(self.part, RowGroupRun) and self.part.size_bytes:
             return self.part.size_bytes
+        if isinstance(self.part, GroupChanges):
+            return sum({file.path: file.size_bytes for step in self.part.steps for file in step.files}.values())
         return (self.base.size_bytes if self.base else 0) + sum(log.size_bytes for log in self.logs)
 
 
@@ -202,7 +185,8 @@ class Scan:
     """What all splits of a plan share.
 
     `schema_json` is the table's Avro schema with the meta columns in front; `columns` the output columns in order
-    (never empty); `where` a filter's text, or ''. Columns named in `partition_fields` take the split's
+    (never empty), those of changes (`table.schema.changes`) where `rows` are changes; `where` a filter's text, or ''.
+    Columns named in `partition_fields` take the split's
     `partition_values`, cast to the column's type, instead of the file's values. `skip_corrupt`: what is damaged in a
     log is passed over whatever was lost, as Hudi does; else a loss is an error. `key_fields` are the columns that the
     record key is made of; empty where rows store it. `schema_history` (JSON) tells the ids of columns by the instants
@@ -218,7 +202,7 @@ class Scan:
     where: str = ""
     merge: MergeMode
     visible: VisibleInstants
-    rows: AllRows | RowsOf = AllRows()
+    rows: AllRows | RowsOf | ChangesOf = AllRows()
     partition_fields: tuple[str, ...] = ()
     delete_marker: DeleteMarker | None = None
     fill: FillMode = WholeRecords()

@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.proto.errors import CorruptBlock, UnsupportedFeature
 from penstock.proto.splits import EventTimeOrdering, RowsOf, Scan, Split, WholeRecords
 from penstock.reader.block_records import BlockRecords
+from penstock.reader.delete_marks import OPERATION
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
 from penstock.reader.log_damage import whole_blocks
 from penstock.reader.log_files import LogFiles
@@ -31,7 +32,7 @@ from penstock.reader.ordering_column import check_same_type, has_foreign_values
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import ReadShape
-from penstock.reader.virtual_keys import NoKey, record_keys
+from penstock.reader.virtual_keys import RECORD_KEY, NoKey, record_keys
 from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_walk import LONG, DeleteWalk, walk_deletes
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
@@ -85,6 +86,35 @@ def read_log(
         return _LogReader(files, scan, split, shape, compiled).winners(blocks, tally)
     finally:
         files.release()
+
+
+def unmerged_records(
+    files: LogFiles, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally, *, compiled: bool
+) -> Iterator[pa.RecordBatch]:
+    """Every record that counts, unmerged, in the order of the log, with `shape.stored` columns: delete marks are not
+    looked at; a record of a delete block has its key alone. Errors as for `read_log`."""
+    try:
+        blocks = _counting_blocks(files, scan, split, shape, tally)
+        records = BlockRecords(files, scan, shape, compiled)
+        schema = pa.schema([shape.table.field(name) for name in shape.stored])
+        for found in blocks:
+            if found.block.kind is not BlockKind.DELETE:
+                yield from records.decode(found, shape.stored, *records.bounds(found))
+                continue
+            content = memoryview(files.data(found.log))[found.block.content_start : found.block.content_end]
+            keys = decode_deletes(content, found.place, _compiled_walk() if compiled else walk_deletes).keys
+            columns = [_of_delete(name, keys, schema) for name in schema.names]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    finally:
+        files.release()
+
+
+def _of_delete(name: str, keys: pa.Array, schema: pa.Schema) -> pa.Array:
+    if name == RECORD_KEY:
+        return keys
+    if name == OPERATION:
+        return pa.repeat(pa.scalar("D"), len(keys))
+    return pa.nulls(len(keys), schema.field(name).type)
 
 
 def _counting_blocks(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from penstock.proto.changes import ChangesOf, GroupChanges
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptBlock,
@@ -19,17 +20,20 @@ from penstock.proto.errors import (
     StateVersionError,
     UnsupportedFeature,
 )
-from penstock.proto.splits import FORMAT_VERSION, Scan, Split, WholeFile
+from penstock.proto.splits import FORMAT_VERSION, RowGroupRun, Scan, Split, WholeFile
 from penstock.reader.avro_records import warm_up as warm_up_decoding
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
+from penstock.reader.changes.read_changes import read_changes
+from penstock.reader.changes.shape import changes_output
 from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
 from penstock.reader.merge.keys import PositionTable, number_keys
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, RowGroup
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.report import SplitTally
-from penstock.reader.shape import ReadShape, output_schema, read_shape
+from penstock.reader.shape import ReadShape, read_shape
+from penstock.reader.shape import output_schema as rows_schema
 from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup, check_key_columns
 from penstock.table.storage import Storage, open_storage
 
@@ -46,6 +50,12 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.batch_rows <= 1 << 24:
             raise ConfigurationError(f"batch rows {self.batch_rows}: expected 1 to {1 << 24}")
+
+
+def output_schema(scan: Scan) -> pa.Schema:
+    """The Arrow schema of a scan's batches: `scan.columns` in their order, the table's types, all nullable; of changes
+    also their own columns, as text. ConfigurationError for a column that is not there, or asked for twice."""
+    return changes_output(scan) if isinstance(scan.rows, ChangesOf) else rows_schema(scan)
 
 
 def read_split(
@@ -77,6 +87,17 @@ def read_split(
         raise ConfigurationError(f"start {start}: an ordinal is 0 or above")
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
+    storage = storage or open_storage(scan.base_path)
+    if isinstance(scan.rows, ChangesOf):
+
+        def slice_reader(inner: Scan, part: Split, inner_tally: SplitTally) -> Generator[SplitBatch, None, None]:
+            return read_split(inner, part, options=options, storage=storage, tally=inner_tally)
+
+        return read_changes(
+            scan, split, start, storage, tally, slice_reader, batch_rows=options.batch_rows, compiled=options.compiled
+        )
+    if isinstance(split.part, GroupChanges):
+        raise InvariantViolation(f"split {split.split_id} of table {scan.table} holds changes, its scan asks for rows")
     shape = read_shape(scan, event_time=tally.event_time)
     if split.logs and shape.key_fields == (RECORD_KEY,) and RECORD_KEY not in shape.table.names:
         raise UnsupportedFeature(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
@@ -87,10 +108,11 @@ def read_split(
     reading = _Reading(
         scan=scan,
         split=split,
+        part=split.part,
         shape=shape,
         start=start,
         options=options,
-        storage=storage or open_storage(scan.base_path),
+        storage=storage,
         tally=tally,
     )
     return reading.batches(Emission(scan, split.split_id, shape, constants))
@@ -109,6 +131,7 @@ class _Reading:
 
     scan: Scan
     split: Split
+    part: WholeFile | RowGroupRun
     shape: ReadShape
     start: int
     options: ReadOptions
@@ -151,7 +174,7 @@ class _Reading:
         if base is None:
             return
         fields = self.scan.key_fields
-        for group in base.row_groups(self.split.part, self._size):
+        for group in base.row_groups(self.part, self._size):
             yield KeyedRowGroup(group, fields, base.where) if fields else group
 
     def _check_positions(self, winners: LogWinners, base: BaseFile | None) -> None:
@@ -166,7 +189,7 @@ class _Reading:
     def _base_rows(self, base: BaseFile | None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of a base file without a log; row groups wholly before `start` are not decoded."""
         ordinal = 0
-        for group in base.row_groups(self.split.part, self._size) if base is not None else ():
+        for group in base.row_groups(self.part, self._size) if base is not None else ():
             if ordinal + group.num_rows <= self.start:
                 ordinal += group.num_rows
                 continue

@@ -67,6 +67,13 @@ class SplitTally:
         self._skipped_gaps += gaps
         self._skipped_bytes += size_bytes
 
+    def absorb(self, inner: SplitTally) -> None:
+        """The times, gaps and merges of a read within this one; its rows are not handed on."""
+        for name, seconds in inner._phases_s.items():
+            self._phases_s[name] += seconds
+        self._skipped_gaps += inner._skipped_gaps
+        self._skipped_bytes += inner._skipped_bytes
+
     def report(self) -> SplitReport:
         """What was counted so far."""
         return SplitReport(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
@@ -30,7 +30,8 @@ class WriteStat:
 
     `path` is relative to the base path, its folder is `partition`; '' where nothing was written. `base_file` and
     `log_files` are bare names, filled by version 6 and by tables with change logging. `prev_commit` is '' for a new
-    file group. `file_size_bytes` may be stale for a log that was appended to.
+    file group. `file_size_bytes` may be stale for a log that was appended to. `change_logs` maps the paths of the
+    `.cdc` logs that it wrote with a base file to their sizes.
     """
 
     partition: str
@@ -44,6 +45,7 @@ class WriteStat:
     base_file: str
     log_files: tuple[str, ...]
     prev_commit: str
+    change_logs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def file_name(self) -> str:
@@ -163,7 +165,22 @@ def _write_stat(partition: str, stat: Fields) -> WriteStat:
         base_file=stat.file_name("baseFile"),
         log_files=stat.file_names("logFiles"),
         prev_commit="" if prev_commit == "null" else prev_commit,
+        change_logs=_change_logs(partition, stat),
     )
+
+
+def _change_logs(partition: str, stat: Fields) -> dict[str, int]:
+    sizes = Fields(stat.mapping("cdcStats"), stat.where, f"{stat.path}cdcStats.")
+    found: dict[str, int] = {}
+    for path in sizes.values:
+        checked = _without_scheme(sizes.checked("path", path), partition)
+        if checked.rpartition("/")[0] != partition:
+            raise CorruptFile(
+                f"{stat.where}, field {stat.path}cdcStats: got {path[:200]!r}, expected a file in partition "
+                f"{partition[:200]!r}"
+            )
+        found[checked] = max(sizes.number(path), 0)
+    return found
 
 
 def _extra(fields: Fields) -> dict[str, str]:

@@ -78,7 +78,24 @@ class OrderedUpTo:
     services: frozenset[str] = frozenset()
 
 
-View = Everything | RequestedUpTo | OrderedUpTo
+@dataclass(frozen=True, slots=True)
+class OrderedBefore:
+    """The view of what stands before an instant in commit order: order keys below `order_key`, and of instants with
+    that very key those requested before `requested_time`."""
+
+    order_key: str
+    requested_time: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedThrough:
+    """The view of an instant and of what stands before it in commit order."""
+
+    order_key: str
+    requested_time: str
+
+
+View = Everything | RequestedUpTo | OrderedUpTo | OrderedBefore | OrderedThrough
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +204,7 @@ def _shown_slices(slices: Sequence[FileSlice], view: View) -> Sequence[FileSlice
     match view:
         case RequestedUpTo(instant):
             return [item for item in slices if item.key <= instant]
-        case Everything() | OrderedUpTo():
+        case Everything() | OrderedUpTo() | OrderedBefore() | OrderedThrough():
             return slices
 
 
@@ -205,3 +222,7 @@ def instant_is_visible(requested_time: str, view: View, committed: CommittedInst
             return requested_time <= instant
         case OrderedUpTo(order_key, services):
             return committed.order_key(requested_time) <= order_key or requested_time in services
+        case OrderedBefore(order_key, own):
+            return (committed.order_key(requested_time), requested_time) < (order_key, own)
+        case OrderedThrough(order_key, own):
+            return (committed.order_key(requested_time), requested_time) <= (order_key, own)

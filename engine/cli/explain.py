@@ -10,7 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from penstock.proto.queries import Incremental, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.changes import (
+    ChangesOf,
+    ChangeSource,
+    ChangeStep,
+    ComparedStates,
+    GroupChanges,
+    LoggedImages,
+    StoredKinds,
+)
+from penstock.proto.queries import Changes, Incremental, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import AllRows, Plan, RowGroupRun, RowsOf, Split
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.instants import Instant
@@ -57,6 +66,11 @@ def _meaning(planned: Plan, query: Query, layout: int) -> str:
                 "of the table as of the range's end whose last write is an instant of the range; what is overwritten "
                 "or deleted inside the range shows in its last state, once"
             )
+        case Changes():
+            return (
+                f"changes of (after, upto] = {span} by order key ({key}): the begin is exclusive, the end inclusive. "
+                "Each change of each instant of the range, once, also where a later one takes it back"
+            )
         case Snapshot():
             return f"snapshot: every completed instant, {span} by order key ({key})"
         case SnapshotAsOf(instant=instant):
@@ -71,6 +85,11 @@ def _selected(planned: Plan, timeline: Timeline) -> set[str]:
     match planned.scan.rows:
         case RowsOf(instants=instants):
             return {str(time) for time in instants}
+        case ChangesOf():
+            steps = (
+                step for split in planned.splits if isinstance(split.part, GroupChanges) for step in split.part.steps
+            )
+            return {str(step.instant) for step in steps}
         case AllRows():
             times = (str(item.requested_time) for item in timeline.completed_writes)
             return {time for time in times if planned.scan.visible.holds(time)}
@@ -97,6 +116,9 @@ def _instant(
 
 
 def _why(split: Split, planned: Plan, wrote: Mapping[tuple[str, str], list[str]]) -> str:
+    if isinstance(split.part, GroupChanges):
+        steps = [f"{step.instant}: {told_by(step)}" for step in split.part.steps]
+        return "; ".join(steps[:5]) + (f"; and {len(steps) - 5} more commits" if len(steps) > 5 else "")
     logs = f"{len(split.logs)} log file{'s' if len(split.logs) != 1 else ''}"
     slice_text = (
         f"base file of {split.base_instant or 'its instant'} and {logs}" if split.base else f"{logs}, no base file"
@@ -110,3 +132,19 @@ def _why(split: Split, planned: Plan, wrote: Mapping[tuple[str, str], list[str]]
         return f"may hold rows that instants of the range wrote elsewhere and a service moved: {slice_text}"
     shown = ", ".join(writers[:5]) + (f" and {len(writers) - 5} more" if len(writers) > 5 else "")
     return f"written by {shown}: {slice_text}"
+
+
+def told_by(step: ChangeStep) -> str:
+    """What tells the changes of one commit in a file group."""
+    source: ChangeSource = step.source
+    match source:
+        case LoggedImages(files=files):
+            return f"logged by the writer in {len(files)} file{'s' if len(files) != 1 else ''}"
+        case StoredKinds():
+            return "the records' stored kinds"
+        case ComparedStates(before=None):
+            return "every row of the new file group"
+        case ComparedStates(after=None):
+            return "every row of the group that it replaced"
+        case ComparedStates():
+            return "the group before and after, compared"

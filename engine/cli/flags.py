@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 from penstock.engine.cli.shell import registry_flag
-from penstock.proto.option_types import Address, Choice, Names, Number, OnOff, OptionType, QueryKind, Text
+from penstock.proto.option_types import Address, Choice, Names, Number, OnOff, OptionType, Text
 from penstock.proto.options import OPTIONS, Door
 
 Command = Callable[..., None]
@@ -57,8 +57,6 @@ def with_registry_flags(*, but: Collection[str] = ()) -> Callable[[Command], Com
 
 def _metavar(kind: OptionType) -> str:
     match kind:
-        case QueryKind():
-            return "KIND"
         case Names():
             return "A,B"
         case Number():

@@ -91,9 +91,12 @@ def plan_fields(planned: Plan, explanation: Explanation | None) -> dict[str, obj
 
 def split_fields(split: Split) -> dict[str, object]:
     """A split's documented fields (docs/cli.md)."""
+    from penstock.engine.cli.explain import told_by
+    from penstock.proto.changes import GroupChanges
     from penstock.proto.splits import EventTimeBounds, RowGroupRun
 
     bounds, part = split.event_time, split.part
+    steps = part.steps if isinstance(part, GroupChanges) else ()
     return {
         "split_id": split.split_id,
         "order_key": str(split.order_key),
@@ -104,6 +107,16 @@ def split_fields(split: Split) -> dict[str, object]:
         "base_instant": split.base_instant or None,
         "row_groups": [part.first, part.end] if isinstance(part, RowGroupRun) else None,
         "log_files": [{"path": log.path, "size_bytes": log.size_bytes} for log in split.logs],
+        "changes": [
+            {
+                "instant": str(step.instant),
+                "order_key": str(step.order_key),
+                "told_by": told_by(step),
+                "files": [file.path for file in step.files],
+            }
+            for step in steps
+        ]
+        or None,
         "event_time_us": [bounds.min_us, bounds.max_us] if isinstance(bounds, EventTimeBounds) else None,
         "size_bytes": split.size_bytes,
     }
@@ -127,8 +140,16 @@ def _print(planned: Plan, explanation: Explanation | None) -> None:
 
 
 def _cells(split: Split) -> tuple[str, ...]:
+    from penstock.proto.changes import GroupChanges
     from penstock.proto.splits import RowGroupRun
 
+    if isinstance(split.part, GroupChanges):
+        shown, files = (
+            f"changes of {len(split.part.steps)} commits",
+            {f.path for s in split.part.steps for f in s.files},
+        )
+        key = (split.split_id, str(split.order_key), split.partition or "-", split.file_group)
+        return (*key, shown, "-", str(sum(".log." in path for path in files)), str(split.size_bytes))
     return (
         split.split_id,
         str(split.order_key),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
+from penstock.engine.requests import RANGES
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import OPTIONS, Door, GivenOptions, option_named, parse_options
 
@@ -47,7 +48,7 @@ def door_before_use(given: Mapping[str, str]) -> Door:
 def only_a_batch(options: GivenOptions) -> bool:
     """Whether no stream could have these options, so that a batch's rules hold already at load()."""
     never_streamed = {option.name for option in OPTIONS if Door.STREAM not in option.doors}
-    return bool(options.given & never_streamed) or ("query" in options.given and options.query != "incremental")
+    return bool(options.given & never_streamed) or ("query" in options.given and options.query not in RANGES)
 
 
 def wanted_columns(schema: StructType, options: GivenOptions) -> tuple[str, ...]:

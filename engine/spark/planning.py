@@ -19,6 +19,7 @@ from penstock.engine.spark.options import Loaded, only_a_batch
 from penstock.engine.spark.slots import PackedSlot, PulledSlot, Slot, pack
 from penstock.engine.spark.types import spark_schema
 from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.proto.changes import ChangeFormat
 from penstock.proto.codec import encode_scan, encode_split
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation
@@ -28,6 +29,7 @@ from penstock.reader.read_split import output_schema
 from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.changes import change_schema
 
 log = logging.getLogger("penstock.engine.spark")
 
@@ -53,6 +55,8 @@ def schema_of(load: Loaded) -> StructType:
     else:
         start_of_stream(table, options, describe)
     schema = arrow_schema(parse_record_schema(describe().schema_json))
+    if options.query == "cdc":
+        schema = change_schema(schema, ChangeFormat(options.cdc_format))
     return spark_schema(pa.schema([schema.field(name) for name in resolve_columns(options.columns, schema.names)]))
 
 

@@ -96,13 +96,24 @@ class Incremental(_message.Message):
     upto: Position
     def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
 
+class Changes(_message.Message):
+    __slots__ = ("after", "upto", "format")
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    after: Position
+    upto: Position
+    format: str
+    def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., format: _Optional[str] = ...) -> None: ...
+
 class OpenPlanRequest(_message.Message):
-    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "request_id", "client_version")
+    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "changes", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "request_id", "client_version")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_AS_OF_FIELD_NUMBER: _ClassVar[int]
     READ_OPTIMIZED_FIELD_NUMBER: _ClassVar[int]
     INCREMENTAL_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     WHERE_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +130,7 @@ class OpenPlanRequest(_message.Message):
     snapshot_as_of: SnapshotAsOf
     read_optimized: ReadOptimized
     incremental: Incremental
+    changes: Changes
     columns: _containers.RepeatedScalarFieldContainer[str]
     where: str
     slots: int
@@ -130,7 +142,7 @@ class OpenPlanRequest(_message.Message):
     columns_by_name: bool
     request_id: str
     client_version: str
-    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class OpenPlanResponse(_message.Message):
     __slots__ = ("plan_id", "slots", "splits", "size_bytes", "scan")
@@ -275,6 +287,64 @@ class RowGroupRun(_message.Message):
     size_bytes: int
     def __init__(self, first: _Optional[int] = ..., end: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
+class SliceFiles(_message.Message):
+    __slots__ = ("base", "base_instant", "logs")
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    BASE_INSTANT_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    base: FileRef
+    base_instant: str
+    logs: _containers.RepeatedCompositeFieldContainer[FileRef]
+    def __init__(self, base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ...) -> None: ...
+
+class LoggedImages(_message.Message):
+    __slots__ = ("files", "before", "after", "key_fields")
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[FileRef]
+    before: SliceFiles
+    after: SliceFiles
+    key_fields: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, files: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., before: _Optional[_Union[SliceFiles, _Mapping]] = ..., after: _Optional[_Union[SliceFiles, _Mapping]] = ..., key_fields: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ComparedStates(_message.Message):
+    __slots__ = ("before", "after")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    before: SliceFiles
+    after: SliceFiles
+    def __init__(self, before: _Optional[_Union[SliceFiles, _Mapping]] = ..., after: _Optional[_Union[SliceFiles, _Mapping]] = ...) -> None: ...
+
+class StoredKinds(_message.Message):
+    __slots__ = ("files",)
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    files: SliceFiles
+    def __init__(self, files: _Optional[_Union[SliceFiles, _Mapping]] = ...) -> None: ...
+
+class ChangeStep(_message.Message):
+    __slots__ = ("instant", "order_key", "place", "logged", "compared", "stored")
+    INSTANT_FIELD_NUMBER: _ClassVar[int]
+    ORDER_KEY_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    LOGGED_FIELD_NUMBER: _ClassVar[int]
+    COMPARED_FIELD_NUMBER: _ClassVar[int]
+    STORED_FIELD_NUMBER: _ClassVar[int]
+    instant: str
+    order_key: str
+    place: int
+    logged: LoggedImages
+    compared: ComparedStates
+    stored: StoredKinds
+    def __init__(self, instant: _Optional[str] = ..., order_key: _Optional[str] = ..., place: _Optional[int] = ..., logged: _Optional[_Union[LoggedImages, _Mapping]] = ..., compared: _Optional[_Union[ComparedStates, _Mapping]] = ..., stored: _Optional[_Union[StoredKinds, _Mapping]] = ...) -> None: ...
+
+class GroupChanges(_message.Message):
+    __slots__ = ("steps",)
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    steps: _containers.RepeatedCompositeFieldContainer[ChangeStep]
+    def __init__(self, steps: _Optional[_Iterable[_Union[ChangeStep, _Mapping]]] = ...) -> None: ...
+
 class EventTimeBounds(_message.Message):
     __slots__ = ("min_us", "max_us")
     MIN_US_FIELD_NUMBER: _ClassVar[int]
@@ -290,7 +360,7 @@ class PartitionValue(_message.Message):
     def __init__(self, value: _Optional[str] = ...) -> None: ...
 
 class Split(_message.Message):
-    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time")
+    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time", "changes")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     SPLIT_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -302,6 +372,7 @@ class Split(_message.Message):
     ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     LOGS_FIELD_NUMBER: _ClassVar[int]
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     split_id: str
     partition: str
@@ -313,7 +384,8 @@ class Split(_message.Message):
     row_groups: RowGroupRun
     logs: _containers.RepeatedCompositeFieldContainer[FileRef]
     event_time: EventTimeBounds
-    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ...) -> None: ...
+    changes: GroupChanges
+    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ..., changes: _Optional[_Union[GroupChanges, _Mapping]] = ...) -> None: ...
 
 class CommitTimeOrdering(_message.Message):
     __slots__ = ()
@@ -373,8 +445,16 @@ class RowsOf(_message.Message):
     log_compactions: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, instants: _Optional[_Iterable[str]] = ..., log_compactions: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ChangesOf(_message.Message):
+    __slots__ = ("format", "instants")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    INSTANTS_FIELD_NUMBER: _ClassVar[int]
+    format: str
+    instants: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, format: _Optional[str] = ..., instants: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Scan(_message.Message):
-    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt", "key_fields", "schema_history")
+    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt", "key_fields", "schema_history", "changes")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     BASE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -394,6 +474,7 @@ class Scan(_message.Message):
     SKIP_CORRUPT_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELDS_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_HISTORY_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     table: str
     base_path: str
@@ -413,7 +494,8 @@ class Scan(_message.Message):
     skip_corrupt: bool
     key_fields: _containers.RepeatedScalarFieldContainer[str]
     schema_history: str
-    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., key_fields: _Optional[_Iterable[str]] = ..., schema_history: _Optional[str] = ...) -> None: ...
+    changes: ChangesOf
+    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., key_fields: _Optional[_Iterable[str]] = ..., schema_history: _Optional[str] = ..., changes: _Optional[_Union[ChangesOf, _Mapping]] = ...) -> None: ...
 
 class Plan(_message.Message):
     __slots__ = ("format_version", "scan", "after", "upto", "splits")

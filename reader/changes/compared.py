@@ -1,0 +1,225 @@
+"""Changes found by comparing a group's state before a commit with the one after it.
+
+A row of the state after that bears the commit's instant was written by it: an update where its key was there before,
+else an insert. What was there before and is not any more was deleted. A write that lost its merge, and a late delete,
+leave no trace in the state, so they are no change. Not here: reading states (`states`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.changes import ComparedStates
+from penstock.proto.files import SliceFiles
+from penstock.proto.splits import WholeRecords
+from penstock.reader.changes.images import ChangeBatch, ChangeKind, Images, ImageStyle
+from penstock.reader.changes.states import IDENTITY, SEQUENCE, States, flat, one_batch, rows_of_keys, states_style
+from penstock.reader.merge.keys import number_keys
+from penstock.reader.shape import COMMIT_TIME
+from penstock.reader.virtual_keys import RECORD_KEY
+from penstock.table.schema.avro import RecordSchema
+
+KEYS_AT_ONCE: Final = 1 << 20
+"""Keys of a base file that are looked for in another at once, which bounds what a comparison holds."""
+
+
+def compared_changes(
+    states: States, source: ComparedStates, columns: tuple[str, ...], record: RecordSchema, batch_rows: int
+) -> Iterator[ChangeBatch]:
+    """The step's changes: deletes in the order of the state before, then the others in that of the state after.
+
+    `columns` are the table's columns that images need. Memory grows with the number of changes; of a group that is all
+    new or all gone not even with that.
+    """
+    comparison = _Comparison(states, tuple(dict.fromkeys((*columns, *IDENTITY))), record, batch_rows)
+    before, after = source.before, source.after
+    if before is None and after is not None:
+        for batch in states.after(after, comparison.columns):
+            yield comparison.inserted(batch)
+    elif after is None and before is not None:
+        for batch in states.before(before, comparison.columns):
+            yield comparison.deleted(batch)
+    elif before is not None and after is not None:
+        if (before.base and before.base.path) == (after.base and after.base.path):
+            yield from comparison.appended(before, after)
+        else:
+            yield from comparison.rewritten(before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    states: States
+    columns: tuple[str, ...]
+    record: RecordSchema
+    batch_rows: int
+
+    def inserted(self, batch: pa.RecordBatch) -> ChangeBatch:
+        return ChangeBatch(_all(ChangeKind.INSERT, batch), None, Images(batch, self.record))
+
+    def deleted(self, batch: pa.RecordBatch) -> ChangeBatch:
+        return ChangeBatch(_all(ChangeKind.DELETE, batch), Images(batch, self.record), None)
+
+    def appended(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
+        """The commit wrote logs: only keys in them can have changed."""
+        keys = self.states.touched(after)
+        if keys is None:
+            return
+        columns = self.columns
+        if not isinstance(self.states.scan.fill, WholeRecords):
+            # A late record may fill gaps of the row that stays, which then bears another instant: all columns tell.
+            columns = tuple(dict.fromkeys((*columns, *(item.name for item in self.record.fields))))
+        old, old_numbers, _ = rows_of_keys(self.states.before(before, columns), keys)
+        new, new_numbers, _ = rows_of_keys(self.states.after(after, columns), keys)
+        if old is not None and new is not None:
+            old_stays, new_stays = self._unchanged(old, old_numbers, new, new_numbers)
+            old, old_numbers = old.filter(pa.array(~old_stays)), old_numbers[~old_stays]
+            new, new_numbers = new.filter(pa.array(~new_stays)), new_numbers[~new_stays]
+        style = states_style(self.states)
+        for batch in self._paired(old, old_numbers, new, new_numbers):
+            yield ChangeBatch(batch.kinds, _styled(batch.before, style), _styled(batch.after, style))
+
+    def rewritten(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
+        """The commit wrote a new base file: its own rows are new, and row counts tell whether others are gone."""
+        written, rows_after = self._written(after)
+        keys, numbers = number_keys(_keys(written), compiled=self.states.compiled)
+        old, old_numbers, rows_before = rows_of_keys(self.states.before(before, self.columns), keys)
+        if old is not None:  # of a key that the base holds twice some rows may stay
+            kept, kept_numbers, _ = rows_of_keys(self.states.after(after, IDENTITY), keys)
+            if kept is not None:
+                others = pc.not_equal(kept[COMMIT_TIME], self.states.step.instant).combine_chunks()
+                standing = _versions(kept, kept_numbers).filter(others)
+                stays = _is_among(_versions(old, old_numbers), standing).to_numpy(zero_copy_only=False)
+                old, old_numbers = old.filter(pa.array(~stays)), old_numbers[~stays]
+        written_rows = written.num_rows if written is not None else 0
+        replaced_rows = old.num_rows if old is not None else 0
+        if rows_before + written_rows - rows_after > replaced_rows:
+            yield from self._vanished(before, after)
+        yield from self._paired(old, old_numbers, written, numbers)
+
+    def _written(self, after: SliceFiles) -> tuple[pa.Table | None, int]:
+        """The rows of the commit itself, and how many rows there are in all."""
+        kept: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in self.states.after(after, self.columns):
+            rows += batch.num_rows
+            own = batch.filter(pc.equal(batch.column(COMMIT_TIME), self.states.step.instant))
+            if own.num_rows:
+                kept.append(own)
+        return (pa.Table.from_batches(kept) if kept else None), rows
+
+    def _vanished(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
+        """Deletes of the rows before whose keys the state after does not have."""
+        absent: list[pa.Array] = []
+        held: list[pa.Array] = []
+        for batch in self.states.before(before, (RECORD_KEY,)):
+            held.append(batch.column(RECORD_KEY))
+            if sum(map(len, held)) >= KEYS_AT_ONCE:
+                absent.append(self._absent(held, after))
+                held = []
+        if held:
+            absent.append(self._absent(held, after))
+        keys, _ = number_keys(absent, compiled=self.states.compiled)
+        for batch in self.states.before(before, self.columns):
+            rows = keys.match(batch.column(RECORD_KEY), 0).rows
+            if len(rows):
+                yield self.deleted(batch.take(pa.array(rows)))
+
+    def _absent(self, wanted: list[pa.Array], after: SliceFiles) -> pa.Array:
+        """Those of the keys that the state after does not have."""
+        table, numbers = number_keys(wanted, compiled=self.states.compiled)
+        seen = np.zeros(table.count, bool)
+        for batch in self.states.after(after, (RECORD_KEY,)):
+            seen[table.match(batch.column(RECORD_KEY), 0).numbers] = True
+        return pa.chunked_array(wanted).combine_chunks().filter(pa.array(~seen[numbers]))
+
+    def _unchanged(
+        self, old: pa.Table, old_numbers: np.ndarray, new: pa.Table, new_numbers: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Which rows of either side are the same version of the same row, on both."""
+        old_names, new_names = _versions(old, old_numbers), _versions(new, new_numbers)
+        stays = pc.not_equal(new[COMMIT_TIME], self.states.step.instant).combine_chunks()
+        if not isinstance(self.states.scan.fill, WholeRecords):
+            stays = pc.and_(stays, _is_among(_contents(new, new_numbers), _contents(old, old_numbers)))
+        standing = new_names.filter(stays)
+        return (
+            _is_among(old_names, standing).to_numpy(zero_copy_only=False),
+            stays.to_numpy(zero_copy_only=False),
+        )
+
+    def _paired(
+        self, old: pa.Table | None, old_numbers: np.ndarray, new: pa.Table | None, new_numbers: np.ndarray
+    ) -> Iterator[ChangeBatch]:
+        """Deletes of old rows without a new one, then new rows, each with the old one of its key if there is one."""
+        old_codes, new_codes = _places(old_numbers), _places(new_numbers)
+        if old is not None:
+            left = ~np.isin(old_codes, new_codes)
+            for batch in _batches(old.filter(pa.array(left)), self.batch_rows):
+                yield self.deleted(batch)
+        if new is None:
+            return
+        order = np.argsort(old_codes, kind="stable")
+        at = np.searchsorted(old_codes[order], new_codes)
+        found = at < len(order)
+        found[found] = old_codes[order][at[found]] == new_codes[found]
+        partner = np.where(found, order[np.minimum(at, len(order) - 1)] if len(order) else 0, 0)
+        for first in range(0, new.num_rows, self.batch_rows):
+            part = slice(first, first + self.batch_rows)
+            kinds = np.where(found[part], ChangeKind.UPDATE, ChangeKind.INSERT).astype(np.uint8)
+            images = None
+            if old is not None and found[part].any():
+                taken = old.take(pa.array(partner[part], mask=~found[part]))
+                images = Images(one_batch(taken), self.record)
+            yield ChangeBatch(kinds, images, Images(one_batch(new.slice(first, self.batch_rows)), self.record))
+
+
+def _all(kind: ChangeKind, batch: pa.RecordBatch) -> np.ndarray:
+    return np.full(batch.num_rows, kind, np.uint8)
+
+
+def _styled(images: Images | None, style: ImageStyle) -> Images | None:
+    return None if images is None else replace(images, style=style)
+
+
+def _keys(rows: pa.Table | None) -> list[pa.Array]:
+    return [] if rows is None else rows[RECORD_KEY].chunks
+
+
+def _versions(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
+    """A text for each row that names this version of it."""
+    parts = (pa.array(numbers).cast(pa.string()), rows[COMMIT_TIME], rows[SEQUENCE])
+    return pc.binary_join_element_wise(
+        *(flat(part) for part in parts), "\n", null_handling="replace", null_replacement="\t"
+    )
+
+
+def _contents(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
+    """A text for each row of what is in it, meta columns apart."""
+    own = [name for name in rows.column_names if not name.startswith("_hoodie_")]
+    texts = [str(row) for row in rows.select(own).to_pylist()]
+    return pc.binary_join_element_wise(pa.array(numbers).cast(pa.string()), pa.array(texts, pa.string()), "\n")
+
+
+def _is_among(values: pa.Array, known: pa.Array) -> pa.Array:
+    return pc.is_in(values, value_set=known)
+
+
+def _places(numbers: np.ndarray) -> np.ndarray:
+    """Of each row its key's number and which of the key's rows it is, in one number."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.int64)
+    lengths = np.diff(np.r_[starts, len(ordered)])
+    ranks = np.empty(len(numbers), np.int64)
+    ranks[order] = np.arange(len(numbers)) - np.repeat(starts, lengths)
+    return numbers.astype(np.int64) * (1 << 31) + ranks
+
+
+def _batches(rows: pa.Table, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    for first in range(0, rows.num_rows, batch_rows):
+        yield one_batch(rows.slice(first, batch_rows))

@@ -1,0 +1,49 @@
+"""Changes as Hudi's own reader returns them: `op`, `ts_ms`, `before`, `after`, all text (Hudi `CDCRelation`). Pure.
+
+`ts_ms` is the commit's requested time. A side that a change lacks is null; where the writer logged the images, the
+text `null`, as Hudi has it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.changes import ChangeStep
+from penstock.proto.errors import InvariantViolation
+from penstock.reader.changes.images import Batch, ChangeBatch, Images, ImageStyle
+from penstock.reader.changes.json_text import image_texts
+
+_OPS: Final = pa.array(["i", "u", "d"], pa.string())
+
+
+def hudi_rows(batch: Batch, step: ChangeStep, carried: pa.Schema) -> pa.RecordBatch:
+    """One row for each change; columns as `carried`."""
+    if not isinstance(batch, ChangeBatch):
+        raise InvariantViolation("a stored changelog has no form in Hudi's format: its states are compared")
+    count = len(batch.kinds)
+    columns: list[pa.Array] = []
+    for field in carried:
+        match field.name:
+            case "op":
+                columns.append(_OPS.take(pa.array(batch.kinds)))
+            case "ts_ms":
+                columns.append(pa.repeat(pa.scalar(str(step.instant)), count))
+            case "before":
+                columns.append(_texts(batch.before, batch.has_before, batch.after))
+            case "after":
+                columns.append(_texts(batch.after, batch.has_after, batch.before))
+            case other:
+                raise InvariantViolation(f"no column {other} in Hudi's format")
+    return pa.RecordBatch.from_arrays(columns, schema=carried)
+
+
+def _texts(images: Images | None, there: np.ndarray, other: Images | None) -> pa.Array:
+    style = images.style if images is not None else other.style if other is not None else ImageStyle.ENGINE
+    absent = pa.scalar("null" if style is ImageStyle.LOGGED else None, pa.string())
+    if images is None:
+        return pa.repeat(absent, len(there))
+    return pc.if_else(pa.array(there), image_texts(images), absent)
