@@ -147,7 +147,7 @@ class _ChangePlanner:
     def _key_fields(self) -> tuple[str, ...] | None:
         """The columns that keys are made of; None if they do not settle the key's text."""
         try:
-            fields = virtual_key_fields(self.state.properties)
+            fields = virtual_key_fields(replace(self.state.properties, populate_meta_fields=False))
         except UnsupportedFeature:
             return None
         settled = all(name in self.schema.names and self.schema.field(name).type in _SETTLED for name in fields)

@@ -1,6 +1,6 @@
 """Changes found by comparing a group's state before a commit with the one after it.
 
-A row of the state after that bears the commit's instant was written by it: an update where its key was there before,
+A row that is in the state after and was not before, in that version, is new: an update where its key was there before,
 else an insert. What was there before and is not any more was deleted. A write that lost its merge, and a late delete,
 leave no trace in the state, so they are no change. Not here: reading states (`states`).
 """
@@ -23,7 +23,7 @@ from penstock.reader.changes.states import IDENTITY, SEQUENCE, States, flat, one
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.shape import COMMIT_TIME
 from penstock.reader.virtual_keys import RECORD_KEY
-from penstock.table.schema.avro import RecordSchema
+from penstock.table.schema.avro import META_COLUMNS, RecordSchema
 
 KEYS_AT_ONCE: Final = 1 << 20
 """Keys of a base file that are looked for in another at once, which bounds what a comparison holds."""
@@ -94,7 +94,7 @@ class _Comparison:
             if kept is not None:
                 others = pc.not_equal(kept[COMMIT_TIME], self.states.step.instant).combine_chunks()
                 standing = _versions(kept, kept_numbers).filter(others)
-                stays = _is_among(_versions(old, old_numbers), standing).to_numpy(zero_copy_only=False)
+                stays = _is_among(_versions(old, old_numbers), standing)
                 old, old_numbers = old.filter(pa.array(~stays)), old_numbers[~stays]
         written_rows = written.num_rows if written is not None else 0
         replaced_rows = old.num_rows if old is not None else 0
@@ -141,16 +141,13 @@ class _Comparison:
     def _unchanged(
         self, old: pa.Table, old_numbers: np.ndarray, new: pa.Table, new_numbers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Which rows of either side are the same version of the same row, on both."""
-        old_names, new_names = _versions(old, old_numbers), _versions(new, new_numbers)
-        stays = pc.not_equal(new[COMMIT_TIME], self.states.step.instant).combine_chunks()
-        if not isinstance(self.states.scan.fill, WholeRecords):
-            stays = pc.and_(stays, _is_among(_contents(new, new_numbers), _contents(old, old_numbers)))
-        standing = new_names.filter(stays)
-        return (
-            _is_among(old_names, standing).to_numpy(zero_copy_only=False),
-            stays.to_numpy(zero_copy_only=False),
-        )
+        """Which rows of either side are the same version of the same row, on both. By version and not by the step's
+        instant: a write may bring an older row back (it beats a delete, and then loses against the base file's row)."""
+        if isinstance(self.states.scan.fill, WholeRecords):
+            old_names, new_names = _versions(old, old_numbers), _versions(new, new_numbers)
+        else:
+            old_names, new_names = _contents(old, old_numbers), _contents(new, new_numbers)
+        return _is_among(old_names, new_names), _is_among(new_names, old_names)
 
     def _paired(
         self, old: pa.Table | None, old_numbers: np.ndarray, new: pa.Table | None, new_numbers: np.ndarray
@@ -200,13 +197,13 @@ def _versions(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
 
 def _contents(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
     """A text for each row of what is in it, meta columns apart."""
-    own = [name for name in rows.column_names if not name.startswith("_hoodie_")]
+    own = [name for name in rows.column_names if name not in META_COLUMNS or name == COMMIT_TIME]
     texts = [str(row) for row in rows.select(own).to_pylist()]
     return pc.binary_join_element_wise(pa.array(numbers).cast(pa.string()), pa.array(texts, pa.string()), "\n")
 
 
-def _is_among(values: pa.Array, known: pa.Array) -> pa.Array:
-    return pc.is_in(values, value_set=known)
+def _is_among(values: pa.Array, known: pa.Array) -> np.ndarray:
+    return np.asarray(pc.is_in(values, value_set=known).to_numpy(zero_copy_only=False))
 
 
 def _places(numbers: np.ndarray) -> np.ndarray:

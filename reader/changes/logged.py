@@ -24,7 +24,7 @@ from penstock.reader.log_files import LogFiles
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.shape import ReadShape
-from penstock.reader.virtual_keys import RECORD_KEY, record_keys
+from penstock.reader.virtual_keys import RECORD_KEY, NoKey, record_keys
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import AvroField, Primitive, RecordSchema
@@ -95,7 +95,7 @@ class _Decoding:
             return self._looked_up(side, has)
         if self.changes.format is ChangeFormat.HUDI:
             return self._as_stored(side)
-        return self._as_rows(side)
+        return self._as_rows(side, has)
 
     def _as_stored(self, side: str) -> Images:
         image = self.schema.image(side)
@@ -104,7 +104,7 @@ class _Decoding:
         names = [field.name for field in record.fields]
         return Images(self._decoded(side, names, record, physical=True), record, ImageStyle.LOGGED)
 
-    def _as_rows(self, side: str) -> Images:
+    def _as_rows(self, side: str, has: np.ndarray) -> Images:
         """The table's columns, of the meta columns key and partition."""
         shape, states = self.changes.shape, self.changes.states
         names = shape.file_names(states.step.instant, str(self.place))
@@ -123,7 +123,7 @@ class _Decoding:
             if constant is not None:
                 columns.append(constant)
             elif name == RECORD_KEY:
-                columns.append(record_keys(decoded, key_fields) if key_fields else self._keys())
+                columns.append(self._made_keys(decoded, has) if key_fields else self._keys())
             elif name == _PARTITION_PATH:
                 columns.append(pa.repeat(pa.scalar(states.split.partition), rows))
             elif name in decoded.schema.names:
@@ -132,6 +132,14 @@ class _Decoding:
                 columns.append(pa.nulls(rows, shape.table.field(name).type))
         table = pa.schema([shape.table.field(name) for name in self.changes.columns])
         return Images(pa.RecordBatch.from_arrays(columns, schema=table), shape.record)
+
+    def _made_keys(self, decoded: pa.RecordBatch, has: np.ndarray) -> pa.Array:
+        """The record keys of the rows that are there."""
+        try:
+            keys = record_keys(decoded.filter(pa.array(has)), self.changes.source.key_fields)
+        except NoKey as error:
+            raise CorruptBlock(f"{self.place}: a logged row {error}; {_ADVICE}") from None
+        return keys.take(pa.array(np.cumsum(has) - 1, mask=~has))
 
     def _looked_up(self, side: str, has: np.ndarray) -> Images:
         states = self.changes.states

@@ -11,10 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.proto import codec_calls as calls
+from penstock.proto.changes import (
+    ChangeFormat,
+    ChangesOf,
+    ChangeStep,
+    ComparedStates,
+    GroupChanges,
+    LoggedImages,
+    StoredKinds,
+)
 from penstock.proto.codec import decode_plan, decode_scan, decode_split, encode_plan, encode_scan, encode_split
 from penstock.proto.codec_checks import MAX_PATH_CHARS
 from penstock.proto.codec_splits import position_from_message, position_to_message, scan_to_message, split_to_message
 from penstock.proto.errors import ConfigurationError, StateVersionError
+from penstock.proto.files import SliceFiles
 from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, Latest, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.reports import (
@@ -310,12 +320,56 @@ PLAN_1 = Plan(
     splits=(SPLIT_1, LOG_ONLY_SPLIT_1),
 )
 
-SPLIT_2, SCAN_2, PLAN_2 = SPLIT_1, SCAN_1, PLAN_1
+STATE = SliceFiles(SPLIT_1.base, "20260101000000000", (FileRef(".fg-1_20260102000000000.log.1_0-1-1", 10),))
+SPLIT_3 = replace(
+    SPLIT_1,
+    base=None,
+    base_instant="",
+    event_time=UnknownBounds(),
+    part=GroupChanges(
+        (
+            ChangeStep(
+                instant=InstantTime("20260101000000000"),
+                order_key=InstantTime("20260101000009000"),
+                place=3,
+                source=LoggedImages((FileRef(".fg-1_0.log.1_0-1-1.cdc", 7),), STATE, None, ("id",)),
+            ),
+            ChangeStep(
+                instant=InstantTime("20260102000000000"),
+                order_key=InstantTime("20260102000009000"),
+                place=0,
+                source=ComparedStates(None, STATE),
+            ),
+            ChangeStep(
+                instant=InstantTime("20260103000000000"),
+                order_key=InstantTime("20260103000009000"),
+                place=1,
+                source=StoredKinds(STATE),
+            ),
+        )
+    ),
+)
+SCAN_3 = _scan(
+    rows=ChangesOf(ChangeFormat.ROWS, (InstantTime("20260102000000000"), InstantTime("20260101000000000"))),
+    partition_fields=("part", "day"),
+)
+PLAN_3 = Plan(scan=SCAN_3, commit_range=PLAN_1.commit_range, splits=(SPLIT_3,))
+SPLIT_2, SCAN_2 = (replace(value, format_version=2) for value in (SPLIT_1, SCAN_1))
+PLAN_2 = replace(
+    PLAN_1,
+    format_version=2,
+    scan=replace(SNAPSHOT_SCAN_1, format_version=2),
+    splits=(SPLIT_2, replace(LOG_ONLY_SPLIT_1, format_version=2)),
+)
+LOG_WRITES_SPLIT_2, SKIPPING_SCAN_2 = (
+    replace(value, format_version=2) for value in (LOG_WRITES_SPLIT_2, SKIPPING_SCAN_2)
+)
 SPLIT_1, LOG_ONLY_SPLIT_1, SCAN_1, SNAPSHOT_SCAN_1 = (
     replace(value, format_version=1) for value in (SPLIT_1, LOG_ONLY_SPLIT_1, SCAN_1, SNAPSHOT_SCAN_1)
 )
 PLAN_1 = replace(PLAN_1, format_version=1, scan=SNAPSHOT_SCAN_1, splits=(SPLIT_1, LOG_ONLY_SPLIT_1))
 MERGE_SCAN_2 = _scan(
+    format_version=2,
     merge=EventTimeOrdering(("_event_seq",), dotted_numbers=True, deletes_win=True),
     delete_marker=DeleteMarker("op", "D"),
     fill=FillMarked("__unavailable", from_newer=True),
@@ -333,6 +387,9 @@ FROZEN: dict[str, tuple[object, Callable[[bytes], object]]] = {
     "scan.v2": (SCAN_2, decode_scan),
     "scan-merge.v2": (MERGE_SCAN_2, decode_scan),
     "plan.v2": (PLAN_2, decode_plan),
+    "split.v3": (SPLIT_3, decode_split),
+    "scan.v3": (SCAN_3, decode_scan),
+    "plan.v3": (PLAN_3, decode_plan),
 }
 """File name -> the value its bytes must give, for ever. tests/fixtures/proto/README.md says how to add one."""
 
