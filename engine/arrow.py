@@ -127,8 +127,9 @@ def read(
     """The rows of a table, streamed: the schema is known at once, splits are read one after the other in plan order.
 
     `table` is a path or URI; with `server` (HOST:PORT) the name of a table that it serves. `query` is snapshot (the
-    default; with `as_of` as of that requested time), read_optimized, or incremental: the rows written by the
-    instants of (`after`, `upto`], bounded by order key, as the range's end left them. `columns` empty means all.
+    default; with `as_of` as of that requested time), read_optimized, incremental: the rows written by the instants of
+    (`after`, `upto`], bounded by order key, as the range's end left them; or cdc: each change they made, in the order
+    of `_change_seq` within a file group (`cdc_format`: rows or hudi). `columns` empty means all.
     `limit` is exact. `options` are the others of the registry (docs/options.md) in snake_case, and Hudi's own names
     where they can be translated. What is not given comes from PENSTOCK_* in the environment.
 
