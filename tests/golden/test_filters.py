@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from supported import SUPPORTED
 
+from penstock.enumerator import filtered_files
 from penstock.enumerator.planning import plan_request
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.proto.positions import Position
@@ -19,6 +20,7 @@ from penstock.reader.filters import evaluate
 from penstock.reader.read_split import SplitTally, read_split
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.metadata import listing
+from penstock.table.metadata.column_stats import COLUMN_STATS
 from penstock.table.metadata.files import FILES
 from penstock.table.metadata.metadata_table import indexes
 from penstock.table.partition_pruning import partition_pruning
@@ -148,6 +150,7 @@ def test_a_filtered_read_is_the_full_read_filtered(golden: Golden, case: str, mo
     compare(table, ReadOptimized(), 1, case + "ro")
     if FILES in indexes(table.properties):
         monkeypatch.setattr(listing, "FEW_PARTITIONS", 0)
+        monkeypatch.setattr(filtered_files, "FEW_FILES", 0)
         compare(table, Snapshot(), 1, case + "metadata")
     timeline = table.timeline()
     keys = sorted(timeline.order_key(item) for item in timeline.completed_writes)
@@ -156,6 +159,43 @@ def test_a_filtered_read_is_the_full_read_filtered(golden: Golden, case: str, mo
             compare(table, Incremental(after=Position(keys[len(keys) // 2 - 1])), 1, case + "inc")
         except UnsupportedFeature as refused:
             assert "log compaction" in str(refused)
+
+
+WITH_STATISTICS = (
+    "A_mdt_all_v9_h120",
+    "B_up_cow_cdc_v8",
+    "B_up_cow_cdc_v9",
+    "B_v6_colstats_mor",
+    "B_v8_colstats_mor",
+    "B_v9_colstats_cow",
+    "B_v9_colstats_mor",
+    "C_v9_streamer_keys",
+)
+
+
+@pytest.mark.parametrize("case", WITH_STATISTICS)
+def test_files_are_ruled_out_by_column_statistics(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read-optimized queries have log-free files alone; each is asked for around every bound of whole numbers, dates
+    and timestamps."""
+    monkeypatch.setattr(filtered_files, "FEW_FILES", 0)
+    table = open_table(str(golden.table(case)))
+    if COLUMN_STATS not in indexes(table.properties):
+        pytest.fail(f"{case} has no column statistics")
+    everything, batch, places = full(table, ReadOptimized())
+    splits = len({place[0] for place in places})
+    dropped = 0
+    for field in batch.schema:
+        judged = pa.types.is_integer(field.type) or pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
+        values = sorted(set(batch[field.name].drop_null().to_pylist())) if judged else []
+        for value in {*values[:2], *values[-2:]}:
+            for op in ("=", "<", ">="):
+                where = f"`{field.name}` {op} {literal(value, field.type)}"
+                kept = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
+                wanted = {place: everything[place] for place, answer in zip(places, kept, strict=True) if answer}
+                assert read(table, ReadOptimized(), where)[0] == wanted, where
+                request = PlanRequest(table="t", query=ReadOptimized(), where=where)
+                dropped += splits - len(plan_request(table, "t", request).splits)
+    assert dropped > 0
 
 
 def test_something_is_pruned(golden: Golden) -> None:
