@@ -155,7 +155,7 @@ class MayHold:
         if key not in self._looked_up:
             found = [comparable(value) for value in node.values]
             exact = [value for value in found if value is not None]
-            self._looked_up[key] = sorted(exact) if len(exact) == len(found) else None  # type: ignore[type-var]
+            self._looked_up[key] = sorted(exact) if len(exact) == len(found) else None
         return self._looked_up[key]
 
 
@@ -183,7 +183,7 @@ def _compare(op: Op, value: Comparable | None, known: Known) -> tuple[bool, bool
 def _one_of(values: list[Comparable] | None, known: Known) -> tuple[bool, bool]:
     if values is None:
         return True, True
-    first = 0 if known.low is None else bisect_left(values, known.low)  # type: ignore[type-var]
+    first = 0 if known.low is None else bisect_left(values, known.low)
     found = first < len(values) and _within(values[first], known)
     alone = found and known.low is not None and known.low == known.high
     return found, not alone
