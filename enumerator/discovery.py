@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Final
 
 from penstock.enumerator.events import tell_fallback
-from penstock.enumerator.filtered_partitions import pruning_before_listing, ruled_out
+from penstock.enumerator.filtered_partitions import filter_of_rows, pruning_before_listing, ruled_out
 from penstock.enumerator.history import asks_every_partition, checked_against, for_query
 from penstock.enumerator.selection import Selection, TimelineFacts, select
 from penstock.enumerator.table_state import TableState
@@ -63,7 +63,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     wanted = _wanted_groups(selections)
     births = asks_every_partition(request.query, facts)
     known = _written_partitions(facts) if wanted is None else {partition for partition, _ in wanted}
-    pruning = pruning_before_listing(table.properties, schema_json, request.where, facts, known)
+    pruning = pruning_before_listing(table.properties, schema_json, filter_of_rows(request), facts, known)
     files_now = TableListing(table, facts.timeline, metadata=request.metadata)
     if wanted is None or births:
         listing = files_now.everything(_every_partition(facts), pruning)

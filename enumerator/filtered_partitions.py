@@ -7,12 +7,21 @@ Belongs here: whether that is safe for a query, and for which partitions. Not he
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from penstock.enumerator.selection import TimelineFacts
+from penstock.proto.queries import Incremental, PlanRequest, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.table.partition_pruning import PartitionPruning, partition_pruning
 from penstock.table.properties import TableProperties
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+
+_ROWS_OF_THE_TABLE: Final = (Snapshot, ReadOptimized, SnapshotAsOf, Incremental)
+
+
+def filter_of_rows(request: PlanRequest) -> str:
+    """The filter, if it is about rows as files hold them: only then may anything be left out early."""
+    return request.where if isinstance(request.query, _ROWS_OF_THE_TABLE) else ""
 
 
 def pruning_before_listing(

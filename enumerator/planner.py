@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.enumerator.filtered_partitions import filter_of_rows
 from penstock.enumerator.log_writes import log_contents, without_gone_logs
 from penstock.enumerator.missing import LaterEvidence, Missing, later_evidence, missing_of_group
 from penstock.enumerator.selection import Selection
@@ -92,6 +93,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             continue
         rules = _merge_rules(state, chosen, request.delete_marker)
         fields = _path_fields(state, schema, chosen, rules)
+        where = filter_of_rows(request)
         scan = Scan(
             table=state.table,
             base_path=state.properties.base_path,
@@ -109,7 +111,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             key_fields=_key_fields(state, chosen),
             schema_history=_checked_history(state, fields),
         )
-        splits = in_commit_order(_splits(state, selection, scan, _not_ruled_out(state, schema, scan, chosen)))
+        splits = in_commit_order(_splits(state, selection, scan, _not_ruled_out(state, schema, fields, where, chosen)))
         return Plan(scan=scan, commit_range=selection.commit_range, splits=splits)
     raise gone[0].error(state.facts.table)
 
@@ -226,9 +228,11 @@ def _path_fields(
     return tuple(resolve_column(field, schema.names) for field in fields)
 
 
-def _not_ruled_out(state: TableState, schema: pa.Schema, scan: Scan, chosen: Collection[_Chosen]) -> list[_Chosen]:
+def _not_ruled_out(
+    state: TableState, schema: pa.Schema, path_fields: Collection[str], where: str, chosen: Collection[_Chosen]
+) -> list[_Chosen]:
     """What is chosen, but for partitions whose path says that the filter keeps none of their rows."""
-    pruning = partition_pruning(state.properties, schema, scan.where) if scan.partition_fields else None
+    pruning = partition_pruning(state.properties, schema, where) if path_fields else None
     return [item for item in chosen if pruning is None or not pruning.drops(item.group[0])]
 
 

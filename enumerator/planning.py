@@ -19,6 +19,7 @@ from penstock.enumerator.discovery import (
 )
 from penstock.enumerator.events import tell_fallback
 from penstock.enumerator.filtered_files import without_ruled_out
+from penstock.enumerator.filtered_partitions import filter_of_rows
 from penstock.enumerator.history import with_archive
 from penstock.enumerator.log_slice_bounds import bounds_of_log_slices
 from penstock.enumerator.order import is_earliest, newest_position
@@ -120,7 +121,7 @@ def _told_schema(facts: TimelineFacts, properties: TableProperties) -> str:
 def _planned(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
     state = discover(table, table_name, request)
     plan = plan_splits(state, request)
-    if request.where and request.metadata and state.metadata_usable:
+    if filter_of_rows(request) and request.metadata and state.metadata_usable:
         plan = without_ruled_out(table, table_name, state.facts.timeline, plan)
     event_time = None if plan.scan.schema_history else _event_time_field(plan.scan, request.event_time)
     if event_time is not None and request.metadata and state.metadata_usable:

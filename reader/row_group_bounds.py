@@ -60,7 +60,7 @@ class RowGroupBounds:
             if nulls is not None and nulls == group.num_rows:
                 return ONLY_NULLS
             low, high = leaf.bounds(statistics) if statistics.has_min_max else (None, None)
-        except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError):
+        except (pa.ArrowException, OSError, IndexError, ValueError, TypeError, OverflowError):
             return UNKNOWN
         return known_range(low, high, nulls=nulls != 0)
 

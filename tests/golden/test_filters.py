@@ -203,6 +203,25 @@ def test_something_is_pruned(golden: Golden) -> None:
     assert sum(compare(open_table(str(golden.table(case))), Snapshot(), 6, case) for case in cases) > 10
 
 
+@pytest.mark.parametrize("case", ["B_v6_timeline_mor", "B_v9_colstats_mor", "B_v9_arch_mor"])
+def test_the_metadata_table_is_asked_for_partitions_that_match(golden: Golden, case: str) -> None:
+    table = open_table(str(golden.table(case)))
+    request = PlanRequest(table="t", query=Snapshot())
+    schema = arrow_schema(parse_record_schema(plan_request(table, "t", request).scan.schema_json, "t"))
+    every = listing.TableListing(table, table.timeline(), metadata=True, few_partitions=0).everything()
+    first = min(every)
+    value = first.partition("=")[2]
+    (field,) = table.properties.partition_fields
+    pruning = partition_pruning(table.properties, schema, f"`{field}` = '{value}'")
+    assert pruning is not None and value
+    for metadata in (True, False):
+        found = listing.TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
+        got = found.everything(None, pruning)
+        assert list(got) == [first] and found.from_metadata is metadata
+        committed = {info.name for info in every[first]}
+        assert committed <= {info.name for info in got[first]} and len(every) > 1
+
+
 def test_special_partition_values_are_ruled_out_by_the_value_that_rows_show(golden: Golden) -> None:
     """Null, empty, escaped and percent values: a partition is planned if and only if a row of it is kept."""
     table = open_table(str(golden.table("A_part_special_v9_h120")))
