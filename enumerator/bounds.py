@@ -99,7 +99,7 @@ def slice_bounds(stats: Iterable[ColumnStats | None], column_type: AvroType) -> 
             return UnknownBounds()
         if item.holds_nulls_alone:
             continue
-        low, high = (_stated_us(value, item.logical, column_type) for value in (item.low, item.high))
+        low, high = (stated_us(value, item.logical, column_type) for value in (item.low, item.high))
         if low is None or high is None:
             return UnknownBounds()
         lows.append(low)
@@ -109,7 +109,7 @@ def slice_bounds(stats: Iterable[ColumnStats | None], column_type: AvroType) -> 
     return EventTimeBounds(min(lows), max(highs))
 
 
-def _stated_us(value: object, logical: str, column_type: AvroType) -> int | None:
+def stated_us(value: object, logical: str, column_type: AvroType) -> int | None:
     """A bound of a metadata table in microseconds; None if its unit is not beyond doubt."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None

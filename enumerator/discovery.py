@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Final
 
 from penstock.enumerator.events import tell_fallback
+from penstock.enumerator.filtered_partitions import filter_of_rows, pruning_before_listing, ruled_out
 from penstock.enumerator.history import asks_every_partition, checked_against, for_query
 from penstock.enumerator.selection import Selection, TimelineFacts, select
 from penstock.enumerator.table_state import TableState
@@ -57,13 +58,17 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     table.refuse_unsupported()
     facts = for_query(table, read_timeline(table), request.query)
     selections = select(request.query, facts)
+    as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
+    schema_json = table_schema_json(recorded_schemas(facts, as_of), table.properties)
     wanted = _wanted_groups(selections)
     births = asks_every_partition(request.query, facts)
+    known = _written_partitions(facts) if wanted is None else {partition for partition, _ in wanted}
+    pruning = pruning_before_listing(table.properties, schema_json, filter_of_rows(request), facts, known)
     files_now = TableListing(table, facts.timeline, metadata=request.metadata)
     if wanted is None or births:
-        listing = files_now.everything(_most_partitions(facts))
+        listing = files_now.everything(_every_partition(facts), pruning)
     else:
-        listing = files_now.of({partition for partition, _ in wanted})
+        listing = files_now.of({name for name in known if pruning is None or not pruning.drops(name)})
     if files_now.fallback:
         tell_fallback(table_name, files_now.fallback)
     groups = None if wanted is None else wanted | _written_groups(facts, selections, listing)
@@ -71,27 +76,32 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     facts = checked_against(facts, listing, created, request.query)
     cleaned = _cleaned_files(table, facts, selections)
     files = files_of_groups(facts, listing, cleaned, groups, sizes_may_lag=files_now.from_metadata)
-    as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
+    pruned = ruled_out(pruning, {*known, *(file.partition for file in files)}, listing)
     return TableState(
         table=table_name,
         properties=table.properties,
         facts=facts,
         selections=selections,
         committed=_committed(table, facts, selections, files),
-        files=files,
+        files=tuple(file for file in files if file.partition not in pruned),
         cleaned={file.path: file.cleaned_by for file in cleaned},
         pending_compactions=_pending_compactions(table, facts.timeline),
-        schema_json=table_schema_json(recorded_schemas(facts, as_of), table.properties),
+        schema_json=schema_json,
         metadata_usable=not files_now.fallback,
         schema_history="" if request.columns_by_name else _schema_history(table, facts, as_of),
+        pruned=pruned,
     )
 
 
-def _most_partitions(facts: TimelineFacts) -> int | None:
-    """How many partitions the table has at most, if active instants wrote all of it; None if any was archived."""
-    if facts.complete_from or not facts.commits:
-        return None
-    return len({stat.partition for commit in facts.commits.values() for stat in commit.stats})
+def _every_partition(facts: TimelineFacts) -> set[str] | None:
+    """Every partition there can be, if active instants wrote all of the table; None if any was archived."""
+    return None if facts.complete_from or not facts.commits else _written_partitions(facts)
+
+
+def _written_partitions(facts: TimelineFacts) -> set[str]:
+    """The partitions that known instants wrote into or replaced groups in."""
+    known = {stat.partition for commit in facts.commits.values() for stat in commit.stats}
+    return known | {partition for commit in facts.commits.values() for partition, _ in commit.replaced}
 
 
 def _wanted_groups(selections: Collection[Selection]) -> frozenset[GroupId] | None:

@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.enumerator.filtered_partitions import filter_of_rows
 from penstock.enumerator.log_writes import log_contents, without_gone_logs
 from penstock.enumerator.missing import LaterEvidence, Missing, later_evidence, missing_of_group
 from penstock.enumerator.selection import Selection
@@ -32,6 +33,7 @@ from penstock.proto.splits import (
 from penstock.table.columns import resolve_column, resolve_columns
 from penstock.table.merge_rules import merge_rules
 from penstock.table.names import BaseName
+from penstock.table.partition_pruning import partition_pruning
 from penstock.table.partition_values import partition_values, path_value_fields
 from penstock.table.payload_classes import MergeRules
 from penstock.table.predicate import parse_predicate
@@ -89,6 +91,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
         has_logs = any(item.files.logs for item in chosen)
         rules = merge_rules_of(state, request.delete_marker, has_logs=has_logs)
         fields = path_fields(state, schema, {item.group[0] for item in chosen}, rules)
+        where = filter_of_rows(request)
         scan = Scan(
             table=state.table,
             base_path=state.properties.base_path,
@@ -106,7 +109,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             key_fields=virtual_key_fields(state.properties) if has_logs else (),
             schema_history=checked_history(state, fields),
         )
-        splits = in_commit_order(_splits(state, selection, scan, chosen))
+        splits = in_commit_order(_splits(state, selection, scan, _not_ruled_out(state, schema, fields, where, chosen)))
         return Plan(scan=scan, commit_range=selection.commit_range, splits=splits)
     raise gone[0].error(state.facts.table)
 
@@ -150,6 +153,8 @@ def _choose(state: TableState, selection: Selection, *, skip_corrupt: bool) -> l
     hidden = _replaced_groups(state, selection)
     chosen: list[_Chosen] = []
     for group in sorted(_candidates(by_group, selection, evidence) - hidden):
+        if group[0] in state.pruned:
+            continue
         files = by_group.get(group, [])
         if group not in evidence.replaced and not any(file.listed or file.named_by for file in files):
             continue  # cleaned away whole, and by no active instant replaced: an archived one ended it
@@ -228,6 +233,14 @@ def path_fields(
     if any(field.lower() not in columns for field in fields):
         return ()
     return tuple(resolve_column(field, schema.names) for field in fields)
+
+
+def _not_ruled_out(
+    state: TableState, schema: pa.Schema, path_fields: Collection[str], where: str, chosen: Collection[_Chosen]
+) -> list[_Chosen]:
+    """What is chosen, but for partitions whose path says that the filter keeps none of their rows."""
+    pruning = partition_pruning(state.properties, schema, where) if path_fields else None
+    return [item for item in chosen if pruning is None or not pruning.drops(item.group[0])]
 
 
 def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: MergeRules) -> None:

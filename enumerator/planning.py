@@ -19,6 +19,8 @@ from penstock.enumerator.discovery import (
     recorded_schemas,
 )
 from penstock.enumerator.events import tell_fallback
+from penstock.enumerator.filtered_files import without_ruled_out
+from penstock.enumerator.filtered_partitions import filter_of_rows
 from penstock.enumerator.history import with_archive
 from penstock.enumerator.log_slice_bounds import bounds_of_log_slices
 from penstock.enumerator.order import is_earliest, newest_position
@@ -122,6 +124,8 @@ def _planned(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
     if isinstance(request.query, Changes):
         return plan_changes(state, request, request.query)
     plan = plan_splits(state, request)
+    if filter_of_rows(request) and request.metadata and state.metadata_usable:
+        plan = without_ruled_out(table, table_name, state.facts.timeline, plan)
     event_time = None if plan.scan.schema_history else _event_time_field(plan.scan, request.event_time)
     if event_time is not None and request.metadata and state.metadata_usable:
         found = bounds_of_log_slices(table, table_name, state.facts.timeline, plan.splits, event_time)

@@ -178,6 +178,7 @@ class PlanStore:
 def total(reports: Iterable[SplitReport]) -> SplitReport:
     """The sum of reports: phases by name in order, the highest event time. No reports: zeros."""
     rows = size_bytes = won = lost = duplicate = deleted = skipped_gaps = skipped_bytes = 0
+    pruned_row_groups = pruned_rows = 0
     phases: dict[str, float] = {}
     event_times: list[int] = []
     for report in reports:
@@ -189,6 +190,8 @@ def total(reports: Iterable[SplitReport]) -> SplitReport:
         deleted += report.outcomes.deleted
         skipped_gaps += report.skipped_gaps
         skipped_bytes += report.skipped_bytes
+        pruned_row_groups += report.pruned_row_groups
+        pruned_rows += report.pruned_rows
         for phase, spent_ms in report.phase_ms:
             phases[phase] = phases.get(phase, 0.0) + spent_ms
         if report.max_event_time_us is not None:
@@ -201,4 +204,6 @@ def total(reports: Iterable[SplitReport]) -> SplitReport:
         max_event_time_us=max(event_times, default=None),
         skipped_gaps=skipped_gaps,
         skipped_bytes=skipped_bytes,
+        pruned_row_groups=pruned_row_groups,
+        pruned_rows=pruned_rows,
     )

@@ -17,6 +17,7 @@ class TableState:
     `selections` are alternatives in order of preference. `files` are those of the selected groups: the folders'
     listing, what metadata of active commits names, what active cleans removed. `cleaned` maps a removed file's path to
     the clean instant. `pending_compactions` are the requested times of the plans that name a group.
+    `pruned` are partitions that the request's filter ruled out before they were listed: no group of theirs is read.
     `metadata_usable` False: the metadata table was tried and passed over. `schema_history` is the schema-on-read
     history that `schema_json` belongs to, '' without one.
     """
@@ -32,3 +33,4 @@ class TableState:
     schema_json: str
     metadata_usable: bool = True
     schema_history: str = ""
+    pruned: frozenset[str] = frozenset()

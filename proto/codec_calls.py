@@ -284,6 +284,8 @@ def report_to_message(report: SplitReport) -> pb.SplitReport:
             max_event_time_us=report.max_event_time_us,
             skipped_gaps=report.skipped_gaps,
             skipped_bytes=report.skipped_bytes,
+            pruned_row_groups=report.pruned_row_groups,
+            pruned_rows=report.pruned_rows,
         )
 
 
@@ -309,4 +311,6 @@ def report_from_message(message: pb.FinishSplitRequest) -> SplitReport:
         max_event_time_us=report.max_event_time_us if report.HasField("max_event_time_us") else None,
         skipped_gaps=check.number(what, "skipped_gaps", report.skipped_gaps),
         skipped_bytes=check.number(what, "skipped_bytes", report.skipped_bytes),
+        pruned_row_groups=check.number(what, "pruned_row_groups", report.pruned_row_groups),
+        pruned_rows=check.number(what, "pruned_rows", report.pruned_rows),
     )

@@ -66,7 +66,8 @@ class MergeOutcomes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReport:
     """How reading one split went. `phase_ms` keys: open, log_decode, build, merge, emit. Rows are rows handed on.
-    `skipped_gaps` are damaged stretches of log files that were passed over, `skipped_bytes` their length."""
+    `skipped_gaps` are damaged stretches of log files that were passed over, `skipped_bytes` their length.
+    `pruned_row_groups` of a base file, with `pruned_rows`, were not decoded: its footer says that no row is kept."""
 
     rows: int
     size_bytes: int
@@ -75,3 +76,5 @@ class SplitReport:
     max_event_time_us: int | None = None
     skipped_gaps: int = 0
     skipped_bytes: int = 0
+    pruned_row_groups: int = 0
+    pruned_rows: int = 0

@@ -18,6 +18,7 @@ from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
 from penstock.reader.merge.log_rows import rows_within
 from penstock.reader.ordering_column import check_order_kept
+from penstock.reader.row_group_bounds import RowGroupBounds
 from penstock.reader.widening import NotExact, widened
 from penstock.table.schema.avro import AvroField, RecordSchema
 from penstock.table.schema.history import FileNames
@@ -112,6 +113,10 @@ class BaseFile:
         for source in self._sources:
             if isinstance(source, Widened) and source.name == ordering.name:
                 check_order_kept(source.written, ordering, self._where)
+
+    def row_group_bounds(self) -> RowGroupBounds:
+        """What the footer tells of the columns that are read."""
+        return RowGroupBounds(self._file.metadata, self._file.schema_arrow, self._sources)
 
     @property
     def num_rows(self) -> int:

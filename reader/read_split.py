@@ -32,6 +32,7 @@ from penstock.reader.merge.keys import PositionTable, number_keys
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, RowGroup
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.report import SplitTally
+from penstock.reader.row_group_bounds import RowGroupFilter, kept_by
 from penstock.reader.shape import ReadShape, read_shape
 from penstock.reader.shape import output_schema as rows_schema
 from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup, check_key_columns
@@ -115,7 +116,7 @@ def read_split(
         storage=storage,
         tally=tally,
     )
-    return reading.batches(Emission(scan, split.split_id, shape, constants))
+    return reading.batches(Emission(scan, split.split_id, shape, constants), constants)
 
 
 def warm_up() -> None:
@@ -138,14 +139,14 @@ class _Reading:
     storage: Storage
     tally: SplitTally
 
-    def batches(self, emission: Emission) -> Generator[SplitBatch, None, None]:
+    def batches(self, emission: Emission, constants: PartitionConstants) -> Generator[SplitBatch, None, None]:
         """Opens, merges, emits; everything opened is closed when the generator is."""
         with ExitStack() as opened:
             winners = self._winners() if self.split.logs else None
             with self.tally.phase("open"):
                 base = self._base(opened, with_log=winners is not None)
             if winners is None:
-                yield from self._emitted(emission, self._base_rows(base))
+                yield from self._emitted(emission, self._base_rows(base, constants))
                 return
             self._check_positions(winners, base)
             merge = Merge(winners, self._merge_shape())
@@ -186,11 +187,18 @@ class _Reading:
             f"{winners.table.last_position} of a base file with {base.num_rows} rows; one of them was replaced"
         )
 
-    def _base_rows(self, base: BaseFile | None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows of a base file without a log; row groups wholly before `start` are not decoded."""
+    def _base_rows(self, base: BaseFile | None, constants: PartitionConstants) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of a base file without a log; row groups wholly before `start`, and those of which the footer says
+        that no row is kept, are not decoded. Their rows count in ordinals all the same."""
+        kept = kept_by(self.scan, self.shape)
+        dropping = RowGroupFilter(kept, base.row_group_bounds(), constants) if base is not None and kept else None
         ordinal = 0
         for group in base.row_groups(self.part, self._size) if base is not None else ():
             if ordinal + group.num_rows <= self.start:
+                ordinal += group.num_rows
+                continue
+            if dropping is not None and dropping.drops(group.number):
+                self.tally.pruned(group.num_rows)
                 ordinal += group.num_rows
                 continue
             for batch in group.batches():

@@ -36,6 +36,7 @@ class SplitTally:
         self._outcomes = MergeOutcomes()
         self._max_event_time_us: int | None = None
         self._skipped_gaps = self._skipped_bytes = 0
+        self._pruned_row_groups = self._pruned_rows = 0
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -74,6 +75,11 @@ class SplitTally:
         self._skipped_gaps += inner._skipped_gaps
         self._skipped_bytes += inner._skipped_bytes
 
+    def pruned(self, rows: int) -> None:
+        """A row group of so many rows that was not decoded, for the filters keep none of them."""
+        self._pruned_row_groups += 1
+        self._pruned_rows += rows
+
     def report(self) -> SplitReport:
         """What was counted so far."""
         return SplitReport(
@@ -84,6 +90,8 @@ class SplitTally:
             max_event_time_us=self._max_event_time_us,
             skipped_gaps=self._skipped_gaps,
             skipped_bytes=self._skipped_bytes,
+            pruned_row_groups=self._pruned_row_groups,
+            pruned_rows=self._pruned_rows,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from penstock.proto.errors import CorruptFile, StorageError
@@ -158,9 +158,10 @@ class HudiTable:
         """
         return read_archive(self.storage, self.properties, self._archive)
 
-    def list_partitions(self) -> tuple[str, ...]:
-        """Every partition path, sorted; ('',) for a table without partitions."""
-        found = find_partitions(self.storage)
+    def list_partitions(self, skipped: Callable[[str], bool] | None = None) -> tuple[str, ...]:
+        """Every partition path, sorted; ('',) for a table without partitions. Folders that `skipped` names are not
+        looked into."""
+        found = find_partitions(self.storage, skipped)
         return found if found or self.properties.partition_fields else ("",)
 
     def created_partitions(self, partitions: Collection[str]) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -22,12 +22,13 @@ _NOT_DATA: Final = ("__MACOSX",)
 EXTERNAL_FILE: Final = "_hudiext"
 
 
-def find_partitions(storage: Storage) -> tuple[str, ...]:
+def find_partitions(storage: Storage, skipped: Callable[[str], bool] | None = None) -> tuple[str, ...]:
     """Every partition path, sorted; ('',) for a table whose base folder is the partition, () if none is marked.
 
     A folder that holds `.hoodie_partition_metadata` (with or without extension) is a partition, and its folders are
-    not looked at (Hudi `FileSystemBackedTableMetadata`). Hidden folders are passed over. CorruptFile beyond MAX_DEPTH
-    levels or MAX_FOLDERS folders (a loop of links, most likely).
+    not looked at (Hudi `FileSystemBackedTableMetadata`). Hidden folders are passed over, and those below the base
+    folder that `skipped` says. CorruptFile beyond MAX_DEPTH levels or MAX_FOLDERS folders (a loop of links, most
+    likely).
     """
     found: list[str] = []
     level, visited = [""], 0
@@ -39,6 +40,7 @@ def find_partitions(storage: Storage) -> tuple[str, ...]:
             listings = [storage.list_dir(level[0])] if len(level) == 1 else list(pool.map(storage.list_dir, level))
             partitions, level = _sorted_out(level, listings)
             found += partitions
+            level = [folder for folder in level if skipped is None or not skipped(folder)]
             if not level:
                 return tuple(sorted(found))
     raise _too_many(storage, f"folders nested deeper than {MAX_DEPTH} levels")

@@ -6,7 +6,7 @@ of the range's instants.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -38,22 +38,25 @@ class ExplainedInstant:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The range in words, the instants selected (by order key), and by split id why the split is there."""
+    """The range in words, the instants selected (by order key), by split id why the split is there; and the splits that
+    would be there without the filter."""
 
     meaning: str
     instants: tuple[ExplainedInstant, ...]
     why: Mapping[str, str]
+    ruled_out: tuple[Split, ...] = ()
 
 
-def explained(table: str, planned: Plan, query: Query) -> Explanation:
-    """Explains a plan of `table` (path or URI); the table is read as it is now."""
+def explained(table: str, planned: Plan, query: Query, whole: Collection[Split] = ()) -> Explanation:
+    """Explains a plan of `table` (path or URI); the table is read as it is now. `whole`: the same without a filter."""
     opened = open_table(table)
     timeline = opened.timeline()
     wrote: dict[tuple[str, str], list[str]] = {}
     instants = [_instant(opened, timeline, time, wrote) for time in sorted(_selected(planned, timeline))]
     instants.sort(key=lambda item: (item.order_key or item.requested_time, item.requested_time))
     why = {split.split_id: _why(split, planned, wrote) for split in planned.splits}
-    return Explanation(_meaning(planned, query, opened.properties.layout), tuple(instants), why)
+    ruled_out = tuple(split for split in whole if split.split_id not in why)
+    return Explanation(_meaning(planned, query, opened.properties.layout), tuple(instants), why, ruled_out)
 
 
 def _meaning(planned: Plan, query: Query, layout: int) -> str:

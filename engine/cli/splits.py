@@ -53,7 +53,10 @@ def plan(
     enumerator = EmbeddedEnumerator()
     request = plan_request(table, options, lambda: enumerator.describe_table(table))
     planned = enumerator.plan(request)
-    explanation = explained(table, planned, request.query) if explain else None
+    explanation = None
+    if explain:
+        whole = enumerator.plan(replace(request, where="")) if request.where else planned
+        explanation = explained(table, planned, request.query, whole.splits)
     if form is ReportFormat.JSON:
         write_json(plan_fields(planned, explanation))
     else:
@@ -137,6 +140,10 @@ def _print(planned: Plan, explanation: Explanation | None) -> None:
         names.append("why")
         rows = [(*row, explanation.why[split.split_id]) for row, split in zip(rows, planned.splits, strict=True)]
     write_text_table(names, rows)
+    if explanation is not None and explanation.ruled_out:
+        typer.echo()
+        typer.echo(f"{len(explanation.ruled_out)} more splits, in partitions that the filter rules out:")
+        write_text_table(("split_id", "partition"), [(s.split_id, s.partition or "-") for s in explanation.ruled_out])
 
 
 def _cells(split: Split) -> tuple[str, ...]:

@@ -221,7 +221,7 @@ class FinishSplitResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class SplitReport(_message.Message):
-    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us", "skipped_gaps", "skipped_bytes")
+    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us", "skipped_gaps", "skipped_bytes", "pruned_row_groups", "pruned_rows")
     class PhaseMsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -239,6 +239,8 @@ class SplitReport(_message.Message):
     MAX_EVENT_TIME_US_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_GAPS_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PRUNED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    PRUNED_ROWS_FIELD_NUMBER: _ClassVar[int]
     rows: int
     size_bytes: int
     phase_ms: _containers.ScalarMap[str, float]
@@ -249,7 +251,9 @@ class SplitReport(_message.Message):
     max_event_time_us: int
     skipped_gaps: int
     skipped_bytes: int
-    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ..., skipped_gaps: _Optional[int] = ..., skipped_bytes: _Optional[int] = ...) -> None: ...
+    pruned_row_groups: int
+    pruned_rows: int
+    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ..., skipped_gaps: _Optional[int] = ..., skipped_bytes: _Optional[int] = ..., pruned_row_groups: _Optional[int] = ..., pruned_rows: _Optional[int] = ...) -> None: ...
 
 class FileRef(_message.Message):
     __slots__ = ("path", "size_bytes", "writes")

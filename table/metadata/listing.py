@@ -14,6 +14,7 @@ from penstock.proto.errors import PenstockError
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.files import ALL_PARTITIONS, FILES, data_files, files_key, partition_paths
 from penstock.table.metadata.metadata_table import MetadataTable, Unusable, Versions, indexes, open_metadata_table
+from penstock.table.partition_pruning import PartitionPruning
 from penstock.table.storage import FileInfo
 from penstock.table.timeline import Timeline
 
@@ -46,14 +47,22 @@ class TableListing:
         """Whether the answers so far came from the metadata table."""
         return self._opened is not None
 
-    def everything(self, partitions: int | None = None) -> Mapping[str, tuple[FileInfo, ...]]:
-        """Every partition with its data files, by name. `partitions`: how many there are at most, if that is known."""
+    def everything(
+        self, partitions: Collection[str] | None = None, pruning: PartitionPruning | None = None
+    ) -> Mapping[str, tuple[FileInfo, ...]]:
+        """Every partition with its data files, by name; with `pruning` all that it does not rule out, or really every
+        one if a path does not fit. `partitions`: every one there can be, if that is known."""
         if not self._table.properties.partition_fields:
-            partitions = 1
-        if self._wanted and (partitions is None or partitions > self._few):
-            found = self._by_metadata(None)
+            partitions = {""}
+        left = [name for name in partitions or () if pruning is None or not pruning.drops(name)]
+        if self._wanted and (partitions is None or len(left) > self._few):
+            found = self._by_metadata(None, pruning)
             if found is not None:
                 return found
+        if pruning is not None:
+            names = self._table.list_partitions(pruning.skipped_folders(partitions))
+            if pruning.fits(names):
+                return self._table.list_partition_files([name for name in names if not pruning.drops(name)])
         return self._table.list_partition_files(self._table.list_partitions())
 
     def of(self, partitions: Collection[str]) -> Mapping[str, tuple[FileInfo, ...]]:
@@ -77,12 +86,14 @@ class TableListing:
                 self._opened = opened
         return self._opened
 
-    def _by_metadata(self, partitions: Collection[str] | None) -> Mapping[str, tuple[FileInfo, ...]] | None:
+    def _by_metadata(
+        self, partitions: Collection[str] | None, pruning: PartitionPruning | None = None
+    ) -> Mapping[str, tuple[FileInfo, ...]] | None:
         opened = self.metadata_table()
         if opened is None:
             return None
         try:
-            return _listed(opened, partitions)
+            return _listed(opened, _kept(opened, pruning) if pruning is not None else partitions)
         except PenstockError as error:
             self._fall_back(str(error))
             return None
@@ -91,6 +102,12 @@ class TableListing:
         self._opened = None
         self.fallback = reason
         self._table.count_metadata_fallback()
+
+
+def _kept(opened: MetadataTable, pruning: PartitionPruning) -> Collection[str]:
+    """The partitions that are not ruled out; all if a path does not fit."""
+    known = partition_paths(opened.records(FILES, [ALL_PARTITIONS]).get(ALL_PARTITIONS, ()))
+    return [name for name in known if not pruning.drops(name)] if pruning.fits(known) else known
 
 
 def _listed(opened: MetadataTable, partitions: Collection[str] | None) -> Mapping[str, tuple[FileInfo, ...]]:

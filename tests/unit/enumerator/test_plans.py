@@ -269,9 +269,17 @@ def test_the_total_sums_rows_bytes_phases_outcomes_and_takes_the_highest_event_t
         max_event_time_us=-7,
         skipped_gaps=1,
         skipped_bytes=40,
+        pruned_row_groups=3,
+        pruned_rows=30,
     )
     two = SplitReport(
-        rows=5, size_bytes=1, phase_ms=(("merge", 1.0),), max_event_time_us=-9, skipped_gaps=2, skipped_bytes=2
+        rows=5,
+        size_bytes=1,
+        phase_ms=(("merge", 1.0),),
+        max_event_time_us=-9,
+        skipped_gaps=2,
+        skipped_bytes=2,
+        pruned_rows=1,
     )
     assert total([one, two]) == SplitReport(
         rows=6,
@@ -281,6 +289,8 @@ def test_the_total_sums_rows_bytes_phases_outcomes_and_takes_the_highest_event_t
         max_event_time_us=-7,
         skipped_gaps=3,
         skipped_bytes=42,
+        pruned_row_groups=3,
+        pruned_rows=31,
     )
     assert total([]) == SplitReport(rows=0, size_bytes=0)
 

@@ -190,6 +190,8 @@ reports = st.builds(
     max_event_time_us=st.none() | int64,
     skipped_gaps=sizes,
     skipped_bytes=sizes,
+    pruned_row_groups=sizes,
+    pruned_rows=sizes,
 )
 
 

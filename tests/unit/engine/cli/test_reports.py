@@ -105,6 +105,14 @@ class TestSplits:
         assert (ended.code, ended.stdout) == (2, b"")
         assert "looks at the table itself: leave server out" in ended.stderr
 
+    def test_splits_that_the_filter_rules_out_are_told(self, cli: Cli, golden: GoldenTables) -> None:
+        asked = ("splits", "plan", golden.table(RANGES), "--where", "p = 'c'")
+        told = cli(*asked, "--explain").text
+        assert "2 more splits, in partitions that the filter rules out:" in told
+        assert "p=a" in told and "p=b" in told
+        assert "rules out" not in cli(*asked).text
+        assert "rules out" not in cli("splits", "plan", golden.table(RANGES), "--where", "v > 0", "--explain").text
+
     def test_flags_of_the_plan(self, cli: Cli, golden: GoldenTables) -> None:
         found = self.plan(cli, golden.table(V9), "--columns", "v,id", "--where", "v > 1", "--metadata", "off")
         assert found["columns"] == ["v", "id"]

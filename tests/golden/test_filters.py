@@ -1,0 +1,238 @@
+"""Filters on golden tables: whatever is pruned early, the rows and ordinals of the full read filtered."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import zlib
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pytest
+from supported import SUPPORTED
+
+from penstock.enumerator import filtered_files
+from penstock.enumerator.planning import plan_request
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.positions import Position
+from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot
+from penstock.reader.filters import evaluate
+from penstock.reader.read_split import SplitTally, read_split
+from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.metadata import listing
+from penstock.table.metadata.column_stats import COLUMN_STATS
+from penstock.table.metadata.files import FILES
+from penstock.table.metadata.metadata_table import indexes
+from penstock.table.partition_pruning import partition_pruning
+from penstock.table.predicate import parse_predicate
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
+
+pytestmark = pytest.mark.golden
+
+WITHOUT_SNAPSHOT = ("A_block_hfile_v9_h120", "A_corrupt_middle_v6_h0150")
+"""Their snapshots are errors: HFile blocks, files that are gone."""
+
+Rows = dict[tuple[str, int], str]
+"""Rows as text by split and ordinal."""
+
+
+class Golden(Protocol):
+    def table(self, name: str) -> pathlib.Path: ...
+
+
+def read(table: HudiTable, query: Query, where: str = "", *, metadata: bool = True) -> tuple[Rows, int]:
+    """(rows, how many row groups were pruned)."""
+    request = PlanRequest(table="t", query=query, where=where, metadata=metadata)
+    plan = plan_request(table, "t", request)
+    rows: Rows = {}
+    pruned = 0
+    for split in plan.splits:
+        tally = SplitTally()
+        for found in read_split(plan.scan, split, tally=tally):
+            texts = map(repr, found.batch.to_pylist())
+            rows.update({(split.split_id, at): text for at, text in zip(found.ordinals().tolist(), texts, strict=True)})
+        pruned += tally.report().pruned_row_groups
+    return rows, pruned
+
+
+def full(table: HudiTable, query: Query) -> tuple[Rows, pa.RecordBatch, list[tuple[str, int]]]:
+    """Every row as text, all rows as one batch, and where each of them is from."""
+    plan = plan_request(table, "t", PlanRequest(table="t", query=query))
+    batches, places = [], []
+    for split in plan.splits:
+        for found in read_split(plan.scan, split):
+            batches.append(found.batch)
+            places += [(split.split_id, ordinal) for ordinal in found.ordinals().tolist()]
+    schema = arrow_schema(parse_record_schema(plan.scan.schema_json, "t"))
+    whole = pa.Table.from_batches(batches, schema).combine_chunks()
+    batch = whole.to_batches()[0] if len(whole) else pa.RecordBatch.from_pylist([], schema)
+    texts = [repr(row) for row in batch.to_pylist()]
+    return dict(zip(places, texts, strict=True)), batch, places
+
+
+def literal(value: Any, kind: pa.DataType) -> str | None:
+    """A value as a filter spells it; None if it cannot."""
+    if pa.types.is_boolean(kind):
+        return str(value).upper()
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return str(value)
+    if pa.types.is_floating(kind):
+        return repr(float(value)) if abs(value) < 1e300 else None
+    if pa.types.is_string(kind):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if pa.types.is_date(kind):
+        return f"DATE '{value.isoformat()}'"
+    if pa.types.is_timestamp(kind):
+        return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(sep=' ')}'"
+    return None
+
+
+def leaves(batch: pa.RecordBatch, luck: random.Random) -> list[str]:
+    """Conditions from values that are there, some on each column that filters compare."""
+    found: list[str] = []
+    for field, values in zip(batch.schema, batch.columns, strict=True):
+        known = (
+            sorted({value for value in values.to_pylist() if value is not None and value == value})
+            if (literal_kind(field.type))
+            else []
+        )
+        name = f"`{field.name}`"
+        if known:
+            texts = [literal(value, field.type) for value in (luck.choice(known), known[0], known[-1])]
+            for text in filter(None, texts):
+                ops = ["=", "!="] if pa.types.is_boolean(field.type) else ["=", "!=", "<", "<=", ">", ">="]
+                found.append(f"{name} {luck.choice(ops)} {text}")
+            if pa.types.is_string(field.type) and not set(str(known[0])) & set("%_\\'"):
+                found.append(f"{name} LIKE '{str(luck.choice([known[0]]))[:3]}%'")
+        found.append(f"{name} IS {luck.choice(['', 'NOT '])}NULL")
+    return found
+
+
+def literal_kind(kind: pa.DataType) -> bool:
+    tests = ("is_boolean", "is_integer", "is_decimal", "is_floating", "is_string", "is_date", "is_timestamp")
+    return any(getattr(pa.types, test)(kind) for test in tests)
+
+
+def conditions(batch: pa.RecordBatch, seed: str, partition_fields: tuple[str, ...], count: int) -> list[str]:
+    """Seeded filters over a table's rows: single conditions and trees, the partition's columns always among them."""
+    luck = random.Random(zlib.crc32(seed.encode()))
+    simple = leaves(batch, luck)
+    of_path = [text for text in simple if text.split("`")[1] in partition_fields]
+    chosen = [*luck.sample(simple, min(count, len(simple))), *of_path[:1]]
+    for _ in range(count):
+        one, other = luck.choice(simple), luck.choice(of_path or simple)
+        chosen.append(luck.choice([f"{one} AND {other}", f"{one} OR {other}", f"NOT ({one} AND {other})"]))
+    return chosen
+
+
+def compare(table: HudiTable, query: Query, count: int, seed: str, *, metadata: bool = True) -> int:
+    """Filtered reads against the filtered full read; returns how many row groups were pruned."""
+    everything, batch, places = full(table, query)
+    total = 0
+    for where in conditions(batch, seed, table.properties.partition_fields, count):
+        kept = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
+        wanted = {place: everything[place] for place, answer in zip(places, kept, strict=True) if answer}
+        got, pruned = read(table, query, where, metadata=metadata)
+        assert got == wanted, f"{query} where {where}"
+        total += pruned
+    return total
+
+
+@pytest.mark.parametrize("case", sorted(SUPPORTED))
+def test_a_filtered_read_is_the_full_read_filtered(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = open_table(str(golden.table(case)))
+    if case in WITHOUT_SNAPSHOT:
+        with pytest.raises((CorruptFile, UnsupportedFeature)):
+            full(table, Snapshot())
+        return
+    compare(table, Snapshot(), 2, case)
+    compare(table, ReadOptimized(), 1, case + "ro")
+    if FILES in indexes(table.properties):
+        monkeypatch.setattr(listing, "FEW_PARTITIONS", 0)
+        monkeypatch.setattr(filtered_files, "FEW_FILES", 0)
+        compare(table, Snapshot(), 1, case + "metadata")
+    timeline = table.timeline()
+    keys = sorted(timeline.order_key(item) for item in timeline.completed_writes)
+    if len(keys) > 1 and table.properties.populate_meta_fields:
+        try:
+            compare(table, Incremental(after=Position(keys[len(keys) // 2 - 1])), 1, case + "inc")
+        except UnsupportedFeature as refused:
+            assert "log compaction" in str(refused)
+
+
+WITH_STATISTICS = (
+    "A_mdt_all_v9_h120",
+    "B_up_cow_cdc_v8",
+    "B_up_cow_cdc_v9",
+    "B_v6_colstats_mor",
+    "B_v8_colstats_mor",
+    "B_v9_colstats_cow",
+    "B_v9_colstats_mor",
+    "C_v9_streamer_keys",
+)
+
+
+@pytest.mark.parametrize("case", WITH_STATISTICS)
+def test_files_are_ruled_out_by_column_statistics(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read-optimized queries have log-free files alone; each is asked for around every bound of whole numbers, dates
+    and timestamps."""
+    monkeypatch.setattr(filtered_files, "FEW_FILES", 0)
+    table = open_table(str(golden.table(case)))
+    if COLUMN_STATS not in indexes(table.properties):
+        pytest.fail(f"{case} has no column statistics")
+    everything, batch, places = full(table, ReadOptimized())
+    splits = len({place[0] for place in places})
+    dropped = 0
+    for field in batch.schema:
+        judged = pa.types.is_integer(field.type) or pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)
+        values = sorted(set(batch[field.name].drop_null().to_pylist())) if judged else []
+        for value in {*values[:2], *values[-2:]}:
+            for op in ("=", "<", ">="):
+                where = f"`{field.name}` {op} {literal(value, field.type)}"
+                kept = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
+                wanted = {place: everything[place] for place, answer in zip(places, kept, strict=True) if answer}
+                assert read(table, ReadOptimized(), where)[0] == wanted, where
+                request = PlanRequest(table="t", query=ReadOptimized(), where=where)
+                dropped += splits - len(plan_request(table, "t", request).splits)
+    assert dropped > 0
+
+
+def test_something_is_pruned(golden: Golden) -> None:
+    cases = ("B_v9_inc_cow", "B_v9_cdc_types_cow", "A_types_v6_h0150", "A_part_special_v9_h120")
+    assert sum(compare(open_table(str(golden.table(case))), Snapshot(), 6, case) for case in cases) > 10
+
+
+@pytest.mark.parametrize("case", ["B_v6_timeline_mor", "B_v9_colstats_mor", "B_v9_arch_mor"])
+def test_the_metadata_table_is_asked_for_partitions_that_match(golden: Golden, case: str) -> None:
+    table = open_table(str(golden.table(case)))
+    request = PlanRequest(table="t", query=Snapshot())
+    schema = arrow_schema(parse_record_schema(plan_request(table, "t", request).scan.schema_json, "t"))
+    every = listing.TableListing(table, table.timeline(), metadata=True, few_partitions=0).everything()
+    first = min(every)
+    value = first.partition("=")[2]
+    (field,) = table.properties.partition_fields
+    pruning = partition_pruning(table.properties, schema, f"`{field}` = '{value}'")
+    assert pruning is not None and value
+    for metadata in (True, False):
+        found = listing.TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
+        got = found.everything(None, pruning)
+        assert list(got) == [first] and found.from_metadata is metadata
+        committed = {info.name for info in every[first]}
+        assert committed <= {info.name for info in got[first]} and len(every) > 1
+
+
+def test_special_partition_values_are_ruled_out_by_the_value_that_rows_show(golden: Golden) -> None:
+    """Null, empty, escaped and percent values: a partition is planned if and only if a row of it is kept."""
+    table = open_table(str(golden.table("A_part_special_v9_h120")))
+    everything, batch, places = full(table, Snapshot())
+    field = table.properties.partition_fields[0]
+    pruning = partition_pruning(table.properties, batch.schema, f"`{field}` IS NULL")
+    assert pruning is not None and pruning.drops(f"{field}=x")
+    for value in set(batch[field].to_pylist()):
+        text = literal(value, pa.string()) if value is not None else None
+        where = f"`{field}` IS NULL" if text is None else f"`{field}` = {text}"
+        splits = plan_request(table, "t", PlanRequest(table="t", query=Snapshot(), where=where)).splits
+        holding = {place[0] for place, held in zip(places, batch[field].to_pylist(), strict=True) if held == value}
+        assert {split.split_id for split in splits} == holding, where
+        assert len(holding) < len({place[0] for place in everything})
