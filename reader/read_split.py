@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from penstock.proto.errors import (
     StateVersionError,
     UnsupportedFeature,
 )
-from penstock.proto.splits import FORMAT_VERSION, Scan, Split, WholeFile
+from penstock.proto.splits import FORMAT_VERSION, Origin, Scan, Split, WholeFile
 from penstock.reader.avro_records import warm_up as warm_up_decoding
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
@@ -77,23 +77,38 @@ def read_split(
         raise ConfigurationError(f"start {start}: an ordinal is 0 or above")
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
-    shape = read_shape(scan, event_time=tally.event_time)
+    shape = read_shape(scan, event_time=tally.event_time, keyed=split.ancestry is not None)
     if split.logs and shape.key_fields == (RECORD_KEY,) and RECORD_KEY not in shape.table.names:
         raise UnsupportedFeature(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
     if split.logs and scan.key_fields:
         check_key_columns(scan.key_fields, shape.table, f"table {scan.table}")
     constants = PartitionConstants(scan, split, shape.table, shape.carried)
     tally.begin(split.size_bytes)
+    storage = storage or open_storage(scan.base_path)
     reading = _Reading(
         scan=scan,
         split=split,
         shape=shape,
         start=start,
         options=options,
-        storage=storage or open_storage(scan.base_path),
+        storage=storage,
         tally=tally,
     )
-    return reading.batches(Emission(scan, split.split_id, shape, constants))
+
+    def keys_of(origin: Origin) -> pa.Array:
+        return _keys_of(scan, origin, options, storage)
+
+    return reading.batches(Emission(scan, split, shape, constants, keys_of))
+
+
+def _keys_of(scan: Scan, origin: Origin, options: ReadOptions, storage: Storage) -> pa.Array:
+    """The record keys of an origin's rows that are of the scan's range."""
+    keys_only = replace(scan, columns=(RECORD_KEY,), where="")
+    found: list[pa.Array] = []
+    for split in origin.slices:
+        batches = read_split(keys_only, split, options=options, storage=storage)
+        found += [answer.batch.column(0) for answer in batches]
+    return pa.chunked_array(found, pa.string()).combine_chunks()
 
 
 def warm_up() -> None:
