@@ -17,9 +17,8 @@ from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
 from penstock.reader.merge.log_rows import rows_within
-from penstock.reader.ordering_column import check_order_kept
 from penstock.reader.widening import NotExact, widened
-from penstock.table.schema.avro import AvroField, RecordSchema
+from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
 from penstock.table.storage import Storage
 
@@ -106,12 +105,6 @@ class BaseFile:
     def where(self) -> str:
         """Table and file, for errors."""
         return self._where
-
-    def check_order_kept(self, ordering: AvroField) -> None:
-        """UnsupportedFeature if the file's ordering column has another order than the table's."""
-        for source in self._sources:
-            if isinstance(source, Widened) and source.name == ordering.name:
-                check_order_kept(source.written, ordering, self._where)
 
     @property
     def num_rows(self) -> int:

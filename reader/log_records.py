@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptBlock, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock
 from penstock.proto.splits import EventTimeOrdering, RowsOf, Scan, Split, WholeRecords
 from penstock.reader.block_records import BlockRecords
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
@@ -27,15 +27,14 @@ from penstock.reader.merge.keys import RecordTable, number_keys, number_position
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.stream import LogWinners
-from penstock.reader.ordering_column import check_same_type, has_foreign_values
+from penstock.reader.ordering_column import check_same_type, has_foreign_values, in_column_units
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import ReadShape
 from penstock.reader.virtual_keys import NoKey, record_keys
 from penstock.table.log.blocks import BlockKind, read_blocks
-from penstock.table.log.delete_walk import LONG, DeleteWalk, walk_deletes
+from penstock.table.log.delete_walk import DeleteWalk, walk_deletes
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
-from penstock.table.schema.avro import Primitive
 
 ONE_PASS_BYTES: Final = 256 << 10
 """Up to so many bytes of data blocks, full rows are decoded at once: a second pass would cost more than it saves."""
@@ -205,7 +204,8 @@ class _LogReader:
         kinds = np.full(len(deletes), RecordKind.DEFAULT_DELETE, np.uint8)
         ordering: Sequence[pa.Array] = ()
         if self._shape.ordering:
-            self._check_unit(deletes)
+            if not self._shape.ordering.deletes_win and not self._shape.ordering.dotted:
+                deletes = in_column_units(deletes, self._shape.ordering_fields)
             ordering, default = self._shape.ordering.of_deletes(deletes)
             self._check_classes(found, deletes, default)
             kinds[~default] = RecordKind.DELETE
@@ -219,17 +219,6 @@ class _LogReader:
             writer = self._blocks.writer(found)
             for ordering in self._shape.ordering_fields:
                 check_same_type(writer, ordering, str(found.place))
-
-    def _check_unit(self, deletes: DeleteRecords) -> None:
-        """A plain long says no unit: for a column of micros it is micros, for one of millis it may be either."""
-        if self._shape.ordering.deletes_win:
-            return
-        kinds = deletes.kinds if deletes.items is None else np.append(deletes.kinds, deletes.items.kinds)
-        for ordering in self._shape.ordering_fields:
-            if ordering.type == Primitive("long", "timestamp-millis") and (kinds == LONG).any():
-                raise UnsupportedFeature(
-                    f"{deletes.place}: deletes ordered by column {ordering.name!r} (timestamp-millis) by plain longs"
-                )
 
     def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:
         begin, end = self._blocks.bounds(found)

@@ -157,8 +157,6 @@ class _Reading:
         record, table = self.shape.record, self.scan.table
         base = BaseFile(self.storage, self.split.base, record, columns, table=table, key=key, names=names)
         opened.enter_context(base)
-        for ordering in self.shape.ordering_fields if with_log else ():
-            base.check_order_kept(ordering)
         return base
 
     def _keyed_row_groups(self, base: BaseFile | None) -> Iterator[RowGroup]:

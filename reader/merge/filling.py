@@ -102,7 +102,12 @@ def _sources(
 
 
 def _with_early(
-    gaps: np.ndarray | None, name: str, batches: list[pa.RecordBatch], where: np.ndarray, chains: Chains, early: EarlyGaps
+    gaps: np.ndarray | None,
+    name: str,
+    batches: list[pa.RecordBatch],
+    where: np.ndarray,
+    chains: Chains,
+    early: EarlyGaps,
 ) -> np.ndarray:
     """The gaps of the chains' records, in their order, those of early ones by their own rule.
 
