@@ -88,7 +88,7 @@ class BlockRecords:
         if lacking:
             raise CorruptBlock(
                 f"{found.place}: a block of partial updates without key column {', '.join(lacking)} in a table that "
-                "stores no keys: its records have none, and Hudi cannot read it either; roll the instant back in Hudi"
+                "stores no keys: its records have none, and Hudi writes no such block; roll the instant back in Hudi"
             )
         return written
 

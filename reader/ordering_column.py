@@ -45,11 +45,8 @@ def in_column_units(deletes: DeleteRecords, fields: Sequence[AvroField]) -> Dele
     if deletes.items is None:
         return deletes
     counts = np.where(deletes.kinds == ARRAY, deletes.numbers, 0)
-    whole = counts[counts > 0] == len(units)
-    place = np.arange(len(deletes.items.kinds)) - np.repeat(
-        (np.cumsum(counts) - counts)[counts > 0], counts[counts > 0]
-    )
-    fits = np.repeat(whole, counts[counts > 0])
+    place = np.arange(len(deletes.items.kinds)) - np.repeat(np.cumsum(counts) - counts, counts)
+    fits = np.repeat(counts == len(units), counts)
     kinds, numbers = deletes.items.kinds, deletes.items.numbers
     for number, unit in enumerate(units):
         kinds, numbers = _scaled(deletes, kinds, numbers, fits & (place == number), unit)

@@ -24,6 +24,7 @@ from penstock.table.instants import (
 from penstock.table.properties import TableProperties
 from penstock.table.storage import FileInfo, Storage, shown_uri
 
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _RANK: Final = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 
 
@@ -148,7 +149,7 @@ def _appeared(info: FileInfo, properties: TableProperties) -> str:
     in this process's where the table does not record one (as Hudi)."""
     if properties.layout == 1 or "_" in info.name:
         return ""
-    moment = datetime.datetime.fromtimestamp(info.modified_ns // 1_000_000 / 1000, datetime.UTC)
+    moment = _EPOCH + datetime.timedelta(milliseconds=info.modified_ns // 1_000_000)
     wall = moment if properties.timezone == "UTC" else moment.astimezone()
     return wall.strftime("%Y%m%d%H%M%S%f")[:17]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.proto.errors import FormatError, InvariantViolation, UnsupportedFeature
+from penstock.proto.errors import FormatError, InvariantViolation
 from penstock.table.instants import Action, State, parse_instant_file
 from penstock.table.properties import parse_table_properties
 from penstock.table.storage import open_storage
@@ -127,9 +127,7 @@ def test_order_of_the_listing_does_not_matter(first: list[str], second: list[str
     assert _timeline(2, second) == _timeline(2, LAYOUT_2)
 
 
-@pytest.mark.parametrize(
-    ("name", "error"), [("1_2.commit.done", FormatError), ("1.fly", FormatError), ("1.commit", UnsupportedFeature)]
-)
+@pytest.mark.parametrize(("name", "error"), [("1_2.commit.done", FormatError), ("1.fly", FormatError)])
 def test_error_of_loading_names_file_and_table(tmp_path: pathlib.Path, name: str, error: type[Exception]) -> None:
     folder = tmp_path / ".hoodie" / "timeline"
     folder.mkdir(parents=True)
