@@ -65,7 +65,7 @@ class Ancestries:
         timeline = self._state.facts.timeline
         self._order_keys = {item.requested_time: timeline.order_key(item) for item in timeline.completed_writes}
         for requested_time, commit in self._state.facts.commits.items():
-            write = _Write(self._order_keys[requested_time], requested_time in self._selection.instants)
+            write = _Write(self._order_keys[commit.requested_time], requested_time in self._selection.instants)
             for stat in commit.stats:
                 group = (stat.partition, stat.file_id)
                 if not commit.is_service:
