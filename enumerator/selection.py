@@ -80,7 +80,7 @@ def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
     """What the query selects, in order of preference: all give the same rows, a later one is for when files that an
     earlier one needs were cleaned.
 
-    ConfigurationError and UnsupportedFeature as for `order.resolved_range`; PositionExpired where the answer depends
+    ConfigurationError and StateVersionError as for `order.resolved_range`; PositionExpired where the answer depends
     on instants that the facts do not hold (`reaches_back`).
     """
     if reaches_back(query, facts):

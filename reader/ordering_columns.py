@@ -18,7 +18,7 @@ from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, Scan
 from penstock.reader.merge.ordering import check_ordering_type
 from penstock.table.log.deletes import DeleteRecords
 
-_FILE_AND_POSITION: Final = r"^(?P<file>[0-9]{1,18})\.(?P<position>[0-9]{1,18})(?:\..*)?$"
+_FILE_AND_POSITION: Final = r"^(?P<file>-?[0-9]{1,18})\.(?P<position>-?[0-9]{1,18})(?:\..*)?$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,8 @@ class OrderingColumns:
         if pc.any(odd).as_py():
             raise SchemaMismatch(
                 f"{self.place}: column {self.names[0]!r} holds {texts.filter(odd)[0].as_py()[:60]!r}, expected the "
-                "text of a binlog file's number and a position, as 000002.4711 (Hudi's payload class fails on it too)"
+                "text of a binlog file's number and a position, as 000002.4711 (Hudi's payload class fails on it "
+                "where it has to compare the two)"
             )
         return [pc.struct_field(numbers, [part]).cast(pa.int64()) for part in ("file", "position")]
 
