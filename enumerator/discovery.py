@@ -18,6 +18,7 @@ from penstock.enumerator.union import CleanedFile, files_of_groups
 from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import PlanRequest, SnapshotAsOf
+from penstock.proto.splits import RowsOf
 from penstock.table.commits import CommitMetadata
 from penstock.table.hudi_table import HudiTable
 from penstock.table.instants import Action, Instant
@@ -117,14 +118,19 @@ def _wanted_groups(selections: Collection[Selection]) -> frozenset[GroupId] | No
 def _written_groups(
     facts: TimelineFacts, selections: Collection[Selection], partitions: Collection[str]
 ) -> set[GroupId]:
-    """Groups in these partitions that the range's instants wrote to, those that were replaced later included."""
+    """Groups in these partitions that the range's instants wrote to, those that were replaced later included; and all
+    that a service replaced, where services left rows that only those groups can tell the writer of (`ancestry`)."""
     instants = {instant for selection in selections for instant in selection.instants}
-    return {
+    written = {
         (stat.partition, stat.file_id)
         for instant in instants
         for stat in facts.commits[instant].stats
         if stat.partition in partitions
     }
+    if any(isinstance(selection.rows, RowsOf) and selection.rows.log_compactions for selection in selections):
+        services = (commit for commit in facts.commits.values() if commit.is_service)
+        written |= {group for commit in services for group in commit.replaced if group[0] in partitions}
+    return written
 
 
 def pending_clusterings(table: HudiTable, timeline: Timeline) -> frozenset[str]:

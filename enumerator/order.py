@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from itertools import islice
 
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, StateVersionError
 from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, CommitRange, Position
 from penstock.proto.queries import Latest, RangeQuery
 from penstock.table.instants import Action, Instant
@@ -64,7 +64,7 @@ def newest_position(
 
     If nothing but services is active, all data instants were archived: then behind the newest service.
     With `after` it is never behind that, and `after` itself if nothing new is there; a `max_commits` above 0 stops
-    behind so many data instants, counted in order-key order. UnsupportedFeature for an `after` inside an instant.
+    behind so many data instants, counted in order-key order. StateVersionError for an `after` inside an instant.
     """
     start = EARLIEST if after is None else whole(after)
     ahead = [
@@ -85,7 +85,7 @@ def resolved_range(
     """The range that a query stands for.
 
     `Latest` is the newest position, and `after` itself if that is ahead of it. An explicit `upto` may lie behind the
-    newest instant; ConfigurationError if it lies at or behind the horizon, or before `after`. UnsupportedFeature for
+    newest instant; ConfigurationError if it lies at or behind the horizon, or before `after`. StateVersionError for
     a bound inside an instant.
     """
     after = whole(query.after)
@@ -104,9 +104,10 @@ def resolved_range(
 
 
 def whole(position: Position) -> Position:
-    """The position unchanged, if it stands behind a whole instant; else UnsupportedFeature."""
+    """The position unchanged, if it stands behind a whole instant; else StateVersionError."""
     if position.index != WHOLE_INSTANT:
-        raise UnsupportedFeature(
-            f"position {position} inside an instant: got index {position.index}; this build plans whole instants only"
+        raise StateVersionError(
+            f"position {position} inside an instant: got index {position.index}; this build gives out, and goes on "
+            "from, positions behind whole instants only"
         )
     return position

@@ -12,8 +12,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.enumerator.ancestry import Ancestries
 from penstock.enumerator.filtered_partitions import filter_of_rows
-from penstock.enumerator.log_writes import log_contents, without_gone_logs
+from penstock.enumerator.log_writes import LogContents, log_contents, without_gone_logs
 from penstock.enumerator.missing import LaterEvidence, Missing, later_evidence, missing_of_group
 from penstock.enumerator.selection import Selection
 from penstock.enumerator.split_ids import in_commit_order, scope_id, slice_id
@@ -22,17 +23,19 @@ from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import Incremental, PlanRequest
 from penstock.proto.splits import (
+    Ancestry,
     CommitTimeOrdering,
     DeleteMarker,
     EventTimeOrdering,
     Plan,
+    RowsOf,
     Scan,
     Split,
     VisibleInstants,
 )
 from penstock.table.columns import resolve_column, resolve_columns
 from penstock.table.merge_rules import merge_rules
-from penstock.table.names import BaseName
+from penstock.table.names import BaseName, LogName
 from penstock.table.partition_pruning import partition_pruning
 from penstock.table.partition_values import partition_values, path_value_fields
 from penstock.table.payload_classes import MergeRules
@@ -42,6 +45,7 @@ from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.history import check_current, parse_history
 from penstock.table.slices import (
+    DataFile,
     GroupId,
     OrderedUpTo,
     RequestedUpTo,
@@ -191,6 +195,10 @@ def _replaced_groups(state: TableState, selection: Selection) -> set[GroupId]:
 def _order_key(state: TableState, selection: Selection, group: GroupId, found: VisibleFiles) -> InstantTime:
     if selection.groups is not None:
         return selection.groups[group]
+    return _newest_key(state, found)
+
+
+def _newest_key(state: TableState, found: VisibleFiles) -> InstantTime:
     return InstantTime(max(state.committed.order_key(file.name.instant) for file in found.files))
 
 
@@ -276,27 +284,48 @@ def _splits(state: TableState, selection: Selection, scan: Scan, chosen: Collect
         scan.visible,
         by_blocks=state.properties.layout == 1,
     )
-    contents = log_contents(state.facts, [log for item in chosen for log in item.files.logs])
-    splits = []
-    for item in chosen:
-        partition, file_id = item.group
-        base = item.files.base
+    make = _SplitMaker(state, scan, scope, log_contents(state.facts, _logs_of(state, selection, chosen)))
+    ancestries = Ancestries(state, selection, lambda group, files, ancestry: make.split(group, files, "", ancestry))
+    return [
+        make.split(item.group, item.files, item.order_key, ancestries.of(item.group, item.files.base))
+        for item in chosen
+    ]
+
+
+def _logs_of(state: TableState, selection: Selection, chosen: Collection[_Chosen]) -> list[DataFile]:
+    """The logs that may be read: those chosen, and where ancestors may be asked all that are there."""
+    if isinstance(selection.rows, RowsOf) and selection.rows.log_compactions:
+        return [file for file in state.files if isinstance(file.name, LogName)]
+    return [log for item in chosen for log in item.files.logs]
+
+
+@dataclass(frozen=True, slots=True)
+class _SplitMaker:
+    """Makes splits of a scan out of the files of slices."""
+
+    state: TableState
+    scan: Scan
+    scope: str
+    contents: LogContents
+
+    def split(self, group: GroupId, files: VisibleFiles, order_key: str, ancestry: Ancestry | None) -> Split:
+        """One slice's; without an order key at that of its newest file."""
+        partition, file_id = group
+        base = files.base
         if base is not None and isinstance(base.name, BaseName) and base.name.extension != "parquet":
             raise UnsupportedFeature(
-                f"base file format {base.name.extension}: file {base.ref.path} of table {state.facts.table}; "
+                f"base file format {base.name.extension}: file {base.ref.path} of table {self.state.facts.table}; "
                 "this build reads parquet"
             )
-        logs = tuple(contents.ref(log) for log in item.files.logs)
-        splits.append(
-            Split(
-                split_id=slice_id(scope, item.group, base.ref if base else None, logs),
-                partition=partition,
-                partition_values=partition_values(partition, scan.partition_fields) or (),
-                file_group=file_id,
-                order_key=item.order_key,
-                base=base.ref if base else None,
-                base_instant=base.name.instant if base else "",
-                logs=logs,
-            )
+        logs = tuple(self.contents.ref(log) for log in files.logs)
+        return Split(
+            split_id=slice_id(self.scope, group, base.ref if base else None, logs),
+            partition=partition,
+            partition_values=partition_values(partition, self.scan.partition_fields) or (),
+            file_group=file_id,
+            order_key=InstantTime(order_key or _newest_key(self.state, files)),
+            base=base.ref if base else None,
+            base_instant=base.name.instant if base else "",
+            logs=logs,
+            ancestry=ancestry,
         )
-    return splits

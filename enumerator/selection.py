@@ -18,7 +18,7 @@ from penstock.enumerator.order import (
     whole,
 )
 from penstock.proto.changes import ChangesOf
-from penstock.proto.errors import PositionExpired, UnsupportedFeature
+from penstock.proto.errors import PositionExpired
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Changes, Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import AllRows, RowsOf
@@ -28,8 +28,9 @@ from penstock.table.plans import CleanMetadata
 from penstock.table.slices import Everything, GroupId, OrderedUpTo, RequestedUpTo, View
 from penstock.table.timeline import Timeline
 
-_RESCALE = "BUCKET_RESCALE"
-_LOG_COMPACT = "LOG_COMPACT"
+RESCALE = "BUCKET_RESCALE"
+_STAMPING = frozenset({"LOG_COMPACT", RESCALE})
+"""Services that write their own instant into the rows they move (Hudi 1.2.0)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
     """What the query selects, in order of preference: all give the same rows, a later one is for when files that an
     earlier one needs were cleaned.
 
-    ConfigurationError and UnsupportedFeature as for `order.resolved_range`; PositionExpired where the answer depends
+    ConfigurationError and StateVersionError as for `order.resolved_range`; PositionExpired where the answer depends
     on instants that the facts do not hold (`reaches_back`).
     """
     if reaches_back(query, facts):
@@ -165,8 +166,8 @@ def _services_behind(upto: Position, facts: TimelineFacts) -> frozenset[str]:
     timeline = facts.timeline
     hole = horizon(timeline, facts.pending_clusterings)
     behind = [item for item in timeline.completed_writes if timeline.order_key(item) > upto.order_key]
-    data = [timeline.order_key(item) for item in behind if facts.is_data(item)]
-    end = min([*data, *([hole.requested_time] if hole else [])], default=None)
+    ends = [timeline.order_key(item) for item in behind if facts.is_data(item) or _is_rescale(item, facts)]
+    end = min([*ends, *([hole.requested_time] if hole else [])], default=None)
     services = (
         item for item in behind if _keeps_commit_times(item, facts) and (end is None or timeline.order_key(item) < end)
     )
@@ -175,15 +176,19 @@ def _services_behind(upto: Position, facts: TimelineFacts) -> frozenset[str]:
 
 def _keeps_commit_times(instant: Instant, facts: TimelineFacts) -> bool:
     """Whether a service keeps its rows' `_hoodie_commit_time`. A log compaction need not, and takes no file away."""
-    return not facts.is_data(instant) and facts.commits[instant.requested_time].operation != _LOG_COMPACT
+    return not facts.is_data(instant) and facts.commits[instant.requested_time].operation not in _STAMPING
 
 
-def _log_compactions(commit_range: CommitRange, facts: TimelineFacts) -> frozenset[InstantTime]:
+def _is_rescale(instant: Instant, facts: TimelineFacts) -> bool:
+    return facts.commits[instant.requested_time].operation == RESCALE
+
+
+def _stamping_services(commit_range: CommitRange, facts: TimelineFacts) -> frozenset[InstantTime]:
     """Those that can have moved rows of the range: what they rewrote had completed before them."""
     return frozenset(
         item.requested_time
         for item in facts.timeline.completed_writes
-        if facts.commits[item.requested_time].operation == _LOG_COMPACT
+        if facts.commits[item.requested_time].operation in _STAMPING
         and facts.timeline.order_key(item) > commit_range.after.order_key
     )
 
@@ -199,7 +204,7 @@ def _range_selection(view: OrderedUpTo, commit_range: CommitRange, facts: Timeli
         view=view,
         commit_range=commit_range,
         instants=instants,
-        rows=RowsOf(instants, _log_compactions(commit_range, facts)),
+        rows=RowsOf(instants, _stamping_services(commit_range, facts)),
         groups=_touched_groups(completed, view, commit_range, facts),
     )
 
@@ -209,8 +214,8 @@ def _touched_groups(
 ) -> dict[GroupId, InstantTime]:
     """The groups that hold rows of the range as the view shows them, walking its instants in order-key order.
 
-    A data instant adds the groups it wrote rows into and takes away those it replaced; clustering hands rows on to
-    the groups it wrote in the same partition; compaction changes nothing.
+    A data instant adds the groups it wrote rows into and takes away those it replaced; clustering and bucket rescale
+    hand rows on to the groups they wrote in the same partition; compaction changes nothing.
     """
     touched: dict[GroupId, InstantTime] = {}
     for instant in completed:
@@ -230,17 +235,12 @@ def _touched_groups(
 
 
 def _hand_on(touched: dict[GroupId, InstantTime], commit: CommitMetadata, facts: TimelineFacts) -> None:
-    """Rows of replaced groups go on to the groups that the clustering wrote in their partition."""
+    """Rows of replaced groups go on to the groups that the clustering or rescale wrote in their partition."""
     inherited: dict[str, InstantTime] = {}
     for group in commit.replaced:
         order_key = touched.pop(group, None)
         if order_key is not None:
             inherited[group[0]] = max(inherited.get(group[0], order_key), order_key)
-    if inherited and commit.operation == _RESCALE:
-        raise UnsupportedFeature(
-            f"bucket rescale inside a range: instant {commit.requested_time} of table {facts.table} rewrote groups "
-            "that the range wrote into; plan a range that ends before it, or read a snapshot"
-        )
     for stat in commit.stats:
         if stat.path and stat.partition in inherited:
             touched[stat.partition, stat.file_id] = inherited[stat.partition]

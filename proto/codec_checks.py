@@ -32,6 +32,8 @@ MAX_PLACE: Final = 9_999_999
 MAX_INSTANTS: Final = 2_000_000
 MAX_SPLITS: Final = 2_000_000
 MAX_PHASES: Final = 64
+MAX_ANCESTORS: Final = 10
+"""Splits in one another: what a service rewrote, of what another had rewritten."""
 MAX_INDEX: Final = 2**31 - 1
 """Slots, indices, row groups, counts of commits."""
 MAX_NUMBER: Final = 2**63 - 1

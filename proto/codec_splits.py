@@ -20,6 +20,7 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.positions import CommitRange, Position
 from penstock.proto.splits import (
     AllRows,
+    Ancestry,
     CommitTimeOrdering,
     DeleteMarker,
     EventTimeBounds,
@@ -29,6 +30,7 @@ from penstock.proto.splits import (
     FillMode,
     FillNulls,
     MergeMode,
+    Origin,
     Plan,
     RowGroupRun,
     RowsOf,
@@ -78,11 +80,26 @@ def split_to_message(split: Split) -> pb.Split:
             pass
         case EventTimeBounds(min_us, max_us):
             message.event_time.CopyFrom(pb.EventTimeBounds(min_us=min_us, max_us=max_us))
+    if split.ancestry is not None:
+        message.ancestry.CopyFrom(_ancestry_to_message(split.ancestry))
     return message
 
 
-def split_from_message(message: pb.Split) -> Split:
-    """StateVersionError for an unknown format version, ConfigurationError for a field that cannot be."""
+def _ancestry_to_message(ancestry: Ancestry) -> pb.Ancestry:
+    return pb.Ancestry(
+        inside=sorted(ancestry.inside),
+        outside=sorted(ancestry.outside),
+        origins=[
+            pb.Origin(service=origin.service, slices=[split_to_message(split) for split in origin.slices])
+            for origin in ancestry.origins
+        ],
+    )
+
+
+def split_from_message(message: pb.Split, depth: int = 0) -> Split:
+    """StateVersionError for an unknown format version, ConfigurationError for a field that cannot be.
+
+    `depth` counts the splits around this one (an origin's is inside another)."""
     what = f"split {message.split_id[:80]!r}"
     version = check.known_version(what, message.format_version)
     base = file_from_message(what, "base", message.base) if message.HasField("base") else None
@@ -107,6 +124,27 @@ def split_from_message(message: pb.Split) -> Split:
         part=_part_from_message(what, message),
         logs=tuple(file_from_message(what, "logs", log) for log in logs),
         event_time=_bounds_from_message(what, message),
+        ancestry=_ancestry_from_message(what, message, depth) if message.HasField("ancestry") else None,
+    )
+
+
+def _ancestry_from_message(what: str, message: pb.Split, depth: int) -> Ancestry:
+    if depth >= check.MAX_ANCESTORS:
+        raise check.breach(what, "ancestry", f"{depth} splits in one another", f"up to {check.MAX_ANCESTORS}")
+    origins = check.counted(what, "ancestry.origins", message.ancestry.origins, check.MAX_LOGS)
+    return Ancestry(
+        inside=check.instants(what, "ancestry.inside", message.ancestry.inside),
+        outside=check.instants(what, "ancestry.outside", message.ancestry.outside),
+        origins=tuple(
+            Origin(
+                check.instant(what, "ancestry.origins", origin.service),
+                tuple(
+                    split_from_message(split, depth + 1)
+                    for split in check.counted(what, "ancestry.origins", origin.slices, check.MAX_LOGS)
+                ),
+            )
+            for origin in origins
+        ),
     )
 
 

@@ -53,7 +53,8 @@ class Split:
     `logs` are in scan order (`hudi-format` 3.1; slices of a pending compaction in slice order): a reader never sorts
     them. `partition_values` are the decoded path segments, one for each of the scan's `partition_fields`; None is the
     null partition. `order_key` places the split in commit order. `base` is None for a log-only slice. Of a group's
-    changes the files are in the steps of `part`; base and logs are empty.
+    changes the files are in the steps of `part`; base and logs are empty. `ancestry` tells of rows of its base file
+    that a service stamped; None if none can be among them.
     """
 
     format_version: int = FORMAT_VERSION
@@ -67,6 +68,7 @@ class Split:
     part: WholeFile | RowGroupRun | GroupChanges = WholeFile()
     logs: tuple[FileRef, ...] = ()
     event_time: EventTimeBounds | UnknownBounds = UnknownBounds()
+    ancestry: Ancestry | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -76,6 +78,27 @@ class Split:
         if isinstance(self.part, GroupChanges):
             return sum({file.path: file.size_bytes for step in self.part.steps for file in step.files}.values())
         return (self.base.size_bytes if self.base else 0) + sum(log.size_bytes for log in self.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """File slices with what a service rewrote: who wrote a row that carries `service` is told by the row of its key."""
+
+    service: InstantTime
+    slices: tuple[Split, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ancestry:
+    """What becomes of a base file's rows that carry the instant of a service (`RowsOf.log_compactions`).
+
+    They are rows of the range if the service is among `inside`, none of them if it is among `outside`; else those
+    whose row in the service's origin is. Of a service without any of these the files that would tell are gone.
+    """
+
+    inside: frozenset[InstantTime] = frozenset()
+    outside: frozenset[InstantTime] = frozenset()
+    origins: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +195,9 @@ class AllRows:
 class RowsOf:
     """Merged rows whose `_hoodie_commit_time` is one of these requested times: set membership, never a range.
 
-    `log_compactions` are those that may have moved rows of the range: Hudi 1.2's put their own instant into
-    `_hoodie_commit_time`, so a row that carries one does not tell who wrote it.
+    `log_compactions` are services that may have moved rows of the range and put their own instant into
+    `_hoodie_commit_time` (log compactions and bucket rescales of Hudi 1.2), so that a row that carries one does not
+    tell who wrote it: the split's `ancestry` does.
     """
 
     instants: frozenset[InstantTime]

@@ -39,10 +39,9 @@ def record_bounds(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(begin, end), int64, of the records of an Avro data block's content data[start:end], as offsets into `data`.
 
-    Layout: int32 version (1, 2, 3: the same layout), int32 count, count x (int32 length, body), big-endian
+    Layout: int32 version (0 to 3: the same layout), int32 count, count x (int32 length, body), big-endian
     (`HoodieAvroDataBlock`). Hand in the whole log file and the block's content_start and content_end, and the same
-    `data` to `AvroDecoder.decode`: nothing is copied then. CorruptBlock unless the content is exactly that;
-    UnsupportedFeature for another version.
+    `data` to `AvroDecoder.decode`: nothing is copied then. CorruptBlock unless the content is exactly that.
     """
     view = _as_array(data)
     end = len(view) if end is None else end
@@ -51,8 +50,8 @@ def record_bounds(
     if end - start < 8:
         raise CorruptBlock(f"{where}: content of {end - start} bytes, expected version and record count; {_ADVICE}")
     version, count = (int.from_bytes(view[at : at + 4].tobytes(), "big", signed=True) for at in (start, start + 4))
-    if version not in (1, 2, 3):
-        raise UnsupportedFeature(f"{where}: Avro data block version {version}, only 1 to 3 are read")
+    if version not in (0, 1, 2, 3):
+        raise CorruptBlock(f"{where}: Avro data block version {version}, and Hudi knows 0 to 3; {_ADVICE}")
     if not 0 <= count <= (end - start - 8) // 4:
         raise CorruptBlock(f"{where}: {count} records cannot be in {end - start} bytes; {_ADVICE}")
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)

@@ -17,10 +17,9 @@ from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
 from penstock.reader.merge.log_rows import rows_within
-from penstock.reader.ordering_column import check_order_kept
 from penstock.reader.row_group_bounds import RowGroupBounds
 from penstock.reader.widening import NotExact, widened
-from penstock.table.schema.avro import AvroField, RecordSchema
+from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
 from penstock.table.storage import Storage
 
@@ -107,12 +106,6 @@ class BaseFile:
     def where(self) -> str:
         """Table and file, for errors."""
         return self._where
-
-    def check_order_kept(self, ordering: AvroField) -> None:
-        """UnsupportedFeature if the file's ordering column has another order than the table's."""
-        for source in self._sources:
-            if isinstance(source, Widened) and source.name == ordering.name:
-                check_order_kept(source.written, ordering, self._where)
 
     def row_group_bounds(self) -> RowGroupBounds:
         """What the footer tells of the columns that are read."""

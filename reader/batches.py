@@ -6,21 +6,25 @@ reading.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.errors import UnsupportedFeature
-from penstock.proto.splits import RowsOf, Scan
+from penstock.proto.errors import PositionExpired
+from penstock.proto.splits import Ancestry, Origin, RowsOf, Scan, Split
 from penstock.reader.filters import kept_rows
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.shape import COMMIT_TIME, ReadShape
+from penstock.reader.virtual_keys import RECORD_KEY
 
 BATCH_BYTES: Final = 16 << 20
 """About how many bytes a batch has at most, however wide its rows are."""
+
+KeysOf = Callable[[Origin], pa.Array]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,14 +51,22 @@ class SplitBatch:
 class Emission:
     """What turns merged batches into split batches: one split's constants, filters and columns."""
 
-    def __init__(self, scan: Scan, split_id: str, shape: ReadShape, constants: PartitionConstants) -> None:
-        self._split_id, self._shape, self._constants = split_id, shape, constants
+    def __init__(
+        self, scan: Scan, split: Split, shape: ReadShape, constants: PartitionConstants, keys_of: KeysOf
+    ) -> None:
+        """`keys_of` reads an origin of the split's ancestry: the keys of its rows that are of the range."""
+        self._split_id, self._shape, self._constants = split.split_id, shape, constants
         self._table = scan.table
         self._instants = self._unknown = None
+        self._origins = {}
         if isinstance(scan.rows, RowsOf):
-            self._instants = pa.array(sorted(scan.rows.instants), pa.string())
-            if scan.rows.log_compactions:
-                self._unknown = pa.array(sorted(scan.rows.log_compactions), pa.string())
+            ancestry = split.ancestry or Ancestry()
+            self._instants = pa.array(sorted(scan.rows.instants | ancestry.inside), pa.string())
+            if unknown := scan.rows.log_compactions - ancestry.inside - ancestry.outside:
+                self._unknown = pa.array(sorted(unknown), pa.string())
+                self._origins = {str(origin.service): origin for origin in ancestry.origins}
+        self._keys_of = keys_of
+        self._keys: dict[str, pa.Array] = {}
 
     def emit(self, merged: pa.RecordBatch, ordinal: int, start: int) -> tuple[SplitBatch, pa.RecordBatch] | None:
         """Rows of a merged batch (whose first row has `ordinal`) from ordinal `start` on, if any is kept.
@@ -78,17 +90,37 @@ class Emission:
         )
         return SplitBatch(self._split_id, ordinal, next_ordinal, batch, kept), carried
 
-    def _refuse_unknown(self, commit_times: pa.Array) -> None:
-        """A row that a log compaction stamped may or may not be of the range."""
+    def _is_wanted(self, carried: pa.RecordBatch) -> pa.Array:
+        """Which rows are of the range. One that a service stamped is if the row of its key was, before that."""
+        commit_times = carried.column(COMMIT_TIME)
+        wanted = pc.is_in(commit_times, value_set=self._instants)
         if self._unknown is None:
-            return
-        stamped = commit_times.filter(pc.is_in(commit_times, value_set=self._unknown))
-        if len(stamped):
-            raise UnsupportedFeature(
-                f"table {self._table}: split {self._split_id}: a range over rows whose {COMMIT_TIME} is that of log "
-                f"compaction {stamped[0]}, so that they do not tell which instant wrote them; read a snapshot, or a "
-                "range that begins behind that log compaction"
+            return wanted
+        stamped = pc.is_in(commit_times, value_set=self._unknown)
+        if not stamped.true_count:
+            return wanted
+        for service in pc.unique(commit_times.filter(stamped)).to_pylist():
+            of_service = pc.and_(
+                pc.equal(commit_times, service),
+                pc.is_in(carried.column(RECORD_KEY), value_set=self._origin_keys(service))
+                if service in self._origins
+                else self._refuse(service),
             )
+            wanted = pc.or_(wanted, of_service)
+        return wanted
+
+    def _origin_keys(self, service: str) -> pa.Array:
+        if service not in self._keys:
+            self._keys[service] = self._keys_of(self._origins[service])
+        return self._keys[service]
+
+    def _refuse(self, service: str) -> NoReturn:
+        raise PositionExpired(
+            f"table {self._table}: split {self._split_id}: a range over rows whose {COMMIT_TIME} is that of service "
+            f"{service} (a log compaction or bucket rescale), and files of the slices that it rewrote, which alone "
+            "tell who wrote them, are gone; ask for a range that begins behind that service, or read a snapshot (a "
+            "cleaner that keeps more commits prevents this)"
+        )
 
     def _carried(self, merged: pa.RecordBatch) -> pa.RecordBatch:
         columns: list[pa.Array] = []
@@ -101,8 +133,7 @@ class Emission:
         """Offsets of the rows that the instants asked for and the filter keep; None for all."""
         kept: np.ndarray | None = None
         if self._instants is not None:
-            self._refuse_unknown(carried.column(COMMIT_TIME))
-            answers = pc.is_in(carried.column(COMMIT_TIME), value_set=self._instants)
+            answers = self._is_wanted(carried)
             if answers.true_count < len(answers):
                 kept = np.flatnonzero(answers.to_numpy(zero_copy_only=False))
                 carried = carried.take(pa.array(kept))

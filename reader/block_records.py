@@ -12,12 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import CorruptBlock
 from penstock.proto.splits import Scan
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.log_blocks import CountedBlock
 from penstock.reader.log_files import LogFiles
-from penstock.reader.ordering_column import check_order_kept
 from penstock.reader.parquet_blocks import ParquetBlock
 from penstock.reader.shape import ReadShape
 from penstock.table.log.blocks import BlockKind
@@ -46,7 +45,7 @@ class BlockRecords:
     ) -> Iterator[pa.RecordBatch]:
         """These records of a block; columns that a block of partial updates does not have are null.
 
-        UnsupportedFeature for a type change that is no promotion, or that gives an ordering column another order.
+        UnsupportedFeature for a type change that is no promotion.
         """
         if found.block.kind is BlockKind.PARQUET_DATA:
             yield from self._parquet(found).decode(columns, begin)
@@ -87,9 +86,9 @@ class BlockRecords:
         written = self.written(found)
         lacking = [name for name in self._scan.key_fields if name not in written]
         if lacking:
-            raise UnsupportedFeature(
-                f"{found.place}: a block of partial updates without key column {', '.join(lacking)} (virtual keys); "
-                "let Hudi compact the file group"
+            raise CorruptBlock(
+                f"{found.place}: a block of partial updates without key column {', '.join(lacking)} in a table that "
+                "stores no keys: its records have none, and Hudi writes no such block; roll the instant back in Hudi"
             )
         return written
 
@@ -103,17 +102,12 @@ class BlockRecords:
             self._scan.table,
             self._shape.record,
             names=names,
-            ordering=self._shape.ordering_fields,
         )
 
     def _decoder(self, found: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
         writer = self.writer(found)
         known = self._decoders.get((id(writer), columns))
         if known is None:
-            written = writer.by_name()
-            for ordering in self._shape.ordering_fields:
-                if ordering.name in written:
-                    check_order_kept(written[ordering.name].type, ordering, str(found.place))
             known = AvroDecoder(writer, columns, self._shape.record, compiled=self._compiled, where=str(found.place))
             self._decoders[id(writer), columns] = known
         return known

@@ -13,23 +13,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.splits import DeleteMarker, Scan
-from penstock.table.schema.avro import EnumType, Primitive, RecordSchema
+from penstock.reader.mark_texts import has_mark, has_text
+from penstock.table.schema.avro import AvroType, Primitive, RecordSchema
 
 DELETE_MARK: Final = "_hoodie_is_deleted"
 OPERATION: Final = "_hoodie_operation"
 _GONE: Final = ("D", "-U")
-_TEXTS: Final = ("string", "int", "long", "boolean")
+_TEXT: Final = Primitive("string")
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteMarks:
-    """flag: the boolean column or ''. operation: the operation column or ''. custom: a column's value, or None."""
+    """flag: the boolean column or ''. operation: the operation column or ''. custom: a column's value, or None;
+    custom_type: that column's type."""
 
     flag: str = ""
     operation: str = ""
     custom: DeleteMarker | None = None
+    custom_type: AvroType = _TEXT
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -45,7 +48,7 @@ class DeleteMarks:
         if self.operation:
             found.append(pc.is_in(batch.column(self.operation), value_set=pa.array(_GONE)))
         if self.custom is not None:
-            found.append(pc.equal(batch.column(self.custom.field).cast(pa.string()), self.custom.value))
+            found.append(has_mark(batch.column(self.custom.field), self.custom_type, self.custom.value))
         marked: np.ndarray | None = None
         for answers in found:
             if answers.true_count:
@@ -57,7 +60,7 @@ class DeleteMarks:
 def delete_marks(scan: Scan, record: RecordSchema) -> DeleteMarks:
     """The marks of the scan's table. A custom column that the table lacks marks nothing, as in Hudi.
 
-    UnsupportedFeature for a custom column whose values' Java text is not known here.
+    ConfigurationError for a nested custom column: its values have no text of their own.
     """
     fields = record.by_name()
     flag = fields.get(DELETE_MARK)
@@ -65,17 +68,15 @@ def delete_marks(scan: Scan, record: RecordSchema) -> DeleteMarks:
     custom = scan.delete_marker
     if custom is not None and custom.field not in fields:
         custom = None
-    if custom is not None:
-        kind = fields[custom.field].type
-        if not (
-            isinstance(kind, EnumType) or (isinstance(kind, Primitive) and not kind.logical and kind.kind in _TEXTS)
-        ):
-            raise UnsupportedFeature(
-                f"table {scan.table}: column {custom.field!r} marks deletes and is {kind}; only text, whole numbers "
-                "and booleans are read as marks"
-            )
+    kind = _TEXT if custom is None else fields[custom.field].type
+    if custom is not None and not has_text(kind):
+        raise ConfigurationError(
+            f"table {scan.table}: column {custom.field!r} marks deletes and is {kind}, whose values have no text to "
+            "compare with the marker; name a column that is no record, list or map"
+        )
     return DeleteMarks(
         flag=DELETE_MARK if flag is not None and flag.type == Primitive("boolean") else "",
         operation=OPERATION if operation is not None and operation.type == Primitive("string") else "",
         custom=custom,
+        custom_type=kind,
     )

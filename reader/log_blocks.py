@@ -76,7 +76,10 @@ class CountedBlocks:
         blocks are not part of any answer.
         """
         if block.header.command != _ROLLBACK:
-            raise UnsupportedFeature(f"{place}: command block {block.header.command[:40]!r}, only rollbacks are known")
+            raise CorruptBlock(
+                f"{place}: command block of type {block.header.command[:40]!r}, and Hudi knows rollbacks (0) alone: "
+                "restore the file"
+            )
         if not block.header.target_instant_time:
             raise CorruptBlock(f"{place}: a rollback block without TARGET_INSTANT_TIME: restore the file")
         self._by_instant.pop(block.header.target_instant_time, None)

@@ -7,13 +7,13 @@ Belongs here: the two passes over the counting blocks. Not here: which blocks co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptBlock, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock
 from penstock.proto.splits import EventTimeOrdering, RowsOf, Scan, Split, WholeRecords
 from penstock.reader.block_records import BlockRecords
 from penstock.reader.delete_marks import OPERATION
@@ -21,25 +21,27 @@ from penstock.reader.log_blocks import CountedBlock, CountedBlocks
 from penstock.reader.log_damage import whole_blocks
 from penstock.reader.log_files import LogFiles
 from penstock.reader.merge.chains import Chains, chains
-from penstock.reader.merge.filling import Filler, composed
+from penstock.reader.merge.filling import EarlyGaps, Filler, composed
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.gaps import HELD, absent, fills_from_newer, gaps_of, shows_last_writer
 from penstock.reader.merge.keys import RecordTable, number_keys, number_positions
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.stream import LogWinners
-from penstock.reader.ordering_column import check_same_type, has_foreign_values
+from penstock.reader.ordering_column import check_same_type, has_foreign_values, in_column_units
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import ReadShape
 from penstock.reader.virtual_keys import RECORD_KEY, NoKey, record_keys
 from penstock.table.log.blocks import BlockKind, read_blocks
-from penstock.table.log.delete_walk import LONG, DeleteWalk, walk_deletes
+from penstock.table.log.delete_walk import DeleteWalk, walk_deletes
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
-from penstock.table.schema.avro import Primitive
 
 ONE_PASS_BYTES: Final = 256 << 10
 """Up to so many bytes of data blocks, full rows are decoded at once: a second pass would cost more than it saves."""
+
+_FILL_MODES: Final = 9
+"""The first table version with partial update modes; below it payload classes fill gaps."""
 
 
 @dataclass(slots=True)
@@ -147,6 +149,8 @@ class _LogReader:
             gathered = self._gather(blocks, everything if one_pass else keys_only, keep_rows=one_pass)
         if not gathered.records:
             return None
+        if filler is not None and self._tells_held and not isinstance(self._scan.fill, WholeRecords):
+            filler = replace(filler, early=self._early_gaps(gathered))
         with tally.phase("build"):
             table, numbers = self._numbered(blocks, gathered)
             kinds = np.concatenate(gathered.kinds)
@@ -184,13 +188,21 @@ class _LogReader:
                 last_writer=shows_last_writer(scan.fill),
                 from_newer=fills_from_newer(scan.fill),
             )
-        if not whole or (isinstance(scan.merge, EventTimeOrdering) and scan.merge.deletes_win):
-            raise UnsupportedFeature(
-                f"{partial.place}: a block of partial updates (IS_PARTIAL) in a table whose records fill gaps or whose "
-                "payload class merges them; let Hudi compact the file group"
+        if (not whole and scan.table_version < _FILL_MODES) or (
+            isinstance(scan.merge, EventTimeOrdering) and scan.merge.deletes_win
+        ):
+            raise CorruptBlock(
+                f"{partial.place}: a block of partial updates (IS_PARTIAL) in a table of version {scan.table_version} "
+                "whose payload class merges records; no payload class merges such a block, and Hudi cannot read it "
+                "either: restore the table's properties to those that the block was written under"
             )
         self._tells_held = True
         return Filler(columns=self._shape.stored, gaps=absent, last_writer=False, from_newer=True)
+
+    def _early_gaps(self, gathered: _Gathered) -> EarlyGaps:
+        """Before its first partial block Hudi fills by the table's mode, from there on only what a record has not."""
+        first = next(block.first for block in gathered.data_blocks if block.counted.block.header.is_partial)
+        return EarlyGaps(gaps_of(self._scan, self._shape.record), first)
 
     def _numbered(self, blocks: Sequence[CountedBlock], gathered: _Gathered) -> tuple[RecordTable, np.ndarray]:
         """By position where Hudi does so too (every block has them for this base file), else by key. The rows differ
@@ -222,7 +234,8 @@ class _LogReader:
         kinds = np.full(len(deletes), RecordKind.DEFAULT_DELETE, np.uint8)
         ordering: Sequence[pa.Array] = ()
         if self._shape.ordering:
-            self._check_unit(deletes)
+            if not self._shape.ordering.deletes_win and not self._shape.ordering.dotted:
+                deletes = in_column_units(deletes, self._shape.ordering_fields)
             ordering, default = self._shape.ordering.of_deletes(deletes)
             self._check_classes(found, deletes, default)
             kinds[~default] = RecordKind.DELETE
@@ -236,17 +249,6 @@ class _LogReader:
             writer = self._blocks.writer(found)
             for ordering in self._shape.ordering_fields:
                 check_same_type(writer, ordering, str(found.place))
-
-    def _check_unit(self, deletes: DeleteRecords) -> None:
-        """A plain long says no unit: for a column of micros it is micros, for one of millis it may be either."""
-        if self._shape.ordering.deletes_win:
-            return
-        kinds = deletes.kinds if deletes.items is None else np.append(deletes.kinds, deletes.items.kinds)
-        for ordering in self._shape.ordering_fields:
-            if ordering.type == Primitive("long", "timestamp-millis") and (kinds == LONG).any():
-                raise UnsupportedFeature(
-                    f"{deletes.place}: deletes ordered by column {ordering.name!r} (timestamp-millis) by plain longs"
-                )
 
     def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:
         begin, end = self._blocks.bounds(found)

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.errors import SchemaMismatch, UnsupportedFeature
+from penstock.proto.errors import SchemaMismatch
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, Scan
 from penstock.reader.merge.ordering import check_ordering_type
 from penstock.table.log.deletes import DeleteRecords
 
-_FILE_AND_POSITION: Final = r"^(?P<file>[0-9]{1,18})\.(?P<position>[0-9]{1,18})(?:\..*)?$"
+_FILE_AND_POSITION: Final = r"^(?P<file>-?[0-9]{1,18})\.(?P<position>-?[0-9]{1,18})(?:\..*)?$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,10 @@ class OrderingColumns:
         numbers = pc.extract_regex(texts, _FILE_AND_POSITION)
         odd = pc.and_(texts.is_valid(), pc.invert(numbers.is_valid()))
         if pc.any(odd).as_py():
-            raise UnsupportedFeature(
+            raise SchemaMismatch(
                 f"{self.place}: column {self.names[0]!r} holds {texts.filter(odd)[0].as_py()[:60]!r}, expected the "
-                "text of a binlog file's number and a position, as 000002.4711"
+                "text of a binlog file's number and a position, as 000002.4711 (Hudi's payload class fails on it "
+                "where it has to compare the two)"
             )
         return [pc.struct_field(numbers, [part]).cast(pa.int64()) for part in ("file", "position")]
 
@@ -74,7 +75,7 @@ class OrderingColumns:
 
 
 def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
-    """The scan's. SchemaMismatch for a column that the table lacks, UnsupportedFeature for one without an order."""
+    """The scan's. SchemaMismatch for a column that the table lacks, or one without an order."""
     place = f"table {scan.table}"
     match scan.merge:
         case CommitTimeOrdering():
@@ -88,6 +89,6 @@ def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
             )
         check_ordering_type(schema.field(name).type, f"{place}: ordering column {name!r}")
         if dotted and not pa.types.is_string(schema.field(name).type):
-            raise UnsupportedFeature(f"{place}: ordering column {name!r} of type {schema.field(name).type}, not text")
+            raise SchemaMismatch(f"{place}: ordering column {name!r} of type {schema.field(name).type}, not text")
     types = (pa.int64(), pa.int64()) if dotted else tuple(schema.field(name).type for name in names)
     return OrderingColumns(names=names, types=types, dotted=dotted, deletes_win=deletes_win, place=place)

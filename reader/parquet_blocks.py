@@ -18,7 +18,7 @@ from penstock.proto.splits import FileRef, WholeFile
 from penstock.reader.avro_records import CHUNK_BYTES, CHUNK_ROWS
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.table.log.blocks import BlockPlace
-from penstock.table.schema.avro import AvroField, RecordSchema
+from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
 from penstock.table.storage import FileInfo
 
@@ -41,7 +41,6 @@ class ParquetBlock:
     table: str
     record: RecordSchema
     names: FileNames | None = None
-    ordering: tuple[AvroField, ...] = ()
 
     def num_rows(self) -> int:
         """Records of the block, as its footer says. CorruptBlock if that is no Parquet, or too many to be true."""
@@ -53,11 +52,9 @@ class ParquetBlock:
 
         `rows` ascend, from 0; row groups without any are not decoded. Batches have at most 8192 rows, about 16 MiB.
         CorruptBlock for content that is no Parquet; UnsupportedFeature for a column whose type does not read as the
-        table's, or gives an ordering column another order.
+        table's.
         """
         with _as_block(), self._open(columns) as file:
-            for field in self.ordering:
-                file.check_order_kept(field)
             total = self._checked(file.num_rows)
             if rows is not None and len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < total:
                 raise InvariantViolation(f"rows {rows[0]} to {rows[-1]} of a block of {total}")

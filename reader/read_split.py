@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from penstock.proto.errors import (
     StateVersionError,
     UnsupportedFeature,
 )
-from penstock.proto.splits import FORMAT_VERSION, RowGroupRun, Scan, Split, WholeFile
+from penstock.proto.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
 from penstock.reader.avro_records import warm_up as warm_up_decoding
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
@@ -99,13 +99,14 @@ def read_split(
         )
     if isinstance(split.part, GroupChanges):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} holds changes, its scan asks for rows")
-    shape = read_shape(scan, event_time=tally.event_time)
+    shape = read_shape(scan, event_time=tally.event_time, keyed=split.ancestry is not None)
     if split.logs and shape.key_fields == (RECORD_KEY,) and RECORD_KEY not in shape.table.names:
         raise UnsupportedFeature(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
     if split.logs and scan.key_fields:
         check_key_columns(scan.key_fields, shape.table, f"table {scan.table}")
     constants = PartitionConstants(scan, split, shape.table, shape.carried)
     tally.begin(split.size_bytes)
+    storage = storage or open_storage(scan.base_path)
     reading = _Reading(
         scan=scan,
         split=split,
@@ -116,7 +117,21 @@ def read_split(
         storage=storage,
         tally=tally,
     )
-    return reading.batches(Emission(scan, split.split_id, shape, constants), constants)
+
+    def keys_of(origin: Origin) -> pa.Array:
+        return _keys_of(scan, origin, options, storage)
+
+    return reading.batches(Emission(scan, split, shape, constants, keys_of), constants)
+
+
+def _keys_of(scan: Scan, origin: Origin, options: ReadOptions, storage: Storage) -> pa.Array:
+    """The record keys of an origin's rows that are of the scan's range."""
+    keys_only = replace(scan, columns=(RECORD_KEY,), where="")
+    found: list[pa.Array] = []
+    for split in origin.slices:
+        batches = read_split(keys_only, split, options=options, storage=storage)
+        found += [answer.batch.column(0) for answer in batches]
+    return pa.chunked_array(found, pa.string()).combine_chunks()
 
 
 def warm_up() -> None:
@@ -166,8 +181,6 @@ class _Reading:
         record, table = self.shape.record, self.scan.table
         base = BaseFile(self.storage, self.split.base, record, columns, table=table, key=key, names=names)
         opened.enter_context(base)
-        for ordering in self.shape.ordering_fields if with_log else ():
-            base.check_order_kept(ordering)
         return base
 
     def _keyed_row_groups(self, base: BaseFile | None) -> Iterator[RowGroup]:

@@ -84,8 +84,9 @@ def output_schema(scan: Scan) -> pa.Schema:
     return pa.schema([schema.field(name) for name in scan.columns])
 
 
-def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
-    """What to read for this scan; `event_time` names one more column that the report looks at.
+def read_shape(scan: Scan, *, event_time: str = "", keyed: bool = False) -> ReadShape:
+    """What to read for this scan; `event_time` names one more column that the report looks at, `keyed` asks for the
+    record key too.
 
     UnsupportedFeature for ordering by a column whose values have no order, and as `delete_marks`; SchemaMismatch if
     the table has no such ordering column; ConfigurationError for a column or filter that does not suit the table.
@@ -96,6 +97,8 @@ def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
     extra: tuple[str, ...] = (COMMIT_TIME,) if isinstance(scan.rows, RowsOf) else ()
     if extra and COMMIT_TIME not in schema.names:
         raise UnsupportedFeature(f"table {scan.table}: rows of a range without column {COMMIT_TIME} (virtual keys)")
+    if keyed:
+        extra += (RECORD_KEY,)
     if event_time:
         extra += (event_time,)
     carried = _unique(*output.names, *(columns_of(predicate) if predicate is not None else ()), *extra)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.table.archive_log import ArchiveEntry, archive_entries
 from penstock.table.avro_container import single_record
@@ -91,14 +91,14 @@ def read_archive(storage: Storage, properties: TableProperties, cache: ArchiveCa
 
     Layout 2 takes its history's newest manifest, and what only the archive folder of before an upgrade holds; such an
     instant's completion time is when its completed file appeared, or its requested time. CorruptFile for a file that
-    is damaged or missing; UnsupportedFeature for more than MAX_ARCHIVED; StorageError.
+    is damaged or missing; ConfigurationError for more than MAX_ARCHIVED; StorageError.
     """
     found: dict[tuple[str, Action], ArchivedInstant] = {}
     weight = 0
     for of_file in _files(storage, properties, cache):
         weight += _weight(of_file)
         if weight > MAX_ARCHIVED:
-            raise UnsupportedFeature(
+            raise ConfigurationError(
                 f"archived timeline of more than {MAX_ARCHIVED} instants and files: table "
                 f"{shown_uri(properties.base_path)}; give an `after` in the active timeline, or read from `earliest`"
             )

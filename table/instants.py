@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from penstock.proto.errors import FormatError, UnsupportedFeature
+from penstock.proto.errors import FormatError
 from penstock.proto.positions import InstantTime
 
 
@@ -84,12 +84,13 @@ def comparable_action(action: Action) -> Action:
     return COMPLETES_AS.get(action, action)
 
 
-def parse_instant_file(name: str, layout: int) -> Instant | None:
+def parse_instant_file(name: str, layout: int, appeared: str = "") -> Instant | None:
     """The instant whose file bears this name in a timeline folder; None for a file that is no instant's.
 
     Not an instant's: names that do not start with digits and a known shape, checksums (.crc) and temporary copies
     (.tmp, .bak, …). FormatError for a name of an instant's shape with an unknown action or state, or of the other
-    layout; UnsupportedFeature for a completed file without completion time on layout 2.
+    layout, or a completed one without completion time on layout 2 if `appeared` does not tell it (what an upgrade left;
+    Hudi takes the moment at which the file was last changed, `ActiveTimelineV2`).
     """
     match = _SHAPE.fullmatch(name) if len(name) <= _MAX_NAME else None
     if match is None or _PASSED_OVER.fullmatch(name):
@@ -106,10 +107,9 @@ def parse_instant_file(name: str, layout: int) -> Instant | None:
     elif layout == 1 and completed:
         raise FormatError(f"timeline file {name!r} is of timeline layout 2, the table says layout 1")
     elif layout == 2 and not completed:
-        raise UnsupportedFeature(
-            f"completed timeline file without completion time: {name!r} (left by an upgrade); let a Hudi 1.x writer "
-            "finish the upgrade"
-        )
+        if not appeared:
+            raise FormatError(f"timeline file {name!r} has no completion time, which timeline layout 2 needs")
+        completed = appeared
     if layout == 1 and action is Action.CLUSTERING:
         raise FormatError(f"timeline file {name!r}: on layout 1 clustering is a replacecommit, got clustering")
     return Instant(

@@ -47,7 +47,8 @@ def merge_rules(properties: TableProperties, asked_marker: DeleteMarker | None =
     EventTimeOrdering(()) is event time without an ordering field: every record has the same ordering value, so the
     newer wins. `asked_marker` is the reader's own delete marker: the table's goes before it, as in Hudi. A
     copy-on-write table never merges: any mode is returned, nothing is refused. UnsupportedFeature, naming the setting,
-    for custom mergers, payload classes that are not Hudi's, partial update modes that 1.2.0 does not know.
+    for custom mergers and payload classes that are not Hudi's; ConfigurationError for a partial update mode that 1.2.0
+    does not know.
     """
     if not properties.is_merge_on_read:
         fields = properties.ordering_fields
@@ -86,7 +87,10 @@ def _stored_fill(properties: TableProperties) -> FillMode:
         case "FILL_UNAVAILABLE" if properties.version >= 9:
             marker = _merge_property(properties, _UNAVAILABLE)
             return FillMarked(marker, from_newer=True) if marker else WholeRecords()
-    _refuse(properties, f"partial update mode {properties.partial_update_mode} (hoodie.table.partial.update.mode)")
+    raise ConfigurationError(
+        f"table {shown_uri(properties.base_path)} (version {properties.version}) sets hoodie.table.partial.update.mode="
+        f"{properties.partial_update_mode[:60]}: Hudi 1.2 knows IGNORE_DEFAULTS and FILL_UNAVAILABLE, from version 9 on"
+    )
 
 
 def _stored_mode(properties: TableProperties) -> MergeMode:

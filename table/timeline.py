@@ -6,11 +6,12 @@ consumed and the horizon (enumerator), archived instants (`history`).
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.proto.errors import FormatError, InvariantViolation, UnsupportedFeature
+from penstock.proto.errors import FormatError, InvariantViolation
 from penstock.proto.positions import InstantTime
 from penstock.table.instants import (
     WRITE_ACTIONS,
@@ -23,6 +24,7 @@ from penstock.table.instants import (
 from penstock.table.properties import TableProperties
 from penstock.table.storage import FileInfo, Storage, shown_uri
 
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _RANK: Final = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 
 
@@ -142,6 +144,16 @@ def load_timeline(storage: Storage, properties: TableProperties) -> Timeline:
     return timeline_of(list_timeline(storage, properties), properties)
 
 
+def _appeared(info: FileInfo, properties: TableProperties) -> str:
+    """The completion time of a completed file whose name tells none: when it was last changed, in the table's zone, or
+    in this process's where the table does not record one (as Hudi)."""
+    if properties.layout == 1 or "_" in info.name:
+        return ""
+    moment = _EPOCH + datetime.timedelta(milliseconds=info.modified_ns // 1_000_000)
+    wall = moment if properties.timezone == "UTC" else moment.astimezone()
+    return wall.strftime("%Y%m%d%H%M%S%f")[:17]
+
+
 def list_timeline(storage: Storage, properties: TableProperties) -> list[FileInfo]:
     """The files of the active timeline's folder, by name; instants' and others."""
     return [info for info in storage.list_dir(properties.timeline_folder) if not info.is_dir]
@@ -150,8 +162,8 @@ def list_timeline(storage: Storage, properties: TableProperties) -> list[FileInf
 def timeline_of(listing: Iterable[FileInfo], properties: TableProperties) -> Timeline:
     """The timeline that a listing of its folder shows. Errors as `load_timeline`."""
     try:
-        parsed = (parse_instant_file(info.name, properties.layout) for info in listing)
+        parsed = (parse_instant_file(info.name, properties.layout, _appeared(info, properties)) for info in listing)
         return build_timeline(properties.layout, [item for item in parsed if item is not None])
-    except (FormatError, UnsupportedFeature) as error:
+    except FormatError as error:
         where = f"{properties.timeline_folder} of table {shown_uri(properties.base_path)}"
         raise type(error)(f"{error} (in {where})") from None

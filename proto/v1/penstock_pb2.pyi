@@ -364,7 +364,7 @@ class PartitionValue(_message.Message):
     def __init__(self, value: _Optional[str] = ...) -> None: ...
 
 class Split(_message.Message):
-    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time", "changes")
+    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time", "changes", "ancestry")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     SPLIT_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -377,6 +377,7 @@ class Split(_message.Message):
     LOGS_FIELD_NUMBER: _ClassVar[int]
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
+    ANCESTRY_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     split_id: str
     partition: str
@@ -389,7 +390,26 @@ class Split(_message.Message):
     logs: _containers.RepeatedCompositeFieldContainer[FileRef]
     event_time: EventTimeBounds
     changes: GroupChanges
-    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ..., changes: _Optional[_Union[GroupChanges, _Mapping]] = ...) -> None: ...
+    ancestry: Ancestry
+    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ..., changes: _Optional[_Union[GroupChanges, _Mapping]] = ..., ancestry: _Optional[_Union[Ancestry, _Mapping]] = ...) -> None: ...
+
+class Ancestry(_message.Message):
+    __slots__ = ("inside", "outside", "origins")
+    INSIDE_FIELD_NUMBER: _ClassVar[int]
+    OUTSIDE_FIELD_NUMBER: _ClassVar[int]
+    ORIGINS_FIELD_NUMBER: _ClassVar[int]
+    inside: _containers.RepeatedScalarFieldContainer[str]
+    outside: _containers.RepeatedScalarFieldContainer[str]
+    origins: _containers.RepeatedCompositeFieldContainer[Origin]
+    def __init__(self, inside: _Optional[_Iterable[str]] = ..., outside: _Optional[_Iterable[str]] = ..., origins: _Optional[_Iterable[_Union[Origin, _Mapping]]] = ...) -> None: ...
+
+class Origin(_message.Message):
+    __slots__ = ("service", "slices")
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    slices: _containers.RepeatedCompositeFieldContainer[Split]
+    def __init__(self, service: _Optional[str] = ..., slices: _Optional[_Iterable[_Union[Split, _Mapping]]] = ...) -> None: ...
 
 class CommitTimeOrdering(_message.Message):
     __slots__ = ()

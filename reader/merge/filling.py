@@ -22,17 +22,27 @@ from penstock.table.schema.avro import META_COLUMNS
 _ROWS: Final = 1 << 16
 
 
+@dataclass(frozen=True, slots=True)
+class EarlyGaps:
+    """What is a gap among records with an arrival number below `before`: together they make one whole record."""
+
+    gaps: Gaps
+    before: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filler:
     """How gaps are filled. last_writer: meta columns are those of the record written last, whoever wins.
 
-    from_newer: a log row fills gaps of a base row that stays.
+    from_newer: a log row fills gaps of a base row that stays. early: the first records of the log fill each other's
+    gaps by another rule; None if all follow `gaps`.
     """
 
     columns: tuple[str, ...]
     gaps: Gaps
     last_writer: bool
     from_newer: bool
+    early: EarlyGaps | None = None
 
     def pairs(self, base: pa.RecordBatch, log: pa.RecordBatch, base_wins: np.ndarray) -> pa.RecordBatch:
         """Row i of base and log as one row: the winner's values, its gaps filled by the other's."""
@@ -78,18 +88,44 @@ def _sources(
     if filler.last_writer and name in META_COLUMNS:
         newest = np.maximum.reduceat(where, first[np.argsort(first)])
         return np.asarray(newest[np.argsort(np.argsort(first))])
-    gap = _gap_flags(name.removeprefix(HELD), batches, filler)
-    if gap is None:
+    gap = _gap_flags(name.removeprefix(HELD), batches, filler.gaps)
+    gaps = None if gap is None else gap[where]
+    if filler.early is not None:
+        gaps = _with_early(gaps, name.removeprefix(HELD), batches, where, chains, filler.early)
+    if gaps is None:
         return np.asarray(where[first])
-    places = np.where(gap[where], len(where), np.arange(len(where)))
+    places = np.where(gaps, len(where), np.arange(len(where)))
     order = np.argsort(first)
     held = np.empty(len(first), np.int64)
     held[order] = np.minimum.reduceat(places, first[order])
     return np.asarray(where[np.minimum(held, last)])
 
 
-def _gap_flags(name: str, batches: list[pa.RecordBatch], filler: Filler) -> np.ndarray | None:
-    found = [filler.gaps(batch, name) for batch in batches]
+def _with_early(
+    gaps: np.ndarray | None,
+    name: str,
+    batches: list[pa.RecordBatch],
+    where: np.ndarray,
+    chains: Chains,
+    early: EarlyGaps,
+) -> np.ndarray:
+    """The gaps of the chains' records, in their order, those of early ones by their own rule.
+
+    In a chain the early records stand together, and the lowest of them has no gap: what it has not, none of them has.
+    """
+    own = _gap_flags(name, batches, early.gaps)
+    is_early = chains.records < early.before
+    lowest = is_early.copy()
+    lowest[:-1] &= ~is_early[1:]
+    ends = chains.starts[1:] - 1
+    lowest[ends[ends >= 0]] |= is_early[ends[ends >= 0]]
+    mine = np.zeros(len(where), bool) if own is None else own[where]
+    late = np.zeros(len(where), bool) if gaps is None else gaps
+    return np.where(is_early, mine & ~lowest, late)
+
+
+def _gap_flags(name: str, batches: list[pa.RecordBatch], gaps: Gaps) -> np.ndarray | None:
+    found = [gaps(batch, name) for batch in batches]
     if all(answers is None for answers in found):
         return None
     return np.concatenate(

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.splits import FillDefaults, FillMarked, FillMode, FillNulls, Scan
 from penstock.table.schema.avro import ArrayType, AvroType, MapType, Primitive, RecordSchema
 
@@ -25,11 +24,19 @@ Gaps = Callable[[pa.RecordBatch, str], pa.BooleanArray | None]
 """(a batch, a column of it) -> true where its value is a gap, never null; None if none is."""
 
 _CACHED: Final = range(-128, 128)
+_PLAIN: Final = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+}
+_MOST_ELEMENTS: Final = 1000
 _MILLIS: Final = ("time-millis", "timestamp-millis", "local-timestamp-millis")
 
 
 def gaps_of(scan: Scan, record: RecordSchema) -> Gaps:
-    """The rule of the scan's fill mode. UnsupportedFeature for a default whose comparison is not known here."""
+    """The rule of the scan's fill mode."""
     match scan.fill:
         case FillDefaults(by_identity):
             defaults = _defaults(scan, record, by_identity)
@@ -77,8 +84,24 @@ def _default_gaps(column: pa.Array, name: str, defaults: Mapping[str, pa.Scalar 
     if value is None:
         return None
     if pa.types.is_nested(column.type):
-        return _some(pc.equal(_lengths(column), 0).fill_null(False))
+        return _some(_is_list(column, value))
     return _some(pc.equal(column, value).fill_null(False))
+
+
+def _is_list(column: pa.Array, value: pa.Scalar) -> pa.BooleanArray:
+    """Which lists or maps have these elements."""
+    elements = value.as_py()
+    same = pc.equal(_lengths(column), len(elements)).fill_null(False)
+    if not elements or not same.true_count:
+        return same
+    truths = same.to_numpy(zero_copy_only=False).copy()
+    rows = np.flatnonzero(truths)
+    lists = column.take(pa.array(rows))
+    equal = np.ones(len(rows), bool)
+    for place, element in enumerate(value.values):
+        equal &= pc.equal(pc.list_element(lists, place), element).fill_null(False).to_numpy(zero_copy_only=False)
+    truths[rows] = equal
+    return pa.array(truths)
 
 
 def _lengths(column: pa.Array) -> pa.Array:
@@ -95,12 +118,11 @@ def _defaults(scan: Scan, record: RecordSchema, by_identity: bool) -> dict[str, 
     for field in json.loads(scan.schema_json)["fields"]:
         default = field.get("default")
         if default is not None:
-            place = f"table {scan.table}: column {field['name']!r}"
-            found[field["name"]] = _default(kinds[field["name"]].type, default, by_identity, place)
+            found[field["name"]] = _default(kinds[field["name"]].type, default, by_identity)
     return found
 
 
-def _default(kind: AvroType, default: Any, by_identity: bool, place: str) -> pa.Scalar | None:
+def _default(kind: AvroType, default: Any, by_identity: bool) -> pa.Scalar | None:
     """As a value that Arrow compares, or None if Hudi takes no value for it."""
     match kind:
         case Primitive("boolean", _):
@@ -115,10 +137,19 @@ def _default(kind: AvroType, default: Any, by_identity: bool, place: str) -> pa.
         case Primitive("float" | "double" | "string", _) if not by_identity:
             return pa.scalar(default, {"float": pa.float32(), "double": pa.float64()}.get(kind.kind, pa.string()))
         case ArrayType() | MapType() if not by_identity:
-            if len(default):
-                raise UnsupportedFeature(f"{place}: default {json.dumps(default)[:60]} in a table of partial updates")
-            return pa.scalar(0, pa.int32())
+            return _nested_default(kind, default)
     return None
+
+
+def _nested_default(kind: ArrayType | MapType, default: Any) -> pa.Scalar | None:
+    """Java takes a list for its default if all elements are equal: numbers and booleans can be, text never is (another
+    class of text); and a map's keys are text."""
+    if not len(default):
+        return pa.scalar([], pa.list_(pa.int32()))
+    items = kind.items if isinstance(kind, ArrayType) else None
+    if not isinstance(items, Primitive) or items.logical or items.kind not in _PLAIN or len(default) > _MOST_ELEMENTS:
+        return None
+    return pa.scalar(default, pa.list_(_PLAIN[items.kind]))
 
 
 def _moment(logical: str, whole: int) -> pa.Scalar:

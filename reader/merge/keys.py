@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.errors import CorruptBlock, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, FormatError
 
 MAX_RECORDS: Final = 2**31 - 1
 _ALL_BITS: Final = 64
@@ -73,12 +73,13 @@ def number_keys(
     Keys are one if their bytes are equal.
 
     `compiled` takes the kernel, else Arrow's own functions: slower, the same numbers. `hash_bits` is for tests:
-    fewer bits force collisions. UnsupportedFeature beyond 2^31-1 records.
+    fewer bits force collisions. FormatError beyond 2^31-1 records.
     """
     together = pa.chunked_array(list(keys), pa.string()).cast(pa.large_string()).combine_chunks()
     if len(together) > MAX_RECORDS:
-        raise UnsupportedFeature(
-            f"log of {len(together)} records in one file slice: at most {MAX_RECORDS} are merged; compact the table"
+        raise FormatError(
+            f"log of {len(together)} records in one file slice: records are numbered in 32 bits, so that at most "
+            f"{MAX_RECORDS} are merged; compact the table"
         )
     if compiled:
         return _number_compiled(together, np.uint64(2**hash_bits - 1))

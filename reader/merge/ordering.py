@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import SchemaMismatch
 
 _QUIET_NAN = np.int64(0x7FF8000000000000)
 
@@ -62,7 +62,7 @@ class OrderingValues:
     """One ordering value a record, of any type Arrow can sort. Immutable."""
 
     def __init__(self, values: pa.Array) -> None:
-        """UnsupportedFeature for a type without an order (nested, binary)."""
+        """SchemaMismatch for a type without an order (nested, binary)."""
         check_ordering_type(values.type, "ordering column")
         self._values = values
         self._valid = None if values.null_count == 0 else values.is_valid().to_numpy(zero_copy_only=False)
@@ -113,11 +113,14 @@ class OrderingValues:
 
 
 def check_ordering_type(kind: pa.DataType, what: str) -> None:
-    """UnsupportedFeature, beginning with `what`, if values of this type have no order that Hudi knows."""
+    """SchemaMismatch, beginning with `what`, if values of this type have no order that Hudi knows."""
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if not (text or number or pa.types.is_boolean(kind) or pa.types.is_temporal(kind)):
-        raise UnsupportedFeature(f"{what} of type {kind}: only numbers, text, booleans, dates and times have an order")
+        raise SchemaMismatch(
+            f"{what} of type {kind}: only numbers, text, booleans, dates and times have an order; Hudi cannot compare "
+            "such values either: name another ordering column"
+        )
 
 
 def _as_integers(values: pa.Array) -> np.ndarray | None:

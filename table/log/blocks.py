@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import CorruptBlock
 
 MAGIC: Final = b"#HUDI#"
 _NEXT_MAGIC: Final = re.compile(re.escape(MAGIC))
@@ -120,7 +120,7 @@ def read_blocks(data: memoryview | pa.Buffer, file: str) -> Iterator[LogBlock | 
     The items cover the file without overlap. A block counts as whole by Hudi's rule (`HoodieLogFileReader`): it
     begins with the magic, its size stays in the file, its reverse pointer says the same size, and the magic or the
     end of the file (or too few bytes for a magic) follows. Else the gap reaches to the next magic. A whole block
-    whose inside contradicts itself is Damage too, up to its end. UnsupportedFeature, naming `file`, for a format
+    whose inside contradicts itself is Damage too, up to its end. CorruptBlock, naming `file`, for a format
     version other than 1 and an unknown block type. The content is not looked at.
     """
     view = memoryview(data).cast("B")
@@ -155,7 +155,7 @@ def read_schema_blocks(data: memoryview | pa.Buffer, file: str) -> Iterator[Sche
 def _schema_block(view: memoryview, offset: int, end: int, file: str) -> SchemaBlock | Damage:
     version, ordinal = _integer(view, offset + _PREFIX, 4), _integer(view, offset + _PREFIX + 4, 4)
     if version != 1 or ordinal != BlockKind.AVRO_DATA:
-        raise UnsupportedFeature(f"{file}: block at byte {offset}: format {version}, type {ordinal}; expected 1, Avro")
+        raise CorruptBlock(f"{file}: block at byte {offset}: format {version}, type {ordinal}; expected 1, Avro")
     header = _entries(view, offset + _PREFIX + 8, end - 8)
     if isinstance(header, str):
         return Damage(offset, end, f"header: {header}")
@@ -198,11 +198,11 @@ def _next_magic(view: memoryview, place: int) -> int:
 def _read_block(view: memoryview, offset: int, end: int, file: str) -> LogBlock | Damage:
     version, ordinal = _integer(view, offset + _PREFIX, 4), _integer(view, offset + _PREFIX + 4, 4)
     if version != 1:
-        raise UnsupportedFeature(
-            f"{file}: block at byte {offset}: log format version {version}, only version 1 (Hudi 0.4 and later) is read"
+        raise CorruptBlock(
+            f"{file}: block at byte {offset}: log format version {version}; expected version 1, as of Hudi 0.4 to 1.2"
         )
     if ordinal not in BlockKind.__members__.values():
-        raise UnsupportedFeature(f"{file}: block at byte {offset}: unknown block type {ordinal}")
+        raise CorruptBlock(f"{file}: block at byte {offset}: unknown block type {ordinal}")
     trailer = end - 8
     header = _entries(view, offset + _PREFIX + 8, trailer)
     if isinstance(header, str):

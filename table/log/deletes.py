@@ -6,7 +6,6 @@ Belongs here: the layout, and the ordering values as the ordering column's type.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.errors import CorruptBlock, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.delete_walk import (
     ARRAY,
@@ -37,10 +36,10 @@ from penstock.table.log.delete_walk import (
     DeleteWalk,
     walk_deletes,
 )
+from penstock.table.log.kryo_deletes import decode_kryo
 from penstock.table.schema.decimals import decimals_from_bytes
 
 _SMALLEST_RECORD: Final = 4
-_EMPTY_KRYO: Final = re.compile(rb"\x01\x00\[Lorg\.apache\.hudi\.common\.model\.(DeleteRecord|HoodieKey)\xbb\x01\x01")
 _WRAPPER_SCALE: Final = 15
 _ADVICE: Final = "the file is damaged or not all there: restore it from a copy, or roll the instant back in Hudi"
 
@@ -90,7 +89,7 @@ class DeleteRecords:
         """(values, of another class): of a null the value is null and the class the column's."""
         kind = _kind_of(column_type)
         if kind is None:
-            raise UnsupportedFeature(f"{self.place}: deletes ordered by a column of type {column_type}")
+            raise SchemaMismatch(f"{self.place}: deletes ordered by a column of type {column_type}: it has no order")
         absent = self._other_class(kind)
         validity = pa.py_buffer(np.packbits(~absent, bitorder="little"))
         return self._values(kind, column_type, validity, absent), absent & (self.kinds != NULL)
@@ -105,12 +104,12 @@ class DeleteRecords:
         """(values, default): the ordering values as the ordering column's Arrow type, null where default is True.
 
         Default (bool[rows]) are deletes that win whatever they meet: no value, IntWrapper 0 (what Hudi writes for a
-        plain delete operation, whatever the column), or a value of another class than the column's. UnsupportedFeature
-        for a column type that no wrapper stands for, and for a decimal that is not exact at the column's scale.
+        plain delete operation, whatever the column), or a value of another class than the column's. SchemaMismatch
+        for a column type that no wrapper stands for, CorruptBlock for a decimal that is not exact at its scale.
         """
         kind = _kind_of(column_type)
         if kind is None:
-            raise UnsupportedFeature(f"{self.place}: deletes ordered by a column of type {column_type}")
+            raise SchemaMismatch(f"{self.place}: deletes ordered by a column of type {column_type}: it has no order")
         default = self._other_class(kind)
         if kind == INT:
             default |= self.numbers == 0
@@ -142,8 +141,9 @@ class DeleteRecords:
         try:
             return wide.cast(column_type)
         except pa.ArrowInvalid:
-            raise UnsupportedFeature(
-                f"{self.place}: a delete's decimal ordering value is not exact as {column_type}"
+            raise CorruptBlock(
+                f"{self.place}: a delete's decimal ordering value is not exact as {column_type}, so it is none of the "
+                f"table's column; {_ADVICE}"
             ) from None
 
 
@@ -172,8 +172,8 @@ def decode_deletes(
     """The deletes of a block's content: int32 version, int32 length, that many bytes of Avro `HoodieDeleteRecordList`.
 
     `walk` is the loop over the records: `reader.kernels.deletes.walk_deletes` is the compiled one. CorruptBlock for
-    bytes that are not that, a null key or text that is no UTF-8; UnsupportedFeature for the Kryo versions 1 and 2 of
-    table versions 5 and older, unless such a block is empty.
+    bytes that are not that, a null key or text that is no UTF-8. Versions 1 and 2 are Kryo's, of table versions 5 and
+    older: errors as `kryo_deletes.decode_kryo`.
     """
     view = memoryview(content).cast("B")
     if len(view) < 8:
@@ -182,15 +182,21 @@ def decode_deletes(
     if length != len(view) - 8:
         raise CorruptBlock(f"{place}: deletes of {length} bytes where {len(view) - 8} follow; {_ADVICE}")
     if version in (1, 2):
-        if length and not _EMPTY_KRYO.fullmatch(view[8:]):
-            raise UnsupportedFeature(
-                f"{place}: delete block version {version} (Kryo, written by table versions 4 and 5) is not supported; "
-                "let Hudi compact the file group"
-            )
-        view = memoryview(b"\0" * 9)
-    elif version != 3:
-        raise UnsupportedFeature(f"{place}: delete block version {version}, only version 3 is read")
+        return _of_kryo(bytes(view[8:]), place)
+    if version != 3:
+        raise CorruptBlock(f"{place}: delete block version {version}, and Hudi knows 1 to 3; {_ADVICE}")
     return _decode_list(view[8:], place, walk)
+
+
+def _of_kryo(content: bytes, place: BlockPlace) -> DeleteRecords:
+    found = decode_kryo(content, str(place), _ADVICE)
+    return DeleteRecords(
+        place=place,
+        keys=pa.array(found.keys, pa.string()),
+        kinds=np.array([kind for kind, _, _ in found.values], np.int8),
+        numbers=np.array([number for _, number, _ in found.values], np.int64),
+        texts=pa.array([text for _, _, text in found.values], pa.binary()),
+    )
 
 
 def _decode_list(view: memoryview, place: BlockPlace, walk: DeleteWalk) -> DeleteRecords:

@@ -52,15 +52,18 @@ def merged_rows(
     columns: Sequence[str],
     key_of: Callable[[Mapping[str, Any]], Hashable],
     ordering_of: Callable[[Mapping[str, Any]], Any],
+    early: tuple[Rules, int] | None = None,
 ) -> list[dict[str, Any]]:
-    """Merged rows in output order; columns that no record has are None."""
+    """Merged rows in output order; columns that no record has are None. `early`: other rules by which the first so
+    many records meet each other."""
     standing: dict[Hashable, tuple[int, Record]] = {}
     for place, new in enumerate(records):
         known = standing.get(new.key)
         if known is None:
             standing[new.key] = (place, new)
         else:
-            standing[new.key] = _met(known, (place, new), rules, columns)
+            met_by = early[0] if early is not None and place < early[1] else rules
+            standing[new.key] = _met(known, (place, new), met_by, columns)
     merged: list[dict[str, Any]] = []
     for group in groups:
         come: list[tuple[int, dict[str, Any]]] = []

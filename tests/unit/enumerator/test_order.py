@@ -19,7 +19,7 @@ from penstock.enumerator.order import (
     whole,
 )
 from penstock.enumerator.planning import newest
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, StateVersionError
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, Latest
 from penstock.table.hudi_table import open_table
@@ -118,7 +118,7 @@ class TestNewestPosition:
         assert newest_position(line, (), always, at("10")) == at("10")
 
     def test_a_position_inside_an_instant_is_refused(self) -> None:
-        with pytest.raises(UnsupportedFeature, match="index 3"):
+        with pytest.raises(StateVersionError, match="index 3"):
             newest_position(self.LINE, (), always, Position(InstantTime("11"), 3))
 
 
@@ -157,7 +157,7 @@ class TestRange:
         ],
     )
     def test_bounds_inside_an_instant_are_refused(self, query: Incremental) -> None:
-        with pytest.raises(UnsupportedFeature, match="inside an instant"):
+        with pytest.raises(StateVersionError, match="inside an instant"):
             resolved_range(self.LINE, (), always, query)
 
 

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from penstock.enumerator.discovery import _written_groups as written_groups
 from penstock.enumerator.history import asks_every_partition, checked_against, with_archive
 from penstock.enumerator.missing import later_evidence
 from penstock.enumerator.order import completed_in_order
@@ -29,7 +30,7 @@ from penstock.enumerator.union import CleanedFile, files_of_groups
 from penstock.proto.errors import PositionExpired
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
-from penstock.proto.splits import Plan, RowsOf
+from penstock.proto.splits import Plan, RowsOf, Split
 from penstock.table.archive import Archive
 from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.instants import Action, State, instant_file_name, parse_instant_file
@@ -62,6 +63,7 @@ class ModelFile:
     tokens: frozenset[Token]
     written_by: int
     superseded_at: int | None = None
+    stamps: dict[Token, int] = field(default_factory=dict)  # rows that show a service's instant instead of their own
 
 
 @dataclass
@@ -72,6 +74,12 @@ class Group:
     logs: list[ModelFile] = field(default_factory=list)
     pending_compaction: int | None = None
     closed: bool = False
+    compacted: dict[Token, int] = field(default_factory=dict)  # log rows that a log compaction stamped
+
+    def stamps(self, logs: list[ModelFile]) -> dict[Token, int]:
+        """Of the rows that a base file made of these logs and the base has."""
+        of_logs = {token: self.compacted[token] for log in logs for token in log.tokens if token in self.compacted}
+        return {**(self.base.stamps if self.base else {}), **of_logs}
 
 
 @dataclass
@@ -90,8 +98,9 @@ class Done:
 class ModelTable:
     """A merge-on-read table of one partition, grown step by step; `layout` 1 or 2."""
 
-    def __init__(self, layout: int, dice: random.Random) -> None:
+    def __init__(self, layout: int, dice: random.Random, stamping: bool = False) -> None:
         self.layout = layout
+        self.stamping = stamping  # log compactions and bucket rescales come between, as Hudi 1.2.0 does them
         self.dice = dice
         self.tick = 100
         self.groups: list[Group] = []
@@ -110,8 +119,11 @@ class ModelTable:
         return done.completed if self.layout == 2 else done.requested
 
     def grow(self, steps: int) -> None:
+        steps_known = [self.insert, self.deltas, self.deltas, self.compact, self.cluster, self.overwrite]
+        if self.stamping:
+            steps_known += [self.log_compact, self.log_compact, self.compact, self.rescale]
         for _ in range(steps):
-            self.dice.choice([self.insert, self.deltas, self.deltas, self.compact, self.cluster, self.overwrite])()
+            self.dice.choice(steps_known)()
 
     def _file(self, path: str, tokens: frozenset[Token], by: int) -> ModelFile:
         made = ModelFile(path, tokens, by)
@@ -205,13 +217,43 @@ class ModelTable:
             tokens = frozenset().union(base.tokens if base else (), *(log.tokens for log in logs))
             path = f"p/{group.file_id}_9-1-1_{text(requested)}.parquet"
             prev = text(base.written_by) if base else ""
+            stamps = group.stamps(logs)
             group.base, group.base_key = self._file(path, tokens, requested), requested
+            group.base.stamps = stamps
             group.logs = [log for log in group.logs if log not in logs]
             group.pending_compaction = None
             done.stats.append(self._stat(group, path, prev=prev))
             for old in [*logs, *([base] if base else [])]:
                 old.superseded_at = requested
         done.completed = self.now()
+
+    def log_compact(self) -> None:
+        """Rewrites all logs of a slice into one, which shows the log compaction's instant. The originals stay."""
+        groups = [group for group in self._open() if len(group.logs) > 1 and group.pending_compaction is None]
+        if not groups:
+            return
+        requested, stats = self.now(), []
+        for group in self.dice.sample(groups, self.dice.randint(1, len(groups))):
+            group.compacted |= {token: requested for log in group.logs for token in log.tokens}
+            stats.append(self._log(group, requested))
+            group.logs[-1].tokens = frozenset()  # its rows are those of the originals, which a range reads instead
+        self.instants.append(Done(requested, Action.DELTA_COMMIT, "LOG_COMPACT", self.now(), stats))
+
+    def rescale(self) -> None:
+        """Writes all rows into new groups, stamped with its own instant."""
+        groups = self._open()
+        tokens = sorted(t for g in groups for f in [*([g.base] if g.base else []), *g.logs] for t in f.tokens)
+        if len(tokens) < 2 or any(group.pending_compaction is not None for group in groups):
+            return
+        requested, stats = self.now(), []
+        for half in (tokens[::2], tokens[1::2]):
+            made, stat = self._new_group(requested, frozenset(half))
+            assert made.base is not None
+            made.base.stamps = dict.fromkeys(half, requested)
+            stats.append(stat)
+        self._replace(groups, requested)
+        replaced = [("p", group.file_id) for group in groups]
+        self.instants.append(Done(requested, Action.REPLACE_COMMIT, "BUCKET_RESCALE", self.now(), stats, replaced))
 
     def cluster(self) -> None:
         groups = [group for group in self._open() if group.pending_compaction is None]
@@ -220,7 +262,10 @@ class ModelTable:
         chosen = self.dice.sample(groups, self.dice.randint(1, len(groups)))
         requested = self.now()
         tokens = frozenset().union(*(f.tokens for g in chosen for f in [*([g.base] if g.base else []), *g.logs]))
-        _, stat = self._new_group(requested, tokens)
+        made, stat = self._new_group(requested, tokens)
+        assert made.base is not None
+        for group in chosen:
+            made.base.stamps |= group.stamps(group.logs)
         self._replace(chosen, requested)
         self.instants.append(
             Done(requested, Action.REPLACE_COMMIT, "CLUSTER", self.now(), [stat], [("p", g.file_id) for g in chosen])
@@ -310,6 +355,8 @@ class ModelTable:
         wanted: set[tuple[str, str]] | None = set()
         for selection in selections:
             wanted = None if wanted is None or selection.groups is None else wanted | set(selection.groups)
+        if wanted is not None and self.stamping:
+            wanted |= written_groups(facts, selections, {"p"})
         listed = [
             FileInfo(name=path[2:], path=path, size_bytes=10, is_dir=False, modified_ns=0)
             for path in self.files
@@ -349,17 +396,35 @@ class ModelTable:
 
     def tokens(self, plan: Plan, cleaned: Collection[str] = ()) -> list[Token]:
         """What a reader would return: base rows, blocks that count, then the row filter."""
+        return [token for split in plan.splits for token in self._of_split(plan, split, cleaned)]
+
+    def _of_split(self, plan: Plan, split: Split, cleaned: Collection[str]) -> list[Token]:
         found: list[Token] = []
-        for split in plan.splits:
-            for file in (*((split.base,) if split.base else ()), *split.logs):
-                assert file.path not in cleaned
-                tokens = self.files[file.path].tokens
-                name = parse_file_name(file.path[2:])
-                if isinstance(name, LogName):
-                    tokens = frozenset(t for t in tokens if plan.scan.visible.holds(text(t[0])))
-                found += tokens
+        stamps = self.files[split.base.path].stamps if split.base else {}
+        for file in (*((split.base,) if split.base else ()), *split.logs):
+            assert file.path not in cleaned
+            tokens = self.files[file.path].tokens
+            name = parse_file_name(file.path[2:])
+            if isinstance(name, LogName):
+                tokens = frozenset(t for t in tokens if plan.scan.visible.holds(text(t[0])))
+            found += tokens
+        return [token for token in found if self._is_shown(token, stamps.get(token), plan, split, cleaned)]
+
+    def _is_shown(self, token: Token, stamp: int | None, plan: Plan, split: Split, cleaned: Collection[str]) -> bool:
+        """The row filter; rows that a service stamped by the split's ancestry."""
         rows = plan.scan.rows
-        return [t for t in found if not isinstance(rows, RowsOf) or text(t[0]) in rows.instants]
+        if not isinstance(rows, RowsOf):
+            return True
+        shown = InstantTime(text(token[0] if stamp is None else stamp))
+        if shown not in rows.log_compactions:
+            return shown in rows.instants
+        assert split.ancestry is not None
+        if shown in split.ancestry.inside or shown in split.ancestry.outside:
+            return shown in split.ancestry.inside
+        for origin in split.ancestry.origins:
+            if origin.service == shown:
+                return any(token in self._of_split(plan, part, cleaned) for part in origin.slices)
+        raise PositionExpired("who wrote it was cleaned")
 
     def expected(self, upto: int | None, after: int = 0) -> Counter[Token]:
         """Tokens of data instants in (after, upto] that no overwriting instant up to `upto` ended, each once."""
@@ -396,6 +461,41 @@ def tables(draw: st.DrawFn) -> ModelTable:
     model = ModelTable(draw(st.sampled_from((1, 2))), random.Random(draw(st.integers(0, 2**32))))
     model.grow(draw(st.integers(1, 14)))
     return model
+
+
+@st.composite
+def stamped_tables(draw: st.DrawFn) -> ModelTable:
+    model = ModelTable(draw(st.sampled_from((1, 2))), random.Random(draw(st.integers(0, 2**32))), stamping=True)
+    model.grow(draw(st.integers(4, 18)))
+    return model
+
+
+@given(stamped_tables(), st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_range_looks_through_services_that_stamp_rows(model: ModelTable, data: st.DataObject) -> None:
+    assert Counter(model.tokens(model.plan(Snapshot()))) == model.expected(None)
+    marks = [0, *model.keys()]
+    after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
+    plan = model.plan(Incremental(position(after), position(upto)))
+    assert Counter(model.tokens(plan)) == model.expected(upto, after)
+
+
+@given(stamped_tables(), st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_range_whose_stamped_rows_origin_was_cleaned_is_exact_or_expired(
+    model: ModelTable, data: st.DataObject
+) -> None:
+    model.archive(data.draw(st.integers(0, len(model.instants))))
+    cleaned = model.cleanable(data.draw(st.integers(100, model.tick)))
+    marks = [0, 50, *sorted(model.order_key(d) for d in model.instants if d.completed is not None)]
+    after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
+    try:
+        plan = model.plan(Incremental(position(after), position(upto)), cleaned=cleaned)
+        found = Counter(model.tokens(plan, cleaned))
+    except PositionExpired:
+        assert cleaned
+        return
+    assert found == model.expected(upto, after)
 
 
 @given(tables())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.enumerator.selection import Selection, TimelineFacts, reaches_back, select
-from penstock.proto.errors import PositionExpired, UnsupportedFeature
+from penstock.proto.errors import PositionExpired
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, Latest, Query, Snapshot, SnapshotAsOf
 from penstock.proto.splits import AllRows, RowsOf
@@ -89,14 +89,17 @@ class TestTouchedGroups:
         known = facts(("10_11.deltacommit", "DELETE", [stat("a", writes=writes, deletes=deletes)], []))
         assert groups(selected(Incremental(at("05"), at("11")), known)) == touched
 
-    def test_a_rescale_of_what_the_range_wrote_is_refused(self) -> None:
+    def test_a_rescale_hands_rows_on_and_stamps_them(self) -> None:
         known = facts(
             ("10_11.deltacommit", "INSERT", [stat("a")], []),
             ("20_21.replacecommit", "BUCKET_RESCALE", [stat("b")], ["a"]),
             ("30_31.deltacommit", "INSERT", [stat("b")], []),
         )
-        with pytest.raises(UnsupportedFeature, match="bucket rescale inside a range: instant 20"):
-            select(Incremental(at("05"), at("31")), known)
+        found = selected(Incremental(at("05"), at("31")), known)
+        assert groups(found) == {"b": "31"}
+        assert found.rows == RowsOf(frozenset(map(InstantTime, ("10", "30"))), frozenset({InstantTime("20")}))
+        assert groups(selected(Incremental(at("05"), at("21")), known)) == {"b": "11"}
+        assert [s.view for s in select(Incremental(at("05"), at("11")), known)] == [OrderedUpTo("11")]
         assert groups(selected(Incremental(at("21"), at("31")), known)) == {"b": "31"}
 
 

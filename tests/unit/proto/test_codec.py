@@ -38,6 +38,7 @@ from penstock.proto.reports import (
 from penstock.proto.splits import (
     FORMAT_VERSION,
     AllRows,
+    Ancestry,
     CommitTimeOrdering,
     DeleteMarker,
     EventTimeBounds,
@@ -47,6 +48,7 @@ from penstock.proto.splits import (
     FillMarked,
     FillNulls,
     LogWrite,
+    Origin,
     Plan,
     RowGroupRun,
     RowsOf,
@@ -83,8 +85,8 @@ def ranges(draw: st.DrawFn) -> CommitRange:
 
 
 @st.composite
-def splits(draw: st.DrawFn, partition_fields: int | None = None) -> Split:
-    """A slice with or without base, logs, row groups, bounds."""
+def splits(draw: st.DrawFn, partition_fields: int | None = None, depth: int = 0) -> Split:
+    """A slice with or without base, logs, row groups, bounds, ancestry."""
     base = draw(st.none() | files)
     logs = tuple(draw(st.lists(log_files, min_size=0 if base else 1, max_size=3)))
     run = st.builds(
@@ -106,7 +108,14 @@ def splits(draw: st.DrawFn, partition_fields: int | None = None) -> Split:
         part=draw(st.just(WholeFile()) | run) if base and not logs else WholeFile(),
         logs=logs,
         event_time=draw(st.just(UnknownBounds()) | bounds),
+        ancestry=draw(st.none() | ancestries(fields, depth + 1)) if depth < 2 else None,
     )
+
+
+def ancestries(fields: int, depth: int) -> st.SearchStrategy[Ancestry]:
+    services = st.frozensets(instants, max_size=2)
+    origins = st.builds(Origin, instants, st.lists(splits(fields, depth), max_size=2).map(tuple))
+    return st.builds(Ancestry, inside=services, outside=services, origins=st.lists(origins, max_size=2).map(tuple))
 
 
 scans = st.builds(
@@ -204,6 +213,15 @@ def test_a_split_round_trips(split: Split) -> None:
 
 
 @given(scans)
+def test_ancestors_are_bounded() -> None:
+    split = LOG_ONLY_SPLIT_1
+    for number in range(11):
+        origin = Origin(InstantTime("20260101000000000"), (split,))
+        split = replace(split, split_id=f"s{number}", ancestry=Ancestry(origins=(origin,)))
+    with pytest.raises(ConfigurationError, match="`ancestry`"):
+        decode_split(encode_split(split))
+
+
 def test_a_scan_round_trips(scan: Scan) -> None:
     assert decode_scan(encode_scan(scan)) == scan
 

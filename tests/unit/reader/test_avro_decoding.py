@@ -354,7 +354,7 @@ def test_contents_that_are_no_records(content: bytes, error: str, compiled: bool
 
 
 def test_unknown_content_versions_are_refused() -> None:
-    with pytest.raises(UnsupportedFeature, match="version 4"):
+    with pytest.raises(CorruptBlock, match="version 4"):
         record_bounds(struct.pack(">ii", 4, 0), PLACE)
 
 

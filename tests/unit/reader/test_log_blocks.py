@@ -92,7 +92,7 @@ def test_unread_blocks_of_other_instants_do_not_matter() -> None:
     [
         (block("010", schema_json=""), CorruptBlock),
         (block("010", BlockKind.COMMAND, command="0"), CorruptBlock),
-        (block("010", BlockKind.COMMAND, command="7", target_instant_time="010"), UnsupportedFeature),
+        (block("010", BlockKind.COMMAND, command="7", target_instant_time="010"), CorruptBlock),
     ],
 )
 def test_blocks_without_what_they_need(broken: LogBlock, error: type[Exception]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracle import slice_writer
 from slices import SliceFolder, comparable
 
-from penstock.proto.errors import CorruptBlock, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, PositionExpired
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import CommitTimeOrdering, RowsOf, VisibleInstants
 from penstock.reader.log_compaction import emission_order
@@ -147,7 +147,7 @@ def test_originals_first_where_all_are_there(arrivals: str, compactions: dict[st
 
 def test_a_range_never_loses_rows_that_a_log_compaction_stamped(tmp_path: pathlib.Path) -> None:
     """As 1.2.0 writes: the compacted rows carry the log compaction's instant. Ranges read the originals; rows whose
-    originals are gone (compacted into the base) are refused, not left out."""
+    originals are gone (compacted into the base) are an error, not left out."""
     folder = SliceFolder(tmp_path, FIELDS, CommitTimeOrdering())
     _write(folder, "001", {"a": "1"})
     _write(folder, "002", {"b": "2"})
@@ -156,6 +156,6 @@ def test_a_range_never_loses_rows_that_a_log_compaction_stamped(tmp_path: pathli
     assert [row["_hoodie_commit_time"] for row in folder.rows()] == ["003", "003"]
     assert [(row["v"], row["_hoodie_commit_time"]) for row in folder.rows(rows=rows)] == [("2", "002")]
     folder.write_base([[{**_row("c", "1"), "_hoodie_commit_time": "003"}]])
-    with pytest.raises(UnsupportedFeature, match="log compaction 003"):
+    with pytest.raises(PositionExpired, match="service 003"):
         folder.rows(rows=rows)
     assert len(folder.rows()) == 3

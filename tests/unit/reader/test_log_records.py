@@ -254,7 +254,7 @@ def test_an_older_block_lacks_columns_and_has_ints_for_longs(folder: SliceFolder
 
 @pytest.mark.parametrize("wrapper", ["TimestampMicrosWrapper", "LongWrapper"])
 def test_deletes_ordered_by_a_timestamp(tmp_path: pathlib.Path, wrapper: str) -> None:
-    """Spark writers hand a timestamp over as a plain long: micros for a column of micros, of no unit for millis."""
+    """Writers hand a timestamp over as a plain long: it has the column's unit."""
     for unit, short, scale in (("micros", "us", 1), ("millis", "ms", 1000)):
         below = tmp_path / unit
         below.mkdir()
@@ -263,10 +263,38 @@ def test_deletes_ordered_by_a_timestamp(tmp_path: pathlib.Path, wrapper: str) ->
         place = folder.arrow.get_field_index("ts")
         schema = folder.arrow.set(place, pa.field("ts", pa.timestamp(short, "UTC")))
         folder.write_base([[{"_hoodie_record_key": key, "ts": 5000 // scale} for key in ("a", "b")]], schema)
-        entries = [("a", wrapper, 5 * 1000 - scale), ("b", wrapper, 5 * 1000)]
+        written = scale if wrapper == "LongWrapper" else 1
+        entries = [("a", wrapper, (5000 - scale) // written), ("b", wrapper, 5000 // written)]
         folder.write_log(slice_writer.delete_block(entries, "1"))
+        assert [found["_hoodie_record_key"] for found in folder.rows()] == ["a"]
         if wrapper == "LongWrapper" and unit == "millis":
-            with pytest.raises(UnsupportedFeature, match=r"\(timestamp-millis\) by plain longs"):
+            folder.write_log(slice_writer.delete_block([("a", wrapper, 1 << 60)], "2"))
+            with pytest.raises(CorruptBlock, match="no moment"):
                 folder.rows()
-        else:
-            assert [found["_hoodie_record_key"] for found in folder.rows()] == ["a"]
+
+
+def test_deletes_ordered_by_a_moment_among_several_columns(tmp_path: pathlib.Path) -> None:
+    """Each value of a tuple has its own column's unit."""
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    fields = {"seq": "long", "ts": millis, "v": "string"}
+    folder = SliceFolder(tmp_path, fields, EventTimeOrdering(("seq", "ts")))
+    rows = [{"_hoodie_record_key": key, "seq": 7, "ts": 5, "v": "x"} for key in "ab"]
+    folder.write_log(slice_writer.data_block(folder.avro, rows, "1"))
+    entries = [
+        ("a", "ArrayWrapper", [("LongWrapper", 7), ("LongWrapper", 4)]),
+        ("b", "ArrayWrapper", [("LongWrapper", 7), ("LongWrapper", 6)]),
+    ]
+    folder.write_log(slice_writer.delete_block(entries, "2"))
+    assert [found["_hoodie_record_key"] for found in folder.rows()] == ["a"]
+
+
+@pytest.mark.parametrize(("logical", "kind", "wrapper"), [("millis", "int", "Int"), ("micros", "long", "Long")])
+def test_deletes_ordered_by_a_time_of_day(tmp_path: pathlib.Path, logical: str, kind: str, wrapper: str) -> None:
+    """Spark sees the file's number, and so does a delete."""
+    time = {"type": kind, "logicalType": f"time-{logical}"}
+    folder = SliceFolder(tmp_path, {"ts": time, "v": "string"}, EventTimeOrdering(("ts",)))
+    rows = [{"_hoodie_record_key": key, "ts": 5000, "v": "x"} for key in "abc"]
+    folder.write_log(slice_writer.data_block(folder.avro, rows, "1"))
+    entries = [(key, f"{wrapper}Wrapper", ts) for key, ts in (("a", 4999), ("b", 5000))]
+    folder.write_log(slice_writer.delete_block([*entries, ("c", "IntWrapper", 0)], "2"))
+    assert [found["_hoodie_record_key"] for found in folder.rows()] == ["a"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import tempfile
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from oracle.merge import DATA, DELETE, Record
 from oracle.partial import Rules, merged_rows
 from slices import SliceFolder, comparable
 
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import CorruptBlock
 from penstock.proto.splits import (
     CommitTimeOrdering,
     EventTimeOrdering,
@@ -60,6 +59,7 @@ class Mode:
     last_writer: bool = False
     deletes_win: bool = False
     partial: bool = False
+    early_gap: Callable[[Mapping[str, Any], str], bool] | None = None
 
 
 def null(row: Mapping[str, Any], column: str) -> bool:
@@ -91,6 +91,20 @@ MODES = {
         FillMarked("?", False), lambda row, column: row.get(column) == "?", {}, from_newer=False, deletes_win=True
     ),
     "partial blocks": Mode(WholeRecords(), lambda row, column: column not in row, {}, partial=True),
+    "partial blocks where defaults are filled": Mode(
+        FillDefaults(True),
+        lambda row, column: column not in row,
+        DEFAULTS,
+        partial=True,
+        early_gap=lambda row, column: column not in ("b", "d") and equals(DEFAULTS)(row, column),
+    ),
+    "partial blocks where marked are filled": Mode(
+        FillMarked("?", True),
+        lambda row, column: column not in row,
+        {},
+        partial=True,
+        early_gap=lambda row, column: row.get(column) == "?",
+    ),
 }
 
 
@@ -151,22 +165,37 @@ def test_the_reader_is_the_oracle(
                 Record(row["_hoodie_record_key"], DATA, row["ts"], row={column: row.get(column) for column in columns})
                 for row in rows
             ]
+        early = None
+        if mode.early_gap is not None:
+            early = Rules(event_time, True, False, mode.early_gap), first_partial(history)
         # Without any partial block the slice is merged as whole records: a base row that wins stays where it is.
         filled = not mode.partial or any(what != DELETE and parts is not None for what, parts, _ in history)
         rules = Rules(event_time, mode.from_newer and filled, mode.last_writer, mode.is_gap)
+        if early is not None and not filled:
+            rules, early = early[0], None
         names = [field["name"] for field in folder.avro["fields"]]
         whole = [
             [dict.fromkeys(names) | {"_hoodie_commit_time": "20260101000000000"} | row for row in group]
             for group in base
         ]
         expected = merged_rows(
-            whole, records, rules, names, lambda row: row["_hoodie_record_key"], lambda row: row["ts"]
+            whole, records, rules, names, lambda row: row["_hoodie_record_key"], lambda row: row["ts"], early
         )
         for options in (ReadOptions(batch_rows), ReadOptions(batch_rows, compiled=False)):
             found = folder.read(options=options, fill=mode.fill)
             assert comparable([row for batch in found for row in batch.batch.to_pylist()]) == comparable(expected)
         narrow = folder.read(columns=("b",), fill=mode.fill)
         assert [row["b"] for batch in narrow for row in batch.batch.to_pylist()] == [row["b"] for row in expected]
+
+
+def first_partial(history: list[Any]) -> int:
+    """How many records stand before the first partial block."""
+    before = 0
+    for what, parts, entries in history:
+        if what != DELETE and parts is not None:
+            break
+        before += len(entries)
+    return before
 
 
 def row_of(key: str, order: int | None, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,18 +212,22 @@ def deletes(entries: list[tuple[str, int | None, bool]], instant: str) -> bytes:
     )
 
 
-def test_partial_blocks_in_a_table_that_fills_gaps_are_refused(tmp_path: pathlib.Path) -> None:
+def test_partial_blocks_in_a_table_whose_payload_class_fills_gaps_are_damage(tmp_path: pathlib.Path) -> None:
+    """Hudi 1.2.0: UnsupportedOperationException, `HoodieAvroRecordMerger` merges no partial records."""
     folder = SliceFolder(tmp_path, FIELDS, EventTimeOrdering(("ts",)))
     folder.write_log(slice_writer.data_block(folder.avro, [row_of("k", 1, {})], "1", partial=True))
-    with pytest.raises(UnsupportedFeature, match="IS_PARTIAL"):
-        folder.read(fill=FillDefaults(True))
-    assert len(folder.rows()) == 1
+    with pytest.raises(CorruptBlock, match="IS_PARTIAL"):
+        folder.read(fill=FillDefaults(False), table_version=8)
+    assert len(folder.rows(fill=FillDefaults(True))) == len(folder.rows()) == 1
 
 
-def test_a_nested_default_that_is_not_empty_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_nested_default_that_is_not_empty(tmp_path: pathlib.Path) -> None:
     folder = DefaultsFolder(tmp_path, FIELDS)
-    folder.defaults = {"d": [1]}
-    folder.write_log(slice_writer.data_block(folder.avro, [row_of("k", 1, {"d": [2]})], "1"))
-    with pytest.raises(UnsupportedFeature, match=r"column 'd': default \[1\]"):
-        folder.read(fill=FillDefaults(False))
-    assert json.dumps(folder.rows(fill=FillDefaults(True))[0]["d"]) == "[2]"
+    folder.defaults = {"d": [1, 2]}
+    folder.write_base([[row_of(key, 1, {"d": [9]}) for key in "abcd"]])
+    lists = {"a": [1, 2], "b": [2, 1], "c": [1], "d": None}
+    folder.write_log(slice_writer.data_block(folder.avro, [row_of(key, 1, {"d": d}) for key, d in lists.items()], "1"))
+    found = folder.rows(fill=FillDefaults(False), table_version=8)
+    assert {row["_hoodie_record_key"]: row["d"] for row in found} == {**lists, "a": [9]}
+    by_identity = {row["_hoodie_record_key"]: row["d"] for row in folder.rows(fill=FillDefaults(True))}
+    assert by_identity == lists

@@ -86,7 +86,7 @@ def test_a_partial_update_without_all_of_the_key_is_refused(tmp_path: pathlib.Pa
     folder = SliceFolder(tmp_path, FIELDS, key_fields=("a", "b"))
     update = slice_writer.table_schema({"a": "string", "v": "string"}, with_meta=False)
     folder.write_log(slice_writer.data_block(update, [{"a": "x", "v": "new"}], "20260102000000000", partial=True))
-    with pytest.raises(UnsupportedFeature, match=r"partial updates without key column b"):
+    with pytest.raises(CorruptBlock, match=r"partial updates without key column b"):
         folder.rows()
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, CorruptFile
 from penstock.table import archive as archive_module
 from penstock.table.archive import Archive, ArchiveCache, ArchivedInstant, read_archive
 from penstock.table.commit_cache import FileIdentity
@@ -141,7 +141,7 @@ def test_the_archive_of_before_an_upgrade_counts_where_the_history_does_not_tell
 
 def test_more_than_is_held_is_refused(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive_module, "MAX_ARCHIVED", 20)
-    with pytest.raises(UnsupportedFeature, match="archived timeline of more than 20"):
+    with pytest.raises(ConfigurationError, match="archived timeline of more than 20"):
         read(golden.table("B_v6_arch_mor"))
 
 

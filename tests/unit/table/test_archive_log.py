@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.proto.errors import CorruptFile, PenstockError, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, CorruptFile, PenstockError
 from penstock.table.archive_log import archive_entries
 
 SCHEMA = {
@@ -87,7 +87,7 @@ def test_a_schema_that_is_not_bounded_is_refused() -> None:
 
 
 def test_other_blocks_are_refused() -> None:
-    with pytest.raises(UnsupportedFeature, match="type 1; expected"):
+    with pytest.raises(CorruptBlock, match="type 1; expected"):
         times(block(entry("1"), kind=1))
 
 

@@ -90,8 +90,10 @@ def test_a_name_of_an_instants_shape_that_is_none_is_an_error(layout: int, name:
 
 
 def test_completed_file_without_completion_time_on_layout_2_is_refused() -> None:
-    with pytest.raises(UnsupportedFeature, match=f"{T}.commit"):
+    with pytest.raises(FormatError, match=f"{T}.commit"):
         parse_instant_file(f"{T}.commit", 2)
+    left = parse_instant_file(f"{T}.commit", 2, "20270101000000000")
+    assert left is not None and left.completion_time == "20270101000000000"
 
 
 TIMES = st.text("0123456789", min_size=1, max_size=24)

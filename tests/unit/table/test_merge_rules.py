@@ -78,12 +78,6 @@ def test_version_9_mode_is_never_derived_from_the_legacy_payload() -> None:
         (9, {"record__merge__mode": "CUSTOM"}, "record merge mode CUSTOM"),
         (9, {"record__merge__mode": "EVENT_TIME_ORDERING", "record__merge__strategy__id": USER_STRATEGY}, "strategy"),
         (
-            9,
-            {"record__merge__mode": "EVENT_TIME_ORDERING", "table__partial__update__mode": "OTHER"},
-            "partial update mode OTHER",
-        ),
-        (6, {"table__partial__update__mode": "IGNORE_DEFAULTS"}, "partial update mode IGNORE_DEFAULTS"),
-        (
             8,
             {
                 "record__merge__mode": "EVENT_TIME_ORDERING",
@@ -97,6 +91,14 @@ def test_refused_by_name_on_merge_on_read_only(version: int, settings: dict[str,
     with pytest.raises(UnsupportedFeature, match=named) as caught:
         merge_mode(_table(version, **settings))
     assert "table /base" in str(caught.value)
+    assert merge_mode(_table(version, "COPY_ON_WRITE", **settings)) == EVENT
+
+
+@pytest.mark.parametrize(("version", "mode"), [(9, "OTHER"), (6, "IGNORE_DEFAULTS"), (8, "FILL_UNAVAILABLE")])
+def test_a_partial_update_mode_that_hudi_does_not_know(version: int, mode: str) -> None:
+    settings = {"record__merge__mode": "EVENT_TIME_ORDERING", "table__partial__update__mode": mode}
+    with pytest.raises(ConfigurationError, match=rf"table /base \(version {version}\) .*update.mode={mode}"):
+        merge_mode(_table(version, **settings))
     assert merge_mode(_table(version, "COPY_ON_WRITE", **settings)) == EVENT
 
 

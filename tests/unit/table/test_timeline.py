@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Iterable
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.proto.errors import FormatError, InvariantViolation, UnsupportedFeature
+from penstock.proto.errors import FormatError, InvariantViolation
 from penstock.table.instants import Action, State, parse_instant_file
 from penstock.table.properties import parse_table_properties
 from penstock.table.storage import open_storage
@@ -127,9 +128,7 @@ def test_order_of_the_listing_does_not_matter(first: list[str], second: list[str
     assert _timeline(2, second) == _timeline(2, LAYOUT_2)
 
 
-@pytest.mark.parametrize(
-    ("name", "error"), [("1_2.commit.done", FormatError), ("1.fly", FormatError), ("1.commit", UnsupportedFeature)]
-)
+@pytest.mark.parametrize(("name", "error"), [("1_2.commit.done", FormatError), ("1.fly", FormatError)])
 def test_error_of_loading_names_file_and_table(tmp_path: pathlib.Path, name: str, error: type[Exception]) -> None:
     folder = tmp_path / ".hoodie" / "timeline"
     folder.mkdir(parents=True)
@@ -143,3 +142,16 @@ def test_error_of_loading_names_file_and_table(tmp_path: pathlib.Path, name: str
 def test_missing_timeline_folder_is_a_table_without_commits(tmp_path: pathlib.Path) -> None:
     properties = parse_table_properties(b"hoodie.table.name=t\nhoodie.table.version=9\n", str(tmp_path))
     assert load_timeline(open_storage(str(tmp_path)), properties).instants == ()
+
+
+def test_a_completed_file_without_completion_time_completed_when_it_was_last_changed(tmp_path: pathlib.Path) -> None:
+    """As Hudi takes what an upgrade to layout 2 left."""
+    folder = tmp_path / ".hoodie" / "timeline"
+    folder.mkdir(parents=True)
+    left = folder / "20260101000000000.deltacommit"
+    left.write_bytes(b"")
+    os.utime(left, ns=(0, 1_767_225_600_123_999_999))
+    text = b"hoodie.table.name=t\nhoodie.table.version=9\nhoodie.table.timeline.timezone=UTC\n"
+    (found,) = load_timeline(open_storage(str(tmp_path)), parse_table_properties(text, str(tmp_path))).instants
+    assert (found.requested_time, found.completion_time) == ("20260101000000000", "20260101000000123")
+    assert found.file_name == left.name

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.merge import above, java_double
 
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import SchemaMismatch
 from penstock.reader.merge.ordering import OrderingValues
 
 MOMENTS = st.integers(-(10**15), 10**15).map(
@@ -83,5 +83,5 @@ def test_texts_order_by_code_point() -> None:
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.list_(pa.int32()), pa.struct([("a", pa.int32())])])
 def test_types_without_an_order_are_refused(kind: pa.DataType) -> None:
-    with pytest.raises(UnsupportedFeature, match="order"):
+    with pytest.raises(SchemaMismatch, match="order"):
         OrderingValues(pa.array([None], kind))

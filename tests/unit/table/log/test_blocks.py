@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.proto.errors import PenstockError, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.table.log.blocks import MAGIC, BlockKind, Damage, LogBlock, read_blocks
 
 INSTANT = "20260101000000000"
@@ -173,7 +173,7 @@ def test_a_block_written_as_corrupt_is_damage() -> None:
 
 @pytest.mark.parametrize(("change", "named"), [({"kind": 7}, "block type 7"), ({"version": 0}, "version 0")])
 def test_unknown_blocks_and_versions_are_refused_by_name(change: dict[str, int], named: str) -> None:
-    with pytest.raises(UnsupportedFeature, match=named) as refusal:
+    with pytest.raises(CorruptBlock, match=named) as refusal:
         read(block(**change))  # type: ignore[arg-type]
     assert "log.1" in str(refusal.value) and "byte 0" in str(refusal.value)
 

@@ -1,0 +1,135 @@
+"""Values compared with the text of a delete mark, as Hudi compares them: by the text that Java gives Spark's value.
+
+Pure. Source: Hudi `RecordContext.isCustomDeleteRecord` (`marker.equals(value.toString())` of the engine's value), and
+runs of 1.2.0: a date is its days, a timestamp its microseconds, a double `1.0E10`, a decimal at the column's scale.
+Not here: which column, which rows (`delete_marks`).
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.schema.avro import AvroType, Decimal, EnumType, Fixed, Primitive
+
+_PLAIN_FLOATS: Final = (1e-3, 1e7)
+"""Java writes doubles from the first on and below the second without an exponent."""
+
+_LARGEST_TEXT: Final = 400
+_JAVA_FLOAT: Final = re.compile(r"-?[0-9]+\.[0-9]+(E-?[0-9]+)?|NaN|-?Infinity")
+_DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?")
+_PLAIN_EXPONENT: Final = -6
+
+
+def has_text(kind: AvroType) -> bool:
+    """Whether values of the type have a text to compare with: all but nested ones."""
+    return isinstance(kind, Primitive | EnumType | Decimal | Fixed)
+
+
+def has_mark(column: pa.Array, kind: AvroType, mark: str) -> pa.Array:
+    """Which values' Java text is `mark`; null where the value is. `column` is Arrow's form of the Avro type `kind`.
+
+    Bytes and fixed never are: Java's text of an array is its address.
+    """
+    wanted = _wanted(column.type, kind, mark)
+    if wanted is None:
+        return pa.array(np.zeros(len(column), bool))
+    if pa.types.is_floating(column.type):
+        return _same_float(column, wanted)
+    return pc.equal(_compared(column), wanted)
+
+
+def _compared(column: pa.Array) -> pa.Array:
+    """Dates, times and timestamps as their numbers; others as they are."""
+    if pa.types.is_temporal(column.type):
+        return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    return column
+
+
+def _wanted(column_type: pa.DataType, kind: AvroType, mark: str) -> pa.Scalar | None:
+    """The one value of the column's type that has this text; None if none has."""
+    if pa.types.is_string(column_type):
+        return pa.scalar(mark, column_type)
+    if pa.types.is_boolean(column_type):
+        return {"true": pa.scalar(True), "false": pa.scalar(False)}.get(mark)
+    if pa.types.is_floating(column_type):
+        return _wanted_float(column_type, mark)
+    if pa.types.is_decimal(column_type):
+        return _wanted_decimal(column_type, mark)
+    if pa.types.is_integer(column_type) or pa.types.is_temporal(column_type):
+        millis = isinstance(kind, Primitive) and kind.logical == "time-millis"
+        return _wanted_integer(column_type, mark, 1000 if millis else 1)
+    return None
+
+
+def _wanted_integer(column_type: pa.DataType, mark: str, scale: int) -> pa.Scalar | None:
+    """Spark has no time of day: it sees the file's number, whose unit `scale` turns into ours."""
+    if not mark.lstrip("-").isascii() or len(mark) > _LARGEST_TEXT or not mark.lstrip("-").isdigit():
+        return None
+    number = int(mark)
+    try:
+        wanted = pa.scalar(number * scale, pa.int32() if column_type.bit_width == 32 else pa.int64())
+    except (pa.ArrowInvalid, OverflowError):
+        return None
+    return wanted if str(number) == mark else None
+
+
+def _wanted_float(column_type: pa.DataType, mark: str) -> pa.Scalar | None:
+    if len(mark) > _LARGEST_TEXT or not _JAVA_FLOAT.fullmatch(mark):
+        return None
+    with np.errstate(over="ignore"):
+        number = (np.float32 if column_type == pa.float32() else np.float64)(mark)
+    return pa.scalar(number, column_type) if java_text(number) == mark else None
+
+
+def java_text(number: np.floating) -> str:
+    """`Float.toString` and `Double.toString`: the fewest digits that tell the value from its neighbours."""
+    if not np.isfinite(number):
+        return "NaN" if np.isnan(number) else ("-Infinity" if number < 0 else "Infinity")
+    least, most = _PLAIN_FLOATS
+    if number == 0 or least <= abs(number) < most:
+        return np.format_float_positional(number, unique=True, trim="0")
+    mantissa, _, exponent = np.format_float_scientific(number, unique=True, trim="0").partition("e")
+    return f"{mantissa}E{int(exponent)}"
+
+
+def _same_float(column: pa.Array, wanted: pa.Scalar) -> pa.Array:
+    """Equal as texts: NaN equals itself, -0.0 is not 0.0."""
+    number = wanted.as_py()
+    if number != number:
+        return pc.is_nan(column)
+    same = pc.equal(column, wanted)
+    if number == 0:
+        signs = pa.array(np.signbit(column.fill_null(0.0).to_numpy(zero_copy_only=False)))
+        same = pc.and_(same, pc.equal(signs, bool(np.signbit(number))))
+    return same
+
+
+def _wanted_decimal(column_type: pa.DataType, mark: str) -> pa.Scalar | None:
+    if len(mark) > _LARGEST_TEXT or not _DECIMAL.fullmatch(mark):
+        return None
+    number = decimal.Decimal(mark)
+    if number.as_tuple().exponent != -column_type.scale or _big_decimal_text(number) != mark:
+        return None
+    try:
+        return pa.scalar(number, column_type)
+    except (pa.ArrowInvalid, ValueError):
+        return None
+
+
+def _big_decimal_text(number: decimal.Decimal) -> str:
+    """`BigDecimal.toString` of a value with a scale of 0 or above."""
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits))
+    adjusted = exponent + len(text) - 1
+    if adjusted >= _PLAIN_EXPONENT:
+        plain = text if not exponent else f"{text.zfill(1 - exponent)[:exponent]}.{text.zfill(1 - exponent)[exponent:]}"
+    else:
+        plain = text[0] + (f".{text[1:]}" if len(text) > 1 else "") + f"E{adjusted}"
+    return ("-" if sign and number != 0 else "") + plain

@@ -1,0 +1,114 @@
+"""Rows of a range that a service stamped with its own instant: told by the slice that the service rewrote."""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from oracle import slice_writer
+from slices import SliceFolder
+
+from penstock.proto.errors import PositionExpired
+from penstock.proto.positions import InstantTime
+from penstock.proto.splits import Ancestry, CommitTimeOrdering, FileRef, Origin, RowsOf, Split
+from penstock.reader.read_split import ReadOptions
+
+FIELDS: dict[str, Any] = {"ts": "long", "v": "string"}
+SERVICE = InstantTime("003")
+ROWS = RowsOf(frozenset({InstantTime("002")}), frozenset({SERVICE}))
+
+
+def row(key: str, value: str, instant: str) -> dict[str, Any]:
+    return {"_hoodie_record_key": key, "_hoodie_commit_time": instant, "ts": 1, "v": value}
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> SliceFolder:
+    """A base file as a compaction leaves it behind log compaction 003 of 001 (a, b) and 002 (b, c)."""
+    made = SliceFolder(tmp_path, FIELDS, CommitTimeOrdering())
+    made.write_base([[row("a", "1", "003"), row("b", "2", "003")], [row("c", "2", "003"), row("d", "0", "000")]])
+    return made
+
+
+def origin(folder: SliceFolder, *, whole: bool = True) -> Split:
+    """The slice that the log compaction rewrote."""
+    (folder.folder / "old").mkdir()
+    old = SliceFolder(folder.folder / "old", FIELDS, CommitTimeOrdering())
+    old.write_base([[row(key, "0", "000") for key in "abcd"]])
+    first, second = [row("a", "1", "001"), row("b", "1", "001")], [row("b", "2", "002"), row("c", "2", "002")]
+    old.write_log(slice_writer.data_block(old.avro, first, "001"))
+    if whole:
+        old.write_log(slice_writer.data_block(old.avro, second, "002"))
+    both = [row("a", "1", "003"), row("b", "2", "003"), row("c", "2", "003")]
+    old.write_log(slice_writer.data_block(old.avro, both, "003", compacted="001,002"))
+    made = old.split(split_id="old")
+    assert made.base is not None
+
+    def below(file: FileRef) -> FileRef:
+        return replace(file, path=f"old/{file.path}")
+
+    return replace(made, base=below(made.base), logs=tuple(map(below, made.logs)))
+
+
+def read(folder: SliceFolder, ancestry: Ancestry | None, **more: Any) -> list[str]:
+    found = folder.read(split=folder.split(ancestry=ancestry), rows=ROWS, columns=("v", "_hoodie_record_key"), **more)
+    return [key for batch in found for key in batch.batch.column("_hoodie_record_key").to_pylist()]
+
+
+@pytest.mark.parametrize("options", [ReadOptions(), ReadOptions(batch_rows=1, compiled=False)])
+def test_the_origin_tells_who_wrote_a_row(folder: SliceFolder, options: ReadOptions) -> None:
+    ancestry = Ancestry(origins=(Origin(SERVICE, (origin(folder),)),))
+    assert read(folder, ancestry, options=options) == ["b", "c"]
+    assert read(folder, ancestry, options=options, start=2) == ["c"]
+    assert read(folder, ancestry, options=options, where="v = '2' and _hoodie_record_key <> 'c'") == ["b"]
+    only_values = folder.read(split=folder.split(ancestry=ancestry), rows=ROWS, columns=("v",), options=options)
+    assert [batch.batch.schema.names for batch in only_values] == [["v"]] * len(only_values)
+
+
+def test_all_or_none_of_its_rows_are_of_the_range(folder: SliceFolder) -> None:
+    assert read(folder, Ancestry(inside=frozenset({SERVICE}))) == ["a", "b", "c"]
+    assert read(folder, Ancestry(outside=frozenset({SERVICE}))) == []
+
+
+@pytest.mark.parametrize("ancestry", [None, Ancestry()])
+def test_what_nothing_tells_is_an_error_once_it_is_met(folder: SliceFolder, ancestry: Ancestry | None) -> None:
+    with pytest.raises(PositionExpired, match=r"split s1: a range over rows .* service 003 .* are gone"):
+        read(folder, ancestry)
+    folder.write_base([[row("d", "0", "000"), row("e", "2", "002")]])
+    assert read(folder, ancestry) == ["e"]
+
+
+def test_an_origin_that_lacks_an_original_tells_nothing(folder: SliceFolder) -> None:
+    with pytest.raises(PositionExpired, match=r"split old: .* service 003"):
+        read(folder, Ancestry(origins=(Origin(SERVICE, (origin(folder, whole=False),)),)))
+
+
+def test_origins_of_origins(folder: SliceFolder) -> None:
+    """A bucket rescale wrote all rows anew: what it replaced had been log-compacted before."""
+    before = replace(
+        origin(folder), split_id="before", base=folder.base, logs=(),
+        ancestry=Ancestry(origins=(Origin(SERVICE, (origin_again(folder),)),)),
+    )  # fmt: skip
+    rescale = InstantTime("005")
+    late = SliceFolder(folder.folder / "late", FIELDS, CommitTimeOrdering())
+    late.folder.mkdir()
+    late.write_base([[row(key, "?", "005") for key in "dcba"]])
+    assert late.base is not None
+    split = folder.split(
+        split_id="late", base=replace(late.base, path=f"late/{late.base.path}"),
+        ancestry=Ancestry(origins=(Origin(rescale, (before,)),)),
+    )  # fmt: skip
+    rows = RowsOf(ROWS.instants, ROWS.log_compactions | {rescale})
+    found = folder.read(split=split, rows=rows)
+    assert [key for batch in found for key in batch.batch.column("_hoodie_record_key").to_pylist()] == ["c", "b"]
+
+
+def origin_again(folder: SliceFolder) -> Split:
+    """`origin` as it lies there already."""
+    old = folder.folder / "old"
+    logs = sorted(path.name for path in old.iterdir() if path.name.startswith("."))
+    (base,) = (path.name for path in old.iterdir() if not path.name.startswith("."))
+    ref = {name: FileRef(f"old/{name}", (old / name).stat().st_size) for name in (*logs, base)}
+    return folder.split(split_id="old", base=ref[base], logs=tuple(ref[name] for name in logs))
