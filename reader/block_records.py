@@ -46,7 +46,8 @@ class BlockRecords:
     ) -> Iterator[pa.RecordBatch]:
         """These records of a block; columns that a block of partial updates does not have are null.
 
-        UnsupportedFeature for a type change that is no promotion, or that gives an ordering column another order.
+        SchemaMismatch for a type change that is no promotion, UnsupportedFeature for one that gives an ordering column
+        another order.
         """
         if found.block.kind is BlockKind.PARQUET_DATA:
             yield from self._parquet(found).decode(columns, begin)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.proto.errors import CorruptFile, PenstockError, StorageError, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, PenstockError, SchemaMismatch, StorageError, UnsupportedFeature
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.table.schema.avro import parse_record_schema
@@ -80,7 +80,7 @@ def test_int96_is_the_instant_it_was(tmp_path: pathlib.Path) -> None:
 
 def test_nanoseconds_that_micros_cannot_hold_are_refused(tmp_path: pathlib.Path) -> None:
     ref = write(tmp_path, pa.table({"at": pa.array([1001], pa.timestamp("ns", "UTC"))}))
-    with pytest.raises(UnsupportedFeature, match=r"base file base\.parquet: column 'at'"):
+    with pytest.raises(SchemaMismatch, match=r"base file base\.parquet: column 'at'"):
         read(tmp_path, ref, ["at"])
 
 
