@@ -64,7 +64,7 @@ class ReadShape:
         """What a file or block of this instant calls the columns; None if as the table does."""
         if self.history is None:
             return None
-        return FileNames(self.history.at(instant, where).columns, self.history.current.columns, where)
+        return FileNames(self.history.at(instant).columns, self.history.current.columns, where)
 
 
 def output_schema(scan: Scan) -> pa.Schema:

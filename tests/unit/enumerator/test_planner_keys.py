@@ -10,11 +10,10 @@ from typing import Protocol
 import pytest
 
 from penstock.enumerator.planning import plan_request
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import DeleteMarker, Plan, UnknownBounds
-from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import open_table
 
 pytestmark = pytest.mark.golden
@@ -121,20 +120,17 @@ class TestSchemaHistories:
         assert [split.event_time for split in found.splits] == [UnknownBounds()] * len(found.splits)
 
 
-def test_a_commit_that_does_not_say_its_version_is_refused(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_after_a_commit_without_a_version_columns_go_by_name_as_in_hudi(golden: Golden, tmp_path: pathlib.Path) -> None:
     path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
     newest = max((path / ".hoodie").glob("*.deltacommit"))
     commit = json.loads(newest.read_text())
     del commit["extraMetadata"]["latest_schema"]
     newest.write_text(json.dumps(commit))
-    with pytest.raises(UnsupportedFeature, match="does not say which of its versions"):
-        plan(path, Snapshot())
+    assert plan(path, Snapshot()).scan.schema_history == ""
 
 
-def test_without_the_stored_history_older_files_are_refused(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_a_stored_history_that_is_gone_is_damage(golden: Golden, tmp_path: pathlib.Path) -> None:
     path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
     shutil.rmtree(path / ".hoodie" / ".schema")
-    found = plan(path, Snapshot())
-    with pytest.raises(UnsupportedFeature, match="older than the table's schema-on-read history"):
-        for split in found.splits:
-            list(read_split(found.scan, split))
+    with pytest.raises(CorruptFile, match=r"\.hoodie/\.schema holds none"):
+        plan(path, Snapshot())
