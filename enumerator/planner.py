@@ -35,7 +35,7 @@ from penstock.table.names import BaseName
 from penstock.table.partition_values import partition_values, path_value_fields
 from penstock.table.payload_classes import MergeRules
 from penstock.table.predicate import parse_predicate
-from penstock.table.record_keys import virtual_key_fields
+from penstock.table.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.history import check_current, parse_history
@@ -106,6 +106,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             fill=rules.fill,
             skip_corrupt=request.skip_corrupt,
             key_fields=_key_fields(state, chosen),
+            keys_may_be_named=bool(_key_fields(state, chosen)) and keys_may_be_named(state.properties),
             schema_history=_checked_history(state, fields),
         )
         splits = in_commit_order(_splits(state, selection, scan, chosen))

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.proto.errors import CorruptFile, SchemaMismatch, StorageError, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
 from penstock.reader.merge.log_rows import rows_within
@@ -84,7 +84,7 @@ class BaseFile:
             raise
         if any(isinstance(source, Lacking) and source.name == key for source in sources):
             self._source.close()
-            raise UnsupportedFeature(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
+            raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
         self._sources = sources
         self._stored = [source.column for source in sources if not isinstance(source, Lacking)]
         self.schema = pa.schema([(source.name, source.type) for source in sources])

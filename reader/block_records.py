@@ -86,7 +86,8 @@ class BlockRecords:
     def _with_key(self, found: CountedBlock) -> set[str]:
         """The columns of a block of partial updates: a key made of columns needs all of them."""
         written = self.written(found)
-        lacking = [name for name in self._scan.key_fields if name not in written]
+        made = self._shape.key_fields if self._scan.key_fields else ()
+        lacking = [name for name in made if name not in written]
         if lacking:
             raise UnsupportedFeature(
                 f"{found.place}: a block of partial updates without key column {', '.join(lacking)} (virtual keys); "

@@ -12,7 +12,7 @@ from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.proto.splits import RowsOf, Scan
 from penstock.reader.delete_marks import DeleteMarks, delete_marks
 from penstock.reader.ordering_columns import OrderingColumns, ordering_columns
-from penstock.reader.virtual_keys import RECORD_KEY
+from penstock.reader.virtual_keys import RECORD_KEY, STORED_KEY, KeyMaker, key_maker
 from penstock.table.predicate import parse_predicate
 from penstock.table.predicate_tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
@@ -29,7 +29,7 @@ class ReadShape:
     record, table: the table's columns, as Avro and as Arrow. output: as the scan names them. carried: what a merged
     row must have for output, filters and report. stored: those of `carried` that come from files, never none; the
     others are constants of the split. ordering: the ordering columns, none where the newer always wins. deletes: which
-    columns mark deletes in the log. key_fields: what the record key is, or is made of. history: by which columns of
+    columns mark deletes in the log. keys: how the record key is made. history: by which columns of
     files are found by id; None: by name.
     """
 
@@ -41,8 +41,13 @@ class ReadShape:
     predicate: Predicate | None
     ordering: OrderingColumns
     deletes: DeleteMarks
-    key_fields: tuple[str, ...] = (RECORD_KEY,)
+    keys: KeyMaker = STORED_KEY
     history: SchemaHistory | None = None
+
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The columns that the record key is, or is made of."""
+        return self.keys.columns()
 
     @property
     def base_with_log(self) -> tuple[str, ...]:
@@ -114,9 +119,15 @@ def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
         predicate=predicate,
         ordering=ordering_columns(scan, schema),
         deletes=delete_marks(scan, record),
-        key_fields=scan.key_fields or (RECORD_KEY,),
+        keys=_keys(scan, record),
         history=parse_history(scan.schema_history, f"table {scan.table}") if scan.schema_history else None,
     )
+
+
+def _keys(scan: Scan, record: RecordSchema) -> KeyMaker:
+    if not scan.key_fields:
+        return STORED_KEY
+    return key_maker(scan.key_fields, record, f"table {scan.table}", may_be_named=scan.keys_may_be_named)
 
 
 def _unique(*names: str) -> tuple[str, ...]:
