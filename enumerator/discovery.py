@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Final
 
 from penstock.enumerator.events import tell_fallback
+from penstock.enumerator.file_schemas import schema_of_newest_file
 from penstock.enumerator.history import asks_every_partition, checked_against, for_query
 from penstock.enumerator.selection import Selection, TimelineFacts, select
 from penstock.enumerator.table_state import TableState
@@ -78,7 +79,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
         files=files,
         cleaned={file.path: file.cleaned_by for file in cleaned},
         pending_compactions=_pending_compactions(table, facts.timeline),
-        schema_json=table_schema_json(recorded_schemas(facts, as_of), table.properties),
+        schema_json=_schema_json(table, facts, as_of),
         metadata_usable=not files_now.fallback,
         schema_history="" if request.columns_by_name else _schema_history(table, facts, as_of),
     )
@@ -204,6 +205,14 @@ def _committed(
         order_keys=order_keys,
         archived_before=active.archived_before,
     )
+
+
+def _schema_json(table: HudiTable, facts: TimelineFacts, as_of: str | None) -> str:
+    """The table's schema: as commits or the table's properties recorded it, else as its newest data file has it."""
+    recorded = recorded_schemas(facts, as_of)
+    if not any(text.strip() for text in recorded) and not table.properties.create_schema.strip():
+        recorded = [schema_of_newest_file(table.storage, facts, _schema_order(facts, as_of))]
+    return table_schema_json(recorded, table.properties)
 
 
 def recorded_schemas(facts: TimelineFacts, as_of: str | None = None) -> list[str]:

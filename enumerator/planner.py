@@ -17,7 +17,7 @@ from penstock.enumerator.missing import LaterEvidence, Missing, later_evidence, 
 from penstock.enumerator.selection import Selection
 from penstock.enumerator.split_ids import in_commit_order, scope_id, slice_id
 from penstock.enumerator.table_state import TableState
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import Incremental, PlanRequest
 from penstock.proto.splits import (
@@ -71,9 +71,9 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
     UnsupportedFeature for what a chosen file or the table's merging needs and this build has not.
     """
     if isinstance(request.query, Incremental) and not state.properties.populate_meta_fields:
-        raise UnsupportedFeature(
-            f"range of a table without meta columns: rows of table {state.facts.table} do not tell their instant; "
-            "read a snapshot"
+        raise ConfigurationError(
+            f"range of a table without meta columns: rows of table {state.facts.table} do not tell their instant "
+            "(hoodie.populate.meta.fields=false), and Hudi refuses it, too; read a snapshot"
         )
     schema = arrow_schema(parse_record_schema(state.schema_json, f"schema of table {state.facts.table}"))
     columns = resolve_columns(request.columns, schema.names)
@@ -217,26 +217,35 @@ def _path_fields(
     is no top-level column (a nested field: only files hold it)."""
     fields = path_value_fields(state.properties, {item.group[0] for item in chosen})
     if state.properties.drop_partition_columns and chosen:
-        _refuse_unknown_dropped(state, fields, rules)
+        _refuse_unknown_dropped(state, fields, rules, merging=any(item.files.logs for item in chosen))
     columns = {name.lower() for name in schema.names}
     if any(field.lower() not in columns for field in fields):
         return ()
     return tuple(resolve_column(field, schema.names) for field in fields)
 
 
-def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: MergeRules) -> None:
-    """The files leave partition columns out: only the path can tell their values, and nothing may be merged by them."""
+def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: MergeRules, *, merging: bool) -> None:
+    """The files leave partition columns out: only the path can tell their values, and nothing may be merged by them.
+    Hudi fails on both, too."""
     properties = state.properties
     feature = "partition columns left out of the files (hoodie.datasource.write.drop.partition.columns=true)"
     if fields != properties.partition_fields:
-        raise UnsupportedFeature(f"{feature}: the paths of table {state.facts.table} do not tell their values")
+        raise TableError(
+            f"{feature}: the paths of table {state.facts.table} have another number of parts than it has partition "
+            "columns, so they do not tell their values; Hudi does not read it either"
+        )
+    if not merging:
+        return
     needed = {*properties.ordering_fields, *(() if properties.populate_meta_fields else properties.record_key_fields)}
     if isinstance(rules.mode, EventTimeOrdering):
         needed.update(rules.mode.ordering_fields)
     if rules.delete_marker is not None:
         needed.add(rules.delete_marker.field)
     if merged_by := needed & set(fields):
-        raise UnsupportedFeature(f"{feature}: table {state.facts.table} merges by {', '.join(sorted(merged_by))}")
+        raise TableError(
+            f"{feature}: {state.facts.table} merges by {', '.join(sorted(merged_by))}, which its log records lack; "
+            "Hudi does not read it either"
+        )
 
 
 def _checked_history(state: TableState, path_fields: Collection[str]) -> str:

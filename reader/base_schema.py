@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import SchemaMismatch
+from penstock.proto.errors import SchemaMismatch, UnsupportedFeature
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import (
     ArrayType,
@@ -122,6 +122,8 @@ def column_sources(
         if len(places) > 1:
             raise SchemaMismatch(f"{where}: column {name!r} is there {len(places)} times")
         found = file_schema.field(places[0]).type
+        if _is_shredded(found):
+            raise UnsupportedFeature(f"{where}: column {name!r} holds shredded variants (a part in typed columns)")
         written = _written(found, iter(own[there.name]), there.type)
         if written is not None and names is not None:
             written = names.in_table(AvroField(there.name, written, True, 0)).type
@@ -138,6 +140,14 @@ def column_sources(
         else:
             sources.append(Stored(name, target, file_name))
     return tuple(sources)
+
+
+def _is_shredded(kind: pa.DataType) -> bool:
+    """Whether a column is, or holds, a variant whose value is partly in `typed_value`: the rest alone would be wrong."""
+    names = {kind.field(place).name for place in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
+    if {"metadata", "value", "typed_value"} <= names:
+        return True
+    return any(_is_shredded(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _leaves(kind: pa.DataType, physical: Iterator[str]) -> Iterator[str]:

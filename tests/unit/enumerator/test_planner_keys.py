@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 
 from penstock.enumerator.planning import plan_request
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, CorruptFile, TableError
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import DeleteMarker, Plan, UnknownBounds
@@ -47,7 +47,7 @@ class TestVirtualKeys:
         assert plan(golden.table(case), Snapshot()).scan.columns == ("id", "k2", "ts", "v")
 
     def test_a_range_is_refused_as_hudi_does(self, golden: Golden, case: str) -> None:
-        with pytest.raises(UnsupportedFeature, match="range of a table without meta columns"):
+        with pytest.raises(ConfigurationError, match="range of a table without meta columns"):
             plan(golden.table(case), Incremental())
 
 
@@ -64,18 +64,23 @@ class TestDroppedPartitionColumns:
         path = altered(
             golden, tmp_path, case, "hoodie.table.partition.fields=p,d", "hoodie.table.partition.fields=p,d,e"
         )
-        with pytest.raises(UnsupportedFeature, match="do not tell their values"):
+        with pytest.raises(TableError, match="do not tell their values"):
             plan(path, Snapshot())
 
     def test_merging_by_one_is_refused(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
         key = "ordering.fields" if "v9" in case else "precombine.field"
         path = altered(golden, tmp_path, case, f"hoodie.table.{key}=ts", f"hoodie.table.{key}=d")
-        with pytest.raises(UnsupportedFeature, match="merges by d"):
+        with pytest.raises(TableError, match="merges by d"):
             plan(path, Snapshot())
+
+    def test_without_logs_nothing_is_merged(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
+        key = "ordering.fields" if "v9" in case else "precombine.field"
+        path = altered(golden, tmp_path, case, f"hoodie.table.{key}=ts", f"hoodie.table.{key}=d")
+        assert plan(path, ReadOptimized()).scan.partition_fields == ("p", "d")
 
     def test_deletes_marked_by_one_are_refused(self, golden: Golden, case: str) -> None:
         request = PlanRequest(table="t", query=Snapshot(), delete_marker=DeleteMarker("d", "2024-01-01"))
-        with pytest.raises(UnsupportedFeature, match="merges by d"):
+        with pytest.raises(TableError, match="merges by d"):
             plan_request(open_table(str(golden.table(case))), "t", request)
 
 
