@@ -60,7 +60,7 @@ def schema_of_footer(footer: pq.FileMetaData, path: str) -> str:
     metadata = footer.metadata or {}
     written = next((metadata[key] for key in _AVRO_KEYS if key in metadata), None)
     if written is not None:
-        return written.decode("utf-8", "replace")
+        return str(written, "utf-8", "replace")
     fields = [_field(field, path, str(place)) for place, field in enumerate(footer.schema.to_arrow_schema())]
     return json.dumps({"type": "record", "name": "table", "fields": fields})
 

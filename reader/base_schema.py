@@ -143,7 +143,7 @@ def column_sources(
 
 
 def _is_shredded(kind: pa.DataType) -> bool:
-    """Whether a column is, or holds, a variant whose value is partly in `typed_value`: the rest alone would be wrong."""
+    """Whether a column is, or holds, a variant that is partly in `typed_value`: the rest alone would be wrong."""
     names = {kind.field(place).name for place in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
     if {"metadata", "value", "typed_value"} <= names:
         return True

@@ -87,9 +87,10 @@ def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scal
 def _timestamp(moment: re.Match[str], kind: pa.TimestampType, where: str) -> pa.Scalar:
     date, time, fraction = (moment[name] or "" for name in ("date", "time", "fraction"))
     try:
-        parts = [int(part) for part in (*date.split("-"), *(time.split(":") if time else ()))]
-        clock = datetime.time(*parts[3:], microsecond=int(fraction[:6].ljust(6, "0")))
-        found = datetime.datetime.combine(datetime.date(*parts[:3]), clock)
+        year, month, day = (int(part) for part in date.split("-"))
+        hour, minute, second = (int(part) for part in (time or "0:0:0").split(":"))
+        clock = datetime.time(hour, minute, second, int(fraction[:6].ljust(6, "0")))
+        found = datetime.datetime.combine(datetime.date(year, month, day), clock)
     except ValueError:
         raise CorruptFile(f"{where}: partition value {moment[0][:80]!r} is no {kind}") from None
     return pa.scalar(found.replace(tzinfo=datetime.UTC) if kind.tz else found, kind)

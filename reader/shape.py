@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.splits import RowsOf, Scan
 from penstock.reader.delete_marks import DeleteMarks, delete_marks
 from penstock.reader.ordering_columns import OrderingColumns, ordering_columns
@@ -100,7 +100,7 @@ def read_shape(scan: Scan, *, event_time: str = "") -> ReadShape:
     predicate = _predicate(scan.where, scan.schema_json) if scan.where else None
     extra: tuple[str, ...] = (COMMIT_TIME,) if isinstance(scan.rows, RowsOf) else ()
     if extra and COMMIT_TIME not in schema.names:
-        raise UnsupportedFeature(f"table {scan.table}: rows of a range without column {COMMIT_TIME} (virtual keys)")
+        raise ConfigurationError(f"table {scan.table}: rows of a range without column {COMMIT_TIME} (virtual keys)")
     if event_time:
         extra += (event_time,)
     carried = _unique(*output.names, *(columns_of(predicate) if predicate is not None else ()), *extra)

@@ -123,10 +123,12 @@ def _dates(texts: pa.Array) -> pa.Array:
 
 
 def _date(text: str | None) -> datetime.date | None:
-    found = None if text is None else _DATE.fullmatch(text)
+    if text is None:
+        return None
+    found = _DATE.fullmatch(text)
     try:
-        if text is None or found:
-            return None if found is None else datetime.date(*(int(part) for part in found.groups()))
+        if found:
+            return datetime.date(*(int(part) for part in found.groups()))
     except ValueError:
         pass
     raise NotExact(f"{text[:60]!r} is no date")

@@ -159,7 +159,8 @@ def check_current(record: RecordSchema, history: SchemaHistory, without: Collect
     """SchemaMismatch, beginning with `where`, unless the history's own version has every column of the table but
     those `without` a place in files."""
     fields = [field for field in record.fields if field.name not in without]
-    for field, known in zip(fields, renamed(fields, *[history.current.columns] * 2, where), strict=True):
+    current = history.current.columns
+    for field, known in zip(fields, renamed(fields, current, current, where), strict=True):
         if known.name.startswith(_HIDDEN):
             raise SchemaMismatch(f"{where}: column {field.name!r} is not in the schema-on-read history")
 
