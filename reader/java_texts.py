@@ -31,13 +31,15 @@ def float_texts(array: pa.Array) -> pa.Array:
     """Floats or doubles as `Float.toString` or `Double.toString` give them; nulls stay null."""
     size = pc.abs(array)
     plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, _PLAIN_FROM), pc.less(size, _PLAIN_BELOW)))
+    texts = array.cast(pa.string())
+    texts = pc.if_else(pc.match_substring(texts, "."), texts, pc.binary_join_element_wise(texts, ".0", ""))
     if pc.all(plain).as_py() is not False:
-        texts = array.cast(pa.string())
-        return pc.if_else(pc.match_substring(texts, "."), texts, pc.binary_join_element_wise(texts, ".0", ""))
+        return texts
     single = pa.types.is_float32(array.type)
-    encoded = pc.dictionary_encode(array)
-    texts = pa.array([java_text(value, single=single) for value in encoded.dictionary.to_pylist()], pa.string())
-    return texts.take(encoded.indices)
+    odd = pc.if_else(plain, pa.scalar(None, array.type), array)  # 0.0 and -0.0 are one value of a dictionary
+    encoded = pc.dictionary_encode(odd)
+    java = [None if value is None else java_text(value, single=single) for value in encoded.dictionary.to_pylist()]
+    return pc.if_else(plain, texts, pa.array(java, pa.string()).take(encoded.indices))
 
 
 def rounded_decimals(texts: pa.Array, target: pa.DataType) -> pa.Array:

@@ -79,6 +79,11 @@ def test_every_digit_is_javas(bits: str, text: str) -> None:
     assert float_texts(pa.array([None, number(bits), 1e10], kind)).to_pylist() == [None, text, "1.0E10"]
 
 
+def test_the_two_zeros_stay_apart_beside_odd_values() -> None:
+    found = float_texts(pa.array([0.0, -0.0, 1e10, None, float("nan"), -0.0]))
+    assert found.to_pylist() == ["0.0", "-0.0", "1.0E10", None, "NaN", "-0.0"]
+
+
 @given(st.floats())
 def test_a_text_is_the_number_again(value: float) -> None:
     text = java_text(value, single=False)
