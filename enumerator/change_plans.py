@@ -44,8 +44,9 @@ def plan_changes(state: TableState, request: PlanRequest, query: Changes) -> Pla
         resolve_column(request.delete_marker.field, table.names)
     (selection,) = state.selections
     changes = group_changes(state, selection, table, skip_corrupt=request.skip_corrupt)
-    rules = merge_rules_of(state, request.delete_marker, has_logs=has_logs(changes.values()))
-    fields = path_fields(state, table, {partition for partition, _ in changes}, rules)
+    merging = has_logs(changes.values())
+    rules = merge_rules_of(state, request.delete_marker, has_logs=merging)
+    fields = path_fields(state, table, {partition for partition, _ in changes}, rules, merging=merging)
     scan = Scan(
         table=state.table,
         base_path=state.properties.base_path,

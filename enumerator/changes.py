@@ -29,12 +29,12 @@ from penstock.proto.changes import (
     LoggedImages,
     StoredKinds,
 )
-from penstock.proto.errors import InvariantViolation, UnsupportedFeature
+from penstock.proto.errors import InvariantViolation, TableError
 from penstock.proto.files import SliceFiles
 from penstock.proto.positions import InstantTime
 from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.names import LogName
-from penstock.table.record_keys import virtual_key_fields
+from penstock.table.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.schema.changes import OPERATION
 from penstock.table.slices import (
     DataFile,
@@ -146,9 +146,12 @@ class _ChangePlanner:
 
     def _key_fields(self) -> tuple[str, ...] | None:
         """The columns that keys are made of; None if they do not settle the key's text."""
+        made = replace(self.state.properties, populate_meta_fields=False)
         try:
-            fields = virtual_key_fields(replace(self.state.properties, populate_meta_fields=False))
-        except UnsupportedFeature:
+            fields = virtual_key_fields(made)
+        except TableError:
+            return None
+        if keys_may_be_named(made):
             return None
         settled = all(name in self.schema.names and self.schema.field(name).type in _SETTLED for name in fields)
         return fields if settled else None

@@ -10,12 +10,13 @@ from collections.abc import Collection
 from typing import Final
 
 from penstock.enumerator.events import tell_fallback
+from penstock.enumerator.file_schemas import schema_of_newest_file
 from penstock.enumerator.filtered_partitions import filter_of_rows, pruning_before_listing, ruled_out
 from penstock.enumerator.history import asks_every_partition, checked_against, for_query
 from penstock.enumerator.selection import Selection, TimelineFacts, select
 from penstock.enumerator.table_state import TableState
 from penstock.enumerator.union import CleanedFile, files_of_groups
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import CorruptFile
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import PlanRequest, SnapshotAsOf
 from penstock.proto.splits import RowsOf
@@ -29,9 +30,6 @@ from penstock.table.schema.tables import SCHEMA_HISTORY_KEY, table_schema_json
 from penstock.table.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
 from penstock.table.storage import shown_uri
 from penstock.table.timeline import Timeline
-
-_ALWAYS: Final = "~"
-"""Behind every instant."""
 
 _PENDING_REPLACES: Final = (Action.REPLACE_COMMIT, Action.CLUSTERING)
 
@@ -60,7 +58,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     facts = for_query(table, read_timeline(table), request.query)
     selections = select(request.query, facts)
     as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
-    schema_json = table_schema_json(recorded_schemas(facts, as_of), table.properties)
+    schema_json = _schema_json(table, facts, as_of)
     wanted = _wanted_groups(selections)
     births = asks_every_partition(request.query, facts)
     known = _written_partitions(facts) if wanted is None else {partition for partition, _ in wanted}
@@ -225,6 +223,14 @@ def _committed(
     )
 
 
+def _schema_json(table: HudiTable, facts: TimelineFacts, as_of: str | None) -> str:
+    """The table's schema: as commits or the table's properties recorded it, else as its newest data file has it."""
+    recorded = recorded_schemas(facts, as_of)
+    if not any(text.strip() for text in recorded) and not table.properties.create_schema.strip():
+        recorded = [schema_of_newest_file(table.storage, facts, _schema_order(facts, as_of))]
+    return table_schema_json(recorded, table.properties)
+
+
 def recorded_schemas(facts: TimelineFacts, as_of: str | None = None) -> list[str]:
     """Schemas that active commits recorded, by preference: newest first; as of a requested time its own and older
     ones newest first, then newer ones oldest first (as of a time before every commit there is no row to be wrong)."""
@@ -241,22 +247,21 @@ def _schema_order(facts: TimelineFacts, as_of: str | None) -> list[InstantTime]:
 
 def _schema_history(table: HudiTable, facts: TimelineFacts, as_of: str | None) -> str:
     """The schema-on-read history (`table.schema.history`) that belongs to the schema which `recorded_schemas` prefers,
-    '' if the table had none by then.
+    '' if the table had none by then, or a writer without schema-on-read came after it: Hudi then finds columns by name.
 
-    UnsupportedFeature if there was one, and the commit with the schema does not say which version it is of.
+    Table services do not count, as in `TableSchemaResolver.getTableInternalSchemaFromCommitMetadata`. CorruptFile if
+    the stored history is gone.
     """
-    order = _schema_order(facts, as_of)
-    chosen = next((instant for instant in order if facts.commits[instant].schema_json.strip()), None)
+    with_schema = [item for item in _schema_order(facts, as_of) if facts.commits[item].schema_json.strip()]
+    writers = [item for item in with_schema if not facts.commits[item].is_service]
+    chosen = next(iter(writers or with_schema), None)
     current = facts.commits[chosen].extra.get(SCHEMA_HISTORY_KEY, "") if chosen is not None else ""
+    if not current.strip():
+        return ""
     stored = table.schema_commits()
-    if current.strip():
-        where = f"table {facts.table}"
-        return history_json(current, table.schema_history(stored[-1][1]) if stored else "", where)
-    until = chosen if chosen is not None else as_of or _ALWAYS
-    marked = {instant for instant in order if facts.commits[instant].extra.get(SCHEMA_HISTORY_KEY)}
-    if any(instant <= until for instant in (*marked, *(instant for instant, _ in stored))):
-        raise UnsupportedFeature(
-            f"schema-on-read history: table {facts.table} has one, and commit {until} does not say which of its "
-            "versions the table's schema is"
+    if not stored:
+        raise CorruptFile(
+            f"table {facts.table}: commit {chosen} is of a schema-on-read history, and .hoodie/.schema holds none: "
+            "restore it, or read with columnsByName=on"
         )
-    return ""
+    return history_json(current, table.schema_history(stored[-1][1]), f"table {facts.table}")

@@ -19,7 +19,7 @@ from penstock.enumerator.missing import LaterEvidence, Missing, later_evidence, 
 from penstock.enumerator.selection import Selection
 from penstock.enumerator.split_ids import in_commit_order, scope_id, slice_id
 from penstock.enumerator.table_state import TableState
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import Incremental, PlanRequest
 from penstock.proto.splits import (
@@ -40,7 +40,7 @@ from penstock.table.partition_pruning import partition_pruning
 from penstock.table.partition_values import partition_values, path_value_fields
 from penstock.table.payload_classes import MergeRules
 from penstock.table.predicate import parse_predicate
-from penstock.table.record_keys import virtual_key_fields
+from penstock.table.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.history import check_current, parse_history
@@ -94,7 +94,8 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             continue
         has_logs = any(item.files.logs for item in chosen)
         rules = merge_rules_of(state, request.delete_marker, has_logs=has_logs)
-        fields = path_fields(state, schema, {item.group[0] for item in chosen}, rules)
+        fields = path_fields(state, schema, {item.group[0] for item in chosen}, rules, merging=has_logs)
+        keys = virtual_key_fields(state.properties) if has_logs else ()
         where = filter_of_rows(request)
         scan = Scan(
             table=state.table,
@@ -110,7 +111,8 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
             delete_marker=rules.delete_marker,
             fill=rules.fill,
             skip_corrupt=request.skip_corrupt,
-            key_fields=virtual_key_fields(state.properties) if has_logs else (),
+            key_fields=keys,
+            keys_may_be_named=bool(keys) and keys_may_be_named(state.properties),
             schema_history=checked_history(state, fields),
         )
         splits = in_commit_order(_splits(state, selection, scan, _not_ruled_out(state, schema, fields, where, chosen)))
@@ -121,9 +123,9 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
 def refuse_without_meta_columns(state: TableState) -> None:
     """Hudi refuses ranges of such a table too."""
     if not state.properties.populate_meta_fields:
-        raise UnsupportedFeature(
-            f"range of a table without meta columns: rows of table {state.facts.table} do not tell their instant; "
-            "read a snapshot"
+        raise ConfigurationError(
+            f"range of a table without meta columns: rows of table {state.facts.table} do not tell their instant "
+            "(hoodie.populate.meta.fields=false), and Hudi refuses it, too; read a snapshot"
         )
 
 
@@ -230,13 +232,13 @@ def visible_instants(state: TableState, selection: Selection) -> VisibleInstants
 
 
 def path_fields(
-    state: TableState, schema: pa.Schema, partitions: Collection[str], rules: MergeRules
+    state: TableState, schema: pa.Schema, partitions: Collection[str], rules: MergeRules, *, merging: bool
 ) -> tuple[str, ...]:
     """The table's own names of the columns that take their values from the partition path; none if a partition field
     is no top-level column (a nested field: only files hold it)."""
     fields = path_value_fields(state.properties, partitions)
     if state.properties.drop_partition_columns and partitions:
-        _refuse_unknown_dropped(state, fields, rules)
+        _refuse_unknown_dropped(state, fields, rules, merging=merging)
     columns = {name.lower() for name in schema.names}
     if any(field.lower() not in columns for field in fields):
         return ()
@@ -251,19 +253,28 @@ def _not_ruled_out(
     return [item for item in chosen if pruning is None or not pruning.drops(item.group[0])]
 
 
-def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: MergeRules) -> None:
-    """The files leave partition columns out: only the path can tell their values, and nothing may be merged by them."""
+def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: MergeRules, *, merging: bool) -> None:
+    """The files leave partition columns out: only the path can tell their values, and nothing may be merged by them.
+    Hudi fails on both, too."""
     properties = state.properties
     feature = "partition columns left out of the files (hoodie.datasource.write.drop.partition.columns=true)"
     if fields != properties.partition_fields:
-        raise UnsupportedFeature(f"{feature}: the paths of table {state.facts.table} do not tell their values")
+        raise TableError(
+            f"{feature}: the paths of table {state.facts.table} have another number of parts than it has partition "
+            "columns, so they do not tell their values; Hudi does not read it either"
+        )
+    if not merging:
+        return
     needed = {*properties.ordering_fields, *(() if properties.populate_meta_fields else properties.record_key_fields)}
     if isinstance(rules.mode, EventTimeOrdering):
         needed.update(rules.mode.ordering_fields)
     if rules.delete_marker is not None:
         needed.add(rules.delete_marker.field)
     if merged_by := needed & set(fields):
-        raise UnsupportedFeature(f"{feature}: table {state.facts.table} merges by {', '.join(sorted(merged_by))}")
+        raise TableError(
+            f"{feature}: {state.facts.table} merges by {', '.join(sorted(merged_by))}, which its log records lack; "
+            "Hudi does not read it either"
+        )
 
 
 def checked_history(state: TableState, path_fields: Collection[str]) -> str:

@@ -28,7 +28,7 @@ from penstock.enumerator.planner import event_time_column, plan_splits
 from penstock.enumerator.row_groups import cut
 from penstock.enumerator.selection import TimelineFacts, select
 from penstock.enumerator.split_ids import in_commit_order, run_id
-from penstock.proto.errors import CorruptFile, PositionExpired, StorageError, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, StorageError, UnsupportedFeature
 from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest
 from penstock.proto.reports import TableDescription
@@ -115,7 +115,7 @@ def _told_merge_mode(properties: TableProperties) -> str:
 def _told_schema(facts: TimelineFacts, properties: TableProperties) -> str:
     try:
         return table_schema_json(recorded_schemas(facts), properties)
-    except UnsupportedFeature:
+    except SchemaMismatch:
         return ""
 
 

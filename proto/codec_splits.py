@@ -190,6 +190,7 @@ def scan_to_message(scan: Scan) -> pb.Scan:
         skip_corrupt=scan.skip_corrupt,
         key_fields=scan.key_fields,
         schema_history=scan.schema_history,
+        keys_may_be_named=scan.keys_may_be_named,
     )
     match scan.merge:
         case CommitTimeOrdering():
@@ -248,6 +249,7 @@ def scan_from_message(message: pb.Scan) -> Scan:
         skip_corrupt=message.skip_corrupt,
         key_fields=check.names(what, "key_fields", message.key_fields),
         schema_history=check.text(what, "schema_history", message.schema_history, check.MAX_SCHEMA_CHARS),
+        keys_may_be_named=message.keys_may_be_named,
     )
 
 

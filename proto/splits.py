@@ -214,7 +214,8 @@ class Scan:
     `partition_values`, cast to the column's type, instead of the file's values. `skip_corrupt`: what is damaged in a
     log is passed over whatever was lost, as Hudi does; else a loss is an error. `key_fields` are the columns that the
     record key is made of; empty where rows store it. `schema_history` (JSON) tells the ids of columns by the instants
-    of files: where it is not empty, columns are found by id.
+    of files: where it is not empty, columns are found by id. `keys_may_be_named`: a delete may call a key of one column
+    `name:value`, as some releases' complex key generators do.
     """
 
     format_version: int = FORMAT_VERSION
@@ -233,6 +234,7 @@ class Scan:
     skip_corrupt: bool = False
     key_fields: tuple[str, ...] = ()
     schema_history: str = ""
+    keys_may_be_named: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,14 @@ from typing import Final, NoReturn, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptBlock, InvariantViolation, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, InvariantViolation, SchemaMismatch
 from penstock.reader.avro_compiled import CompiledReader, StructureCheck, TextRoom, frozen
 from penstock.reader.avro_fallback import FallbackReader
 from penstock.reader.avro_plan import FLAT
 from penstock.reader.avro_values import BadRecord, BadValue
 from penstock.reader.kernels import avro as kernel
 from penstock.reader.kernels.deletes import walk_deletes
-from penstock.reader.widening import NotExact, widened
+from penstock.reader.widening import HUDI_TOO, NotExact, widened
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.schema.arrow import arrow_type
@@ -82,8 +82,8 @@ class AvroDecoder:
     ) -> None:
         """`columns` are distinct names of `target`, the table's schema; they are matched to the writer's by exact name.
 
-        A column that the writer lacks is null. UnsupportedFeature, beginning with `where`, for a type change that is
-        no promotion (`table.schema.compatibility`). `compiled=False` keeps to fastavro; the answers are the same.
+        A column that the writer lacks is null. SchemaMismatch, beginning with `where`, for a type change that is no
+        promotion (`table.schema.compatibility`). `compiled=False` keeps to fastavro; the answers are the same.
         """
         written, wanted = writer.by_name(), target.by_name()
         if len(set(columns)) != len(columns) or not set(columns) <= wanted.keys():
@@ -144,7 +144,7 @@ class AvroDecoder:
         try:
             return widened(column, *self._promotions[place])
         except NotExact as error:
-            raise UnsupportedFeature(f"{where}: column {self.schema.field(place).name}: {error}") from None
+            raise SchemaMismatch(f"{where}: column {self.schema.field(place).name}: {error}; {HUDI_TOO}") from None
 
     def _read(self, view: np.ndarray, begin: np.ndarray, end: np.ndarray, room: TextRoom) -> list[pa.Array]:
         """By the kernel; by fastavro what nests, checked by the kernel first, and a record beyond the text room."""
@@ -178,7 +178,7 @@ def _is_promoted(written: AvroField | None, wanted: AvroField, where: str) -> bo
     name = wanted.name
     answer = lacking(wanted, name) if written is None else compatible(written.type, wanted.type, name)
     if isinstance(answer, Refused):
-        raise UnsupportedFeature(f"{where}: {answer.reason} is not supported")
+        raise SchemaMismatch(f"{where}: {answer.reason}; Hudi neither makes nor reads this")
     return isinstance(answer, Promoted)
 
 

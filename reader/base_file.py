@@ -13,12 +13,12 @@ from typing import Final, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
 from penstock.reader.merge.log_rows import rows_within
 from penstock.reader.row_group_bounds import RowGroupBounds
-from penstock.reader.widening import NotExact, widened
+from penstock.reader.widening import HUDI_TOO, NotExact, widened
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
 from penstock.table.storage import Storage
@@ -66,8 +66,8 @@ class BaseFile:
         be null, or ''. table: its name for errors; `where` replaces the whole beginning of their texts. names: what
         the file calls the columns, if not as the table does.
 
-        CorruptFile if the file is gone, shorter than the plan says, or no Parquet; UnsupportedFeature if a column's
-        type does not read as the table's. Only the footer is read.
+        CorruptFile if the file is gone, shorter than the plan says, or no Parquet; SchemaMismatch if a column's type
+        does not read as the table's. Only the footer is read.
         """
         self._where = where or f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key = storage, ref, key
@@ -84,7 +84,7 @@ class BaseFile:
             raise
         if any(isinstance(source, Lacking) and source.name == key for source in sources):
             self._source.close()
-            raise UnsupportedFeature(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
+            raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
         self._sources = sources
         self._stored = [source.column for source in sources if not isinstance(source, Lacking)]
         self.schema = pa.schema([(source.name, source.type) for source in sources])
@@ -183,7 +183,7 @@ class BaseFile:
             return column.cast(kind)
         except pa.ArrowInvalid as error:
             reason = str(error).partition("\n")[0][:200]
-            raise UnsupportedFeature(
+            raise SchemaMismatch(
                 f"{self._where}: column {name!r}: {column.type} holds a value that {kind} cannot: {reason}"
             ) from None
 
@@ -191,7 +191,7 @@ class BaseFile:
         try:
             return widened(column, source.written, source.wanted)
         except NotExact as error:
-            raise UnsupportedFeature(f"{self._where}: column {source.name!r}: {error}") from None
+            raise SchemaMismatch(f"{self._where}: column {source.name!r}: {error}; {HUDI_TOO}") from None
 
     def _checked_keys(self, keys: pa.Array) -> pa.Array:
         if keys.null_count:

@@ -1,7 +1,6 @@
 """Columns of a base file matched with the table's: by exact name, missing ones null, types equal or promoted.
 
-Pure decisions over a Parquet file's schema. Not here: reading (`base_file`). Units are compared as Avro names them:
-a file that says micros is never read as a table's millis, for 0.x writers wrote millis under that name.
+Pure decisions over a Parquet file's schema. Not here: reading (`base_file`). Units are compared as Avro names them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import SchemaMismatch, UnsupportedFeature
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import (
     ArrayType,
@@ -102,9 +101,9 @@ def column_sources(
     """Where each wanted column of the table comes from, in the order wanted.
 
     By name, or by id where `names` tells what the file calls the columns. `physical` are the physical types of the
-    file's leaves in order (INT96 is none that Arrow's type tells of). UnsupportedFeature, beginning with `where` and
+    file's leaves in order (INT96 is none that Arrow's type tells of). SchemaMismatch, beginning with `where` and
     naming the column and both types, for any other pair of types, for a name the file has twice, and for a missing
-    column that may not be null.
+    column that may not be null: Hudi writes and reads none of these.
     """
     leaves = iter(physical)
     own = {field.name: list(_leaves(field.type, leaves)) for field in file_schema}
@@ -116,22 +115,24 @@ def column_sources(
         there = field if names is None else names.in_file(field)
         if there.name not in own:
             if isinstance(refused := lacking(field, name), Refused):
-                raise UnsupportedFeature(f"{where}: {refused.reason} is not supported")
+                raise SchemaMismatch(f"{where}: {refused.reason}")
             sources.append(Lacking(name, target))
             continue
         places = file_schema.get_all_field_indices(there.name)
         if len(places) > 1:
-            raise UnsupportedFeature(f"{where}: column {name!r} is there {len(places)} times")
+            raise SchemaMismatch(f"{where}: column {name!r} is there {len(places)} times")
         found = file_schema.field(places[0]).type
+        if _is_shredded(found):
+            raise UnsupportedFeature(f"{where}: column {name!r} holds shredded variants (a part in typed columns)")
         written = _written(found, iter(own[there.name]), there.type)
         if written is not None and names is not None:
             written = names.in_table(AvroField(there.name, written, True, 0)).type
         answer = None if written is None else compatible(written, field.type, name)
         if written is None or isinstance(answer, Refused):
             shown = f"{found}{' (INT96)' if _INT96 in own[there.name] else ''}"
-            raise UnsupportedFeature(
+            raise SchemaMismatch(
                 f"{where}: type change of column {name!r}: the file has {shown}, the table {_spelled(field)}; "
-                "only equal and promoted types are read"
+                "Hudi neither makes this change nor reads it"
             )
         file_name = "" if there.name == name else there.name
         if answer == Promoted() or (names is not None and pa.types.is_nested(target)):
@@ -139,6 +140,14 @@ def column_sources(
         else:
             sources.append(Stored(name, target, file_name))
     return tuple(sources)
+
+
+def _is_shredded(kind: pa.DataType) -> bool:
+    """Whether a column is, or holds, a variant that is partly in `typed_value`: the rest alone would be wrong."""
+    names = {kind.field(place).name for place in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
+    if {"metadata", "value", "typed_value"} <= names:
+        return True
+    return any(_is_shredded(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _leaves(kind: pa.DataType, physical: Iterator[str]) -> Iterator[str]:
@@ -189,10 +198,13 @@ def _flat(kind: pa.DataType, physical: str, table: AvroType) -> AvroType | None:
 
 
 def _timestamp(kind: pa.TimestampType, physical: str, table: AvroType) -> AvroType | None:
-    """Millis that say so are exact micros; INT96 tells the instant whatever the table's unit; nanos count as micros."""
+    """Millis that say so are exact micros; INT96 tells the instant whatever the table's unit; nanos count as micros,
+    but never for the millis that older writers called micros."""
     instants = table if table in (_MILLIS, _MICROS) else _MICROS
     if physical == _INT96:
         return instants
+    if kind.unit == "ns" and table in (_MILLIS, _LOCAL_MILLIS):
+        return None
     if kind.tz is not None:
         return instants if kind.unit == "ms" else _MICROS
     local = table if table in (_LOCAL_MILLIS, _LOCAL_MICROS) else _LOCAL_MICROS

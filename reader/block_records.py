@@ -45,7 +45,7 @@ class BlockRecords:
     ) -> Iterator[pa.RecordBatch]:
         """These records of a block; columns that a block of partial updates does not have are null.
 
-        UnsupportedFeature for a type change that is no promotion.
+        SchemaMismatch for a type change that is no promotion.
         """
         if found.block.kind is BlockKind.PARQUET_DATA:
             yield from self._parquet(found).decode(columns, begin)
@@ -84,7 +84,8 @@ class BlockRecords:
     def _with_key(self, found: CountedBlock) -> set[str]:
         """The columns of a block of partial updates: a key made of columns needs all of them."""
         written = self.written(found)
-        lacking = [name for name in self._scan.key_fields if name not in written]
+        made = self._shape.key_fields if self._scan.key_fields else ()
+        lacking = [name for name in made if name not in written]
         if lacking:
             raise CorruptBlock(
                 f"{found.place}: a block of partial updates without key column {', '.join(lacking)} in a table that "

@@ -32,7 +32,7 @@ from penstock.reader.ordering_column import check_same_type, has_foreign_values,
 from penstock.reader.record_positions import usable_positions
 from penstock.reader.report import SplitTally
 from penstock.reader.shape import ReadShape
-from penstock.reader.virtual_keys import RECORD_KEY, NoKey, record_keys
+from penstock.reader.virtual_keys import RECORD_KEY, NoKey
 from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_walk import DeleteWalk, walk_deletes
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
@@ -239,7 +239,7 @@ class _LogReader:
             ordering, default = self._shape.ordering.of_deletes(deletes)
             self._check_classes(found, deletes, default)
             kinds[~default] = RecordKind.DELETE
-        gathered.add(deletes.keys, kinds, ordering)
+        gathered.add(self._shape.keys.of_deletes(deletes.keys), kinds, ordering)
 
     def _check_classes(self, found: CountedBlock, deletes: DeleteRecords, default: np.ndarray) -> None:
         """Values of other classes than the ordering columns' are from before a type change, or have no order at all."""
@@ -255,7 +255,7 @@ class _LogReader:
         gathered.data_blocks.append(_DataBlock(found, begin, end, gathered.records))
         for batch in self._blocks.decode(found, columns, begin, end):
             try:
-                keys = record_keys(batch, self._shape.key_fields)
+                keys = self._shape.keys.keys(batch)
             except NoKey as error:
                 raise CorruptBlock(f"{found.place}: a record {error}: restore the file") from None
             ordering = self._shape.ordering.parts(batch)

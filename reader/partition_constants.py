@@ -22,8 +22,8 @@ class PartitionConstants:
 
     def __init__(self, scan: Scan, split: Split, schema: pa.Schema, wanted: Sequence[str]) -> None:
         """`schema` is the table's. CorruptFile if a value of the path is none of its column's type, or the split has
-        another number of values than the scan has partition fields; UnsupportedFeature for types whose text depends on
-        the writer's settings (timestamps) or that no path holds (nested ones)."""
+        another number of values than the scan has partition fields; SchemaMismatch for what Hudi does not read from
+        a path either: nested columns, times, local timestamps as numbers."""
         where = f"table {scan.table}: partition {split.partition!r}"
         if scan.partition_fields and len(split.partition_values) != len(scan.partition_fields):
             raise CorruptFile(

@@ -17,8 +17,8 @@ from penstock.proto.errors import (
     ConfigurationError,
     CorruptBlock,
     InvariantViolation,
+    SchemaMismatch,
     StateVersionError,
-    UnsupportedFeature,
 )
 from penstock.proto.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
 from penstock.reader.avro_records import warm_up as warm_up_decoding
@@ -35,7 +35,7 @@ from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupFilter, kept_by
 from penstock.reader.shape import ReadShape, read_shape
 from penstock.reader.shape import output_schema as rows_schema
-from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup, check_key_columns
+from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup
 from penstock.table.storage import Storage, open_storage
 
 __all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split", "warm_up"]
@@ -101,9 +101,7 @@ def read_split(
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} holds changes, its scan asks for rows")
     shape = read_shape(scan, event_time=tally.event_time, keyed=split.ancestry is not None)
     if split.logs and shape.key_fields == (RECORD_KEY,) and RECORD_KEY not in shape.table.names:
-        raise UnsupportedFeature(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
-    if split.logs and scan.key_fields:
-        check_key_columns(scan.key_fields, shape.table, f"table {scan.table}")
+        raise SchemaMismatch(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
     constants = PartitionConstants(scan, split, shape.table, shape.carried)
     tally.begin(split.size_bytes)
     storage = storage or open_storage(scan.base_path)
@@ -187,9 +185,8 @@ class _Reading:
         """The base's row groups with their keys, stored or made."""
         if base is None:
             return
-        fields = self.scan.key_fields
         for group in base.row_groups(self.part, self._size):
-            yield KeyedRowGroup(group, fields, base.where) if fields else group
+            yield KeyedRowGroup(group, self.shape.keys, base.where) if self.scan.key_fields else group
 
     def _check_positions(self, winners: LogWinners, base: BaseFile | None) -> None:
         """A record that points behind the base's last row would pass for an insert."""

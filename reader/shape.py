@@ -8,11 +8,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.splits import RowsOf, Scan
 from penstock.reader.delete_marks import DeleteMarks, delete_marks
 from penstock.reader.ordering_columns import OrderingColumns, ordering_columns
-from penstock.reader.virtual_keys import RECORD_KEY
+from penstock.reader.virtual_keys import RECORD_KEY, STORED_KEY, KeyMaker, key_maker
 from penstock.table.predicate import parse_predicate
 from penstock.table.predicate_tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
@@ -29,7 +29,7 @@ class ReadShape:
     record, table: the table's columns, as Avro and as Arrow. output: as the scan names them. carried: what a merged
     row must have for output, filters and report. stored: those of `carried` that come from files, never none; the
     others are constants of the split. ordering: the ordering columns, none where the newer always wins. deletes: which
-    columns mark deletes in the log. key_fields: what the record key is, or is made of. history: by which columns of
+    columns mark deletes in the log. keys: how the record key is made. history: by which columns of
     files are found by id; None: by name.
     """
 
@@ -41,8 +41,13 @@ class ReadShape:
     predicate: Predicate | None
     ordering: OrderingColumns
     deletes: DeleteMarks
-    key_fields: tuple[str, ...] = (RECORD_KEY,)
+    keys: KeyMaker = STORED_KEY
     history: SchemaHistory | None = None
+
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The columns that the record key is, or is made of."""
+        return self.keys.columns()
 
     @property
     def base_with_log(self) -> tuple[str, ...]:
@@ -64,7 +69,7 @@ class ReadShape:
         """What a file or block of this instant calls the columns; None if as the table does."""
         if self.history is None:
             return None
-        return FileNames(self.history.at(instant, where).columns, self.history.current.columns, where)
+        return FileNames(self.history.at(instant).columns, self.history.current.columns, where)
 
 
 def output_schema(scan: Scan) -> pa.Schema:
@@ -96,7 +101,7 @@ def read_shape(scan: Scan, *, event_time: str = "", keyed: bool = False) -> Read
     predicate = _predicate(scan.where, scan.schema_json) if scan.where else None
     extra: tuple[str, ...] = (COMMIT_TIME,) if isinstance(scan.rows, RowsOf) else ()
     if extra and COMMIT_TIME not in schema.names:
-        raise UnsupportedFeature(f"table {scan.table}: rows of a range without column {COMMIT_TIME} (virtual keys)")
+        raise ConfigurationError(f"table {scan.table}: rows of a range without column {COMMIT_TIME} (virtual keys)")
     if keyed:
         extra += (RECORD_KEY,)
     if event_time:
@@ -117,9 +122,15 @@ def read_shape(scan: Scan, *, event_time: str = "", keyed: bool = False) -> Read
         predicate=predicate,
         ordering=ordering_columns(scan, schema),
         deletes=delete_marks(scan, record),
-        key_fields=scan.key_fields or (RECORD_KEY,),
+        keys=_keys(scan, record),
         history=parse_history(scan.schema_history, f"table {scan.table}") if scan.schema_history else None,
     )
+
+
+def _keys(scan: Scan, record: RecordSchema) -> KeyMaker:
+    if not scan.key_fields:
+        return STORED_KEY
+    return key_maker(scan.key_fields, record, f"table {scan.table}", may_be_named=scan.keys_may_be_named)
 
 
 def _unique(*names: str) -> tuple[str, ...]:

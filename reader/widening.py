@@ -1,32 +1,37 @@
-"""Values of a narrower type as the table's: numbers wider, numbers and dates as text, numbers as decimals. Vectorised.
+"""Values of an older type as the table's: numbers wider, numbers and dates as text, text as either. Vectorised.
 
 One conversion for base files and for both roads of log records, so that they agree. Values come out as Hudi 1.2.0 gives
-them; where releases or Java versions differ, or a value would be rounded, it is refused. Source: Hudi
-`HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, `HoodieParquetFileFormatHelper`. Not here: which pairs of types
-are allowed (`table.schema.compatibility`).
+them; what it fails on, or reads differently from base files and logs, is refused. Source: Hudi
+`HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, `SparkSchemaTransformUtils`, `AvroSchemaRepair`. Not here: which
+pairs of types are allowed (`table.schema.compatibility`), Java's texts (`java_texts`).
 """
 
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.reader.java_texts import float_texts, rounded_decimals
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import ArrayType, AvroType, Decimal, MapType, Primitive, RecordType
 
-_PLAIN_FROM: Final = 1e-3
-_PLAIN_BELOW: Final = 1e7
-"""Java writes doubles between these without an exponent (`Double.toString`)."""
+HUDI_TOO: Final = "Hudi does not read it either: it fails, or gives different values by different roads"
+"""What the error of a `NotExact` goes on with."""
+
 _EPOCH: Final = datetime.date(1970, 1, 1)
 _FIRST_DATE: Final = datetime.date(1582, 10, 15)
 _LAST_DATE: Final = datetime.date(9999, 12, 31)
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_MILLIS_LIMIT: Final = ((1 << 63) - 1) // 1000
 
 
 class NotExact(ValueError):
-    """A value that the wider type cannot hold as it is, or whose text is not settled; the message says which."""
+    """A value that the table's type cannot hold; the message says which."""
 
 
 def widened(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
@@ -61,30 +66,87 @@ def widened(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
 
 def _leaf(array: pa.Array, written: AvroType, wanted: AvroType, target: pa.DataType) -> pa.Array:
     match written, wanted:
+        case Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis"):
+            return _from_millis(array.view(pa.int64()), target)
+        case Primitive("long", ""), Primitive("long", "local-timestamp-millis"):
+            return _from_millis(array, target)
         case _ if array.type == target:
             return array
         case Primitive("float" | "double", ""), Primitive("string"):
-            return _float_texts(array)
+            return float_texts(array)
         case Primitive("float", ""), Primitive("double"):
-            return array.cast(pa.string()).cast(target)
+            return _floats_as_doubles(array)
         case Primitive("int" | "long", ""), Primitive("float" | "double"):
             return array.cast(target, safe=False)  # to the nearest, ties to even, as Java does
-        case Primitive("int" | "long" | "float" | "double", ""), Decimal():
+        case Primitive("int" | "long", ""), Decimal():
             return _cast(array.cast(pa.string()), target)
+        case Primitive("float" | "double", ""), Decimal():
+            return _decimals(float_texts(array), target)
+        case Primitive("string", ""), Decimal():
+            return _decimals(array, target)
         case Primitive("int", "date"), Primitive("string"):
             return _date_texts(array)
+        case Primitive("string", ""), Primitive("int", "date"):
+            return _dates(array)
+        case Primitive("bytes", ""), Primitive("string"):
+            return _lossy_texts(array)
     return _cast(array, target)
 
 
-def _float_texts(array: pa.Array) -> pa.Array:
-    """`Double.toString` and `Float.toString` where they have no exponent."""
-    size = pc.abs(array)
-    plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, _PLAIN_FROM), pc.less(size, _PLAIN_BELOW)))
-    if pc.all(plain).as_py() is False:
-        odd = array.filter(pc.invert(plain))[0].as_py()
-        raise NotExact(f"{odd!r} as text: only 0 and numbers from 0.001 to 10000000 have one form")
-    texts = array.cast(pa.string())
-    return pc.if_else(pc.match_substring(texts, "."), texts, pc.binary_join_element_wise(texts, ".0", ""))
+def _from_millis(millis: pa.Array, target: pa.DataType) -> pa.Array:
+    """Longs that older writers called micros, or nothing, and that the table calls millis: they always were
+    (`AvroSchemaRepair`)."""
+    if pc.any(pc.greater(pc.abs(millis), _MILLIS_LIMIT)).as_py():
+        raise NotExact("millis that do not fit as micros")
+    return pc.multiply(millis, 1000).view(target)
+
+
+def _floats_as_doubles(array: pa.Array) -> pa.Array:
+    """By their text, as `Double.valueOf(Float.toString(f))`."""
+    finite = pc.is_finite(array)
+    texts = float_texts(pc.if_else(finite, array, pa.scalar(0, pa.float32())))
+    return pc.if_else(finite, texts.cast(pa.float64()), array.cast(pa.float64()))
+
+
+def _decimals(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    try:
+        return rounded_decimals(texts, target)
+    except ValueError as error:
+        raise NotExact(str(error)) from None
+
+
+def _dates(texts: pa.Array) -> pa.Array:
+    """`java.sql.Date.valueOf`: a year of four digits, then month and day of one or two."""
+    encoded = texts.dictionary_encode()
+    days = pa.array([_date(text) for text in encoded.dictionary.to_pylist()], pa.date32())
+    return days.take(encoded.indices)
+
+
+def _date(text: str | None) -> datetime.date | None:
+    if text is None:
+        return None
+    found = _DATE.fullmatch(text)
+    try:
+        if found:
+            return datetime.date(*(int(part) for part in found.groups()))
+    except ValueError:
+        pass
+    raise NotExact(f"{text[:60]!r} is no date")
+
+
+def _lossy_texts(array: pa.Array) -> pa.Array:
+    """Bytes as UTF-8, what is none as U+FFFD, as `new String(bytes, UTF_8)`."""
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        encoded = array.dictionary_encode()
+    texts = pa.array([_lossy(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return texts.take(encoded.indices)
+
+
+def _lossy(value: bytes | None) -> str | None:
+    """A surrogate's three bytes are one replacement in Java, and three in Python."""
+    return None if value is None else _SURROGATE.sub("\ufffd".encode(), value).decode("utf-8", "replace")
 
 
 def _date_texts(array: pa.Array) -> pa.Array:

@@ -17,7 +17,7 @@ import fastavro
 import fastavro.schema
 from fastavro.types import Schema
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile
 
 MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
@@ -52,13 +52,12 @@ def is_container(data: bytes) -> bool:
 def single_record(data: bytes, where: str) -> dict[str, object]:
     """The only record of the file. `where` names instant, file and table for the errors.
 
-    CorruptFile for anything that is not one whole file with one record; UnsupportedFeature for a codec but `null`
-    (Hudi writes none other).
+    CorruptFile for anything that is not one whole file with one record without a codec (Hudi compresses none).
     """
     try:
         schema, codec = _header(data)
         if codec not in ("", "null"):
-            raise UnsupportedFeature(f"Avro codec {codec!r} in {where}: expected none")
+            raise ValueError(f"codec {codec[:40]!r}, Hudi writes none")
         _check_schema(json.loads(schema))
         records: list[object] = []
         for record in fastavro.reader(io.BytesIO(data)):

@@ -13,20 +13,32 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, SchemaMismatch
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT: Final = re.compile(
+    r"(?P<date>[0-9]{4}-[0-9]{1,2}-[0-9]{1,2})(?:[ T](?P<time>[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2})"
+    r"(?:\.(?P<fraction>[0-9]{1,9}))?)?Z?"
+)
+_EPOCH: Final = re.compile(r"-?[0-9]{7,20}")
 _TRUTH: Final = {"true": True, "false": False}
 
 
 def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scalar:
-    """The value that a path's segment stands for, as a column's type; None is null. Errors begin with `where`."""
+    """The value that a path's segment stands for, as a column's type; None is null. Errors begin with `where`.
+
+    A timestamp's text is UTC. One that the writer left as a number is null, as it is for Hudi.
+    """
     if text is None:
         return pa.scalar(None, kind)
-    if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_binary(kind) or pa.types.is_nested(kind):
-        raise UnsupportedFeature(f"{where}: partition value {text[:80]!r} as {kind} (its text has no one meaning)")
+    if pa.types.is_timestamp(kind) and (moment := _MOMENT.fullmatch(text)):
+        return _timestamp(moment, kind, where)
+    if pa.types.is_timestamp(kind) and kind.tz and _EPOCH.fullmatch(text):
+        return pa.scalar(None, kind)
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_nested(kind):
+        raise SchemaMismatch(f"{where}: partition value {text[:80]!r} as {kind}: Hudi does not read such a path either")
     try:
         value = _parsed(text, kind)
         if value is not None:
@@ -39,10 +51,24 @@ def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scal
     )
 
 
-def _parsed(text: str, kind: pa.DataType) -> str | bool | int | float | decimal.Decimal | datetime.date | None:
+def _timestamp(moment: re.Match[str], kind: pa.TimestampType, where: str) -> pa.Scalar:
+    date, time, fraction = (moment[name] or "" for name in ("date", "time", "fraction"))
+    try:
+        year, month, day = (int(part) for part in date.split("-"))
+        hour, minute, second = (int(part) for part in (time or "0:0:0").split(":"))
+        clock = datetime.time(hour, minute, second, int(fraction[:6].ljust(6, "0")))
+        found = datetime.datetime.combine(datetime.date(year, month, day), clock)
+    except ValueError:
+        raise CorruptFile(f"{where}: partition value {moment[0][:80]!r} is no {kind}") from None
+    return pa.scalar(found.replace(tzinfo=datetime.UTC) if kind.tz else found, kind)
+
+
+def _parsed(text: str, kind: pa.DataType) -> str | bytes | bool | int | float | decimal.Decimal | datetime.date | None:
     """The value of a text that is exactly one of the type's; None if it is not."""
     if pa.types.is_string(kind):
         return text
+    if pa.types.is_binary(kind):
+        return text.encode()
     if pa.types.is_boolean(kind):
         return _TRUTH.get(text.lower())
     if pa.types.is_integer(kind):

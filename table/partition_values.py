@@ -76,12 +76,14 @@ def keygen_name(properties: TableProperties) -> str:
 def path_value_fields(properties: TableProperties, partitions: Iterable[str] = ()) -> tuple[str, ...]:
     """The partition columns whose values come from the path: all of them, or () if they must be read from the file.
 
-    From the path with simple and complex key generators (their SQL kin included); from the file with timestamp-based,
-    custom and the user's own ones, with slash-separated dates, and if any of `partitions` does not fit the fields.
+    From the path with simple and complex key generators (their SQL kin included), and always if files leave the columns
+    out; from the file with timestamp-based, custom and the user's own ones, with slash-separated dates, and if any of
+    `partitions` does not fit the fields.
     """
     fields = properties.partition_fields
     keygen = keygen_name(properties)
     slash_dates = properties.raw.get("hoodie.datasource.write.slash.separated.date.partitioning", "")
-    if keygen not in _PATH_KEYGENS or slash_dates.strip().lower() == "true":
+    in_files = keygen not in _PATH_KEYGENS or slash_dates.strip().lower() == "true"
+    if in_files and not properties.drop_partition_columns:
         return ()
     return () if any(partition_values(partition, fields) is None for partition in partitions) else fields

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import TableError
 from penstock.table.partition_values import keygen_name
 from penstock.table.properties import TableProperties
 from penstock.table.storage import shown_uri
@@ -29,23 +29,23 @@ _SEVERAL: Final = (
 def virtual_key_fields(properties: TableProperties) -> tuple[str, ...]:
     """The columns that a record's key is made of in a table without meta columns; () if the table has them.
 
-    One column: its text. Several: `<name>:<text>` joined by commas. UnsupportedFeature for key generators that Hudi
-    does not allow here, for none or nested key columns, and for a complex one with a single column: whether its name
-    is part of the key depends on the release that wrote it.
+    One column: its text. Several: `<name>:<text>` joined by commas. `a.b` is a nested one. TableError for no key
+    column and for key generators that Hudi does not allow here.
     """
     if properties.populate_meta_fields:
         return ()
     fields, keygen = properties.record_key_fields, keygen_name(properties)
     where = f"virtual keys (hoodie.populate.meta.fields=false): table {shown_uri(properties.base_path)}"
-    if not fields or any("." in name for name in fields):
-        raise UnsupportedFeature(
-            f"{where} has key columns {', '.join(fields) or '(none)'}: only top-level ones are read"
-        )
-    if keygen not in (*_SIMPLE, *_SEVERAL) or (len(fields) > 1 and keygen in _SIMPLE):
-        raise UnsupportedFeature(f"{where} has key generator {keygen or '(none)'} for {len(fields)} columns")
-    if len(fields) == 1 and keygen.startswith("COMPLEX"):
-        raise UnsupportedFeature(
-            f"{where} has a complex key generator with the one column {fields[0]!r}: the form of its keys depends on "
-            "the release that wrote them"
+    if not fields or keygen not in (*_SIMPLE, *_SEVERAL) or (len(fields) > 1 and keygen in _SIMPLE):
+        raise TableError(
+            f"{where} has key generator {keygen or '(none)'} for {len(fields)} columns; Hudi allows simple, complex "
+            "and non-partitioned ones here"
         )
     return fields
+
+
+def keys_may_be_named(properties: TableProperties) -> bool:
+    """Whether a key of one column is `<name>:<text>` in deletes of some releases and `<text>` in those of others: it is
+    with complex key generators (`hoodie.write.complex.keygen.new.encoding`, which no table records)."""
+    fields = virtual_key_fields(properties)
+    return len(fields) == 1 and keygen_name(properties).startswith("COMPLEX")

@@ -24,7 +24,7 @@ from penstock.reader.log_files import LogFiles
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.shape import ReadShape
-from penstock.reader.virtual_keys import RECORD_KEY, NoKey, record_keys
+from penstock.reader.virtual_keys import RECORD_KEY, NoKey, key_maker
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import AvroField, Primitive, RecordSchema
@@ -136,7 +136,8 @@ class _Decoding:
     def _made_keys(self, decoded: pa.RecordBatch, has: np.ndarray) -> pa.Array:
         """The record keys of the rows that are there."""
         try:
-            keys = record_keys(decoded.filter(pa.array(has)), self.changes.source.key_fields)
+            maker = key_maker(self.changes.source.key_fields, self.changes.shape.record, str(self.place))
+            keys = maker.keys(decoded.filter(pa.array(has)))
         except NoKey as error:
             raise CorruptBlock(f"{self.place}: a logged row {error}; {_ADVICE}") from None
         return keys.take(pa.array(np.cumsum(has) - 1, mask=~has))

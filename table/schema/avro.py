@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeGuard
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, SchemaMismatch, UnsupportedFeature
 
 META_COLUMNS: Final = (
     "_hoodie_commit_time",
@@ -129,9 +129,10 @@ def parse_record_schema(json_text: str, where: str = "Avro schema") -> RecordSch
     """The record schema of an Avro JSON text, with every name resolved.
 
     `where` names table, file and block in errors. Bounds: 16 MiB of text, 64 levels, 20 000 fields and types (a
-    repeated named type counts each time). CorruptFile if it is no legal record schema or leaves the bounds;
-    UnsupportedFeature, naming the field's path, for unions other than null and one type, recursive records, null
-    columns and logical types Penstock does not know (Hudi's `variant` and `vector` among them).
+    repeated named type counts each time). A logical type that Avro does not know there is passed over, as Avro says
+    (so Hudi's `variant` and `blob` are the records they are stored as). CorruptFile if it is no legal record schema or
+    leaves the bounds; naming the field's path, SchemaMismatch for what no Hudi table has (recursive and empty records,
+    null columns, decimals of more than 38 digits), UnsupportedFeature for unions of several types and for `vector`.
     """
     if len(json_text) > MAX_JSON_BYTES:
         raise CorruptFile(f"{where}: schema of {len(json_text)} characters, expected at most {MAX_JSON_BYTES}")
@@ -168,7 +169,6 @@ class _Parser:
             raise self._corrupt(path, f"type is {_shown(node)}, expected a name, an object or a union")
         if isinstance(kind, str):
             return self._complex(kind, node, namespace, path, depth)
-        self._no_logical(node.get("logicalType", ""), _shown(kind), path)
         return self.type_of(kind, namespace, path, depth + 1)
 
     def slot(self, node: object, namespace: str, path: str, depth: int) -> tuple[AvroType, int]:
@@ -191,7 +191,6 @@ class _Parser:
         if kind in (*_PRIMITIVES, "null"):
             return self._primitive(kind, logical, path)
         if kind in ("array", "map"):
-            self._no_logical(logical, kind, path)
             part = "items" if kind == "array" else "values"
             inner, null_branch = self.slot(node.get(part), namespace, f"{path}.{part}", depth + 1)
             return ArrayType(inner, null_branch) if kind == "array" else MapType(inner, null_branch)
@@ -209,10 +208,8 @@ class _Parser:
         before = self._parts
         defined: AvroType
         if kind == "record":
-            self._no_logical(node.get("logicalType", ""), kind, path)
             defined = RecordType(self._fields(node.get("fields"), full.rpartition(".")[0], path, depth))
         elif kind == "enum":
-            self._no_logical(node.get("logicalType", ""), kind, path)
             symbols = node.get("symbols")
             if not isinstance(symbols, list) or not symbols or len(symbols) > MAX_FIELDS:
                 raise self._corrupt(path, f"enum symbols are {_shown(symbols)}, expected 1 to {MAX_FIELDS} names")
@@ -226,7 +223,7 @@ class _Parser:
         if not isinstance(nodes, list):
             raise self._corrupt(path, f"record fields are {_shown(nodes)}, expected a list")
         if not nodes:
-            raise self._unsupported(path, "record without fields")
+            raise self._mismatch(path, "record without fields")
         self._count(len(nodes), depth, path)
         fields: dict[str, AvroField] = {}
         for node in nodes:
@@ -245,15 +242,15 @@ class _Parser:
             if full in self._names:
                 known = self._names[full]
                 if known is None:
-                    raise self._unsupported(path, f"recursive record {full!r}")
+                    raise self._mismatch(path, f"recursive record {full!r}")
                 self._count(known[1], depth + known[2], path)
                 return known[0]
         raise self._corrupt(path, f"type {name[:200]!r} is not defined")
 
     def _primitive(self, kind: str, logical: str, path: str) -> Primitive:
-        if kind == "null" or (logical and logical not in _LOGICAL.get(kind, ())):
-            raise self._unsupported(path, f"type {kind}" + (f" with logicalType {logical[:80]!r}" if logical else ""))
-        return Primitive(kind, logical)
+        if kind == "null":
+            raise self._mismatch(path, "type null")
+        return Primitive(kind, logical if logical in _LOGICAL.get(kind, ()) else "")
 
     def _fixed(self, node: Mapping[str, object], path: str) -> Fixed | Decimal:
         size, logical = node.get("size"), node.get("logicalType", "")
@@ -261,7 +258,8 @@ class _Parser:
             raise self._corrupt(path, f"fixed size is {_shown(size)}, expected 1 to {MAX_FIXED_BYTES}")
         if logical == "decimal":
             return self._decimal(node, size, path)
-        self._no_logical(logical, "fixed", path)
+        if logical == "vector":
+            raise self._unsupported(path, "type fixed with logicalType 'vector'")
         return Fixed(size)
 
     def _decimal(self, node: Mapping[str, object], size: int | None, path: str) -> Decimal:
@@ -269,17 +267,13 @@ class _Parser:
         if not _is_int(precision) or not _is_int(scale) or not 0 <= scale <= precision or precision < 1:
             raise self._corrupt(path, f"decimal({_shown(precision)}, {_shown(scale)}) is not possible")
         if precision > 38:
-            raise self._unsupported(path, f"decimal of {precision} digits, at most 38 are read")
+            raise self._mismatch(path, f"decimal of {precision} digits, at most 38")
         return Decimal(precision, scale, size)
 
     def _count(self, parts: int, depth: int, path: str) -> None:
         self._parts += parts
         if self._parts > MAX_FIELDS * 2 or depth > MAX_DEPTH:
             raise self._corrupt(path, f"schema exceeds {MAX_FIELDS} fields or {MAX_DEPTH} levels")
-
-    def _no_logical(self, logical: object, kind: str, path: str) -> None:
-        if logical:
-            raise self._unsupported(path, f"type {kind} with logicalType {_shown(logical)}")
 
     def _text(self, value: object, path: str, what: str) -> str:
         if not isinstance(value, str) or not value or not _encodable(value):
@@ -288,6 +282,9 @@ class _Parser:
 
     def _corrupt(self, path: str, text: str) -> CorruptFile:
         return CorruptFile(f"{self._where}: {'field ' + path[:400] if path else 'record'}: {text}")
+
+    def _mismatch(self, path: str, text: str) -> SchemaMismatch:
+        return SchemaMismatch(f"{self._where}: column {path[:400] or '(the record)'}: {text}: no Hudi table has this")
 
     def _unsupported(self, path: str, text: str) -> UnsupportedFeature:
         return UnsupportedFeature(f"{self._where}: column {path[:400] or '(the record)'}: {text} is not supported")

@@ -1,7 +1,6 @@
 """Whether values of one Avro type may be read as another: what a block's schema may lack or narrow against the table's.
 
-Pure. What Hudi would convert by guessing a unit is refused by name, never approximated (`timestamp-micros` in a 0.x
-block may hold millis, so it never passes for `timestamp-millis`). Not here: which single types widen (`promotion`).
+Pure. Not here: which single types Hudi reads as others (`promotion`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.table.schema.avro import (
     MAX_DEPTH,
     MAX_FIELDS,
@@ -61,13 +61,11 @@ class SchemaHistory:
         """The version that the table's schema is of."""
         return self.versions[0]
 
-    def at(self, instant: str, where: str) -> Version:
-        """The version that a file or block of this instant was written with. UnsupportedFeature if none is so old."""
+    def at(self, instant: str) -> Version:
+        """The version that a file or block of this instant was written with; the oldest for what is older still: no
+        column was renamed before the history began."""
         number = int(instant) if instant.isascii() and instant.isdigit() else -1
-        for version in self.versions:
-            if version.id <= number:
-                return version
-        raise UnsupportedFeature(f"{where}: instant {instant[:40]!r} is older than the table's schema-on-read history")
+        return next((version for version in self.versions if version.id <= number), self.versions[-1])
 
 
 def history_json(current: str, stored: str, where: str) -> str:
@@ -100,8 +98,8 @@ def parse_history(text: str, where: str) -> SchemaHistory:
 def renamed(fields: Sequence[AvroField], have: Sequence[Place], want: Sequence[Place], where: str) -> list[AvroField]:
     """The fields with the names that `want` gives their ids; `have` tells the ids of their present names.
 
-    A field whose id `want` has not gets a name that no column has. UnsupportedFeature, beginning with `where`, for a
-    field that `have` does not know: whose values it holds cannot be told.
+    A field whose id `want` has not, or that `have` does not know, gets a name that no column has. SchemaMismatch,
+    beginning with `where`, for a nested field where the history has none.
     """
     known, wanted = {place.name: place for place in have}, {place.id: place for place in want}
     found = []
@@ -111,7 +109,8 @@ def renamed(fields: Sequence[AvroField], have: Sequence[Place], want: Sequence[P
             found.append(field)
             continue
         if place is None:
-            raise UnsupportedFeature(f"{where}: column {field.name!r} is not in the schema-on-read history")
+            found.append(replace(field, name=f"{_HIDDEN}={field.name}"))
+            continue
         now = wanted.get(place.id)
         if now is None:
             found.append(replace(field, name=f"{_HIDDEN}{place.id}"))
@@ -135,7 +134,7 @@ def _renamed_type(type_: AvroType, have: tuple[Place, ...], want: tuple[Place, .
 def _inner(have: Sequence[Place], want: Sequence[Place], where: str) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
     """What is inside an array's element or a map's value."""
     if not have or not want:
-        raise UnsupportedFeature(f"{where}: not of the kind that the schema-on-read history says")
+        raise SchemaMismatch(f"{where}: not of the kind that the schema-on-read history says")
     return have[-1].inside, want[-1].inside
 
 
@@ -157,10 +156,13 @@ class FileNames:
 
 
 def check_current(record: RecordSchema, history: SchemaHistory, without: Collection[str], where: str) -> None:
-    """UnsupportedFeature, beginning with `where`, unless the history's own version has every column of the table but
+    """SchemaMismatch, beginning with `where`, unless the history's own version has every column of the table but
     those `without` a place in files."""
     fields = [field for field in record.fields if field.name not in without]
-    renamed(fields, history.current.columns, history.current.columns, where)
+    current = history.current.columns
+    for field, known in zip(fields, renamed(fields, current, current, where), strict=True):
+        if known.name.startswith(_HIDDEN):
+            raise SchemaMismatch(f"{where}: column {field.name!r} is not in the schema-on-read history")
 
 
 class _Reader:

@@ -1,7 +1,8 @@
-"""Which types Hudi reads as a wider type of the table, and whether an order of values survives it. Pure.
+"""Which types Hudi reads as another type of the table, and whether an order of values survives it. Pure.
 
-Source: Hudi `SchemaChangeUtils.isTypeUpdateAllow`, `HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`. Here are
-single values' types. Not here: nested types (`compatibility`), the conversion of values (reader).
+Source: Hudi `SchemaChangeUtils.isTypeUpdateAllow`, `HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, and for the
+timestamps that writers before 1.1 called by a wrong unit or by none `AvroSchemaRepair`. Here are single values' types.
+Not here: nested types (`compatibility`), the conversion of values (reader).
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ _WIDER: Final = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
-_ORDER_KEPT: Final = {("int", "long"), ("int", "double"), ("float", "double")}
 
 
 def is_promotion(written: AvroType, wanted: AvroType) -> bool:
@@ -27,20 +27,19 @@ def is_promotion(written: AvroType, wanted: AvroType) -> bool:
     match written, wanted:
         case Primitive(kind, ""), Primitive(wider, ""):
             return wider in _WIDER.get(kind, ())
-        case Primitive("int", "date"), Primitive("string", ""):
+        case (
+            (Primitive("int", "date"), Primitive("string", ""))
+            | (Primitive("string", ""), Primitive("int", "date"))
+            | (Decimal(), Primitive("string", ""))
+            | (Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis"))
+            | (Primitive("long", "timestamp-millis"), Primitive("long", "timestamp-micros"))
+            | (Primitive("long", "local-timestamp-millis"), Primitive("long", "local-timestamp-micros"))
+            | (Primitive("long", ""), Primitive("long", "local-timestamp-millis" | "local-timestamp-micros"))
+        ):
             return True
         case Primitive(kind, ""), Decimal():
-            return kind in _NUMBERS
+            return kind in (*_NUMBERS, "string")
         case Decimal(precision, scale), Decimal(wider_precision, wider_scale):
             digits = wider_precision - wider_scale - (precision - scale)
             return digits >= 0 and wider_scale >= scale and (digits > 0 or wider_scale > scale)
     return False
-
-
-def keeps_order(written: AvroType, wanted: AvroType) -> bool:
-    """Whether any two values compare as before when read as the other type: numbers as text do not, and large ones as
-    floats may become equal."""
-    match written, wanted:
-        case Primitive(kind, ""), Primitive(wider, "") if kind != wider:
-            return (kind, wider) in _ORDER_KEPT
-    return True

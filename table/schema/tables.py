@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.table.properties import TableProperties
 from penstock.table.schema.avro import MAX_JSON_BYTES, META_COLUMNS
 from penstock.table.storage import shown_uri
@@ -26,15 +26,14 @@ def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProp
 
     `schemas_newest_first` are the recorded schemas of the commit instants that count (for a time-travel query: up to
     its instant), newest first; empty ones are passed over, as deletes and services leave them. Then
-    `hoodie.table.create.schema`. CorruptFile for a recorded schema that is no Avro record; UnsupportedFeature if
-    none is recorded anywhere (Hudi would then read the footer of a data file).
+    `hoodie.table.create.schema`. CorruptFile for a recorded schema that is no Avro record; SchemaMismatch if none is
+    recorded anywhere.
     """
     recorded = next((text for text in schemas_newest_first if text.strip()), "") or properties.create_schema
     where = f"table {shown_uri(properties.base_path)}"
     if not recorded.strip():
-        raise UnsupportedFeature(
-            f"no recorded schema: {where} has none in the commits that count nor in hoodie.table.create.schema; this "
-            "build does not take it from data files"
+        raise SchemaMismatch(
+            f"no schema: {where} has none in the commits that count, in hoodie.table.create.schema or in a data file"
         )
     record = _record(recorded, where)
     if properties.drop_partition_columns:

@@ -40,7 +40,9 @@ def widen(value: Any, written: Any, wanted: Any) -> Any:
         return [(key, widen(item, written["values"], wanted["values"])) for key, item in items]
     if isinstance(wanted, dict) and wanted.get("logicalType") == "decimal":
         exact = decimal.Decimal(_shortest_float(value) if source == "float" else str(value))
-        return exact.quantize(decimal.Decimal(1).scaleb(-wanted["scale"]))
+        return exact.quantize(decimal.Decimal(1).scaleb(-wanted["scale"]), decimal.ROUND_HALF_UP)
+    if isinstance(wanted, dict) and wanted.get("logicalType") == "date" and source == "string":
+        return datetime.date.fromisoformat(value)
     if source == target:
         return value
     if target == "string":
@@ -58,9 +60,31 @@ def widen(value: Any, written: Any, wanted: Any) -> Any:
 def _text(value: Any, source: str) -> str:
     if isinstance(value, datetime.date):
         return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
     if source == "bytes":
-        return value.decode()
+        return _java_decoded(value)
     return _shortest_float(value) if source == "float" else str(value)
+
+
+def _java_decoded(value: bytes) -> str:
+    """UTF-8 with U+FFFD for what is none; an encoded surrogate is one such character."""
+    text, place = "", 0
+    while place < len(value):
+        piece = value[place : place + 3]
+        if (
+            len(piece) == 3
+            and piece[0] == 0xED
+            and piece[1] >= 0xA0
+            and all(0x80 <= byte <= 0xBF for byte in piece[1:])
+        ):
+            text, place = text + "\ufffd", place + 3
+            continue
+        end = place + 1
+        while end < len(value) and 0x80 <= value[end] <= 0xBF:
+            end += 1
+        text, place = text + value[place:end].decode("utf-8", "replace"), end
+    return text
 
 
 def _shortest_float(value: float) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.enumerator.discovery import discover, read_timeline
 from penstock.enumerator.planning import describe, newest, plan_request
-from penstock.proto.errors import CorruptFile, PositionExpired, StorageError, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, StorageError, UnsupportedFeature
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import Plan
@@ -243,7 +243,7 @@ class TestEmptyTable:
     def test_without_any_schema_it_can_be_described_and_not_read(self, tmp_path: pathlib.Path) -> None:
         folder = self.create(tmp_path, schema="")
         assert describe(open_table(str(folder)), "t").schema_json == ""
-        with pytest.raises(UnsupportedFeature, match="no recorded schema"):
+        with pytest.raises(SchemaMismatch, match="no schema: table"):
             plan(folder, Snapshot())
 
 

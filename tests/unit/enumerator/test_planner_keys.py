@@ -10,11 +10,10 @@ from typing import Protocol
 import pytest
 
 from penstock.enumerator.planning import plan_request
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, CorruptFile, TableError
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import DeleteMarker, Plan, UnknownBounds
-from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import open_table
 
 pytestmark = pytest.mark.golden
@@ -48,7 +47,7 @@ class TestVirtualKeys:
         assert plan(golden.table(case), Snapshot()).scan.columns == ("id", "k2", "ts", "v")
 
     def test_a_range_is_refused_as_hudi_does(self, golden: Golden, case: str) -> None:
-        with pytest.raises(UnsupportedFeature, match="range of a table without meta columns"):
+        with pytest.raises(ConfigurationError, match="range of a table without meta columns"):
             plan(golden.table(case), Incremental())
 
 
@@ -65,18 +64,23 @@ class TestDroppedPartitionColumns:
         path = altered(
             golden, tmp_path, case, "hoodie.table.partition.fields=p,d", "hoodie.table.partition.fields=p,d,e"
         )
-        with pytest.raises(UnsupportedFeature, match="do not tell their values"):
+        with pytest.raises(TableError, match="do not tell their values"):
             plan(path, Snapshot())
 
     def test_merging_by_one_is_refused(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
         key = "ordering.fields" if "v9" in case else "precombine.field"
         path = altered(golden, tmp_path, case, f"hoodie.table.{key}=ts", f"hoodie.table.{key}=d")
-        with pytest.raises(UnsupportedFeature, match="merges by d"):
+        with pytest.raises(TableError, match="merges by d"):
             plan(path, Snapshot())
+
+    def test_without_logs_nothing_is_merged(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
+        key = "ordering.fields" if "v9" in case else "precombine.field"
+        path = altered(golden, tmp_path, case, f"hoodie.table.{key}=ts", f"hoodie.table.{key}=d")
+        assert plan(path, ReadOptimized()).scan.partition_fields == ("p", "d")
 
     def test_deletes_marked_by_one_are_refused(self, golden: Golden, case: str) -> None:
         request = PlanRequest(table="t", query=Snapshot(), delete_marker=DeleteMarker("d", "2024-01-01"))
-        with pytest.raises(UnsupportedFeature, match="merges by d"):
+        with pytest.raises(TableError, match="merges by d"):
             plan_request(open_table(str(golden.table(case))), "t", request)
 
 
@@ -121,20 +125,17 @@ class TestSchemaHistories:
         assert [split.event_time for split in found.splits] == [UnknownBounds()] * len(found.splits)
 
 
-def test_a_commit_that_does_not_say_its_version_is_refused(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_after_a_commit_without_a_version_columns_go_by_name_as_in_hudi(golden: Golden, tmp_path: pathlib.Path) -> None:
     path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
     newest = max((path / ".hoodie").glob("*.deltacommit"))
     commit = json.loads(newest.read_text())
     del commit["extraMetadata"]["latest_schema"]
     newest.write_text(json.dumps(commit))
-    with pytest.raises(UnsupportedFeature, match="does not say which of its versions"):
-        plan(path, Snapshot())
+    assert plan(path, Snapshot()).scan.schema_history == ""
 
 
-def test_without_the_stored_history_older_files_are_refused(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_a_stored_history_that_is_gone_is_damage(golden: Golden, tmp_path: pathlib.Path) -> None:
     path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
     shutil.rmtree(path / ".hoodie" / ".schema")
-    found = plan(path, Snapshot())
-    with pytest.raises(UnsupportedFeature, match="older than the table's schema-on-read history"):
-        for split in found.splits:
-            list(read_split(found.scan, split))
+    with pytest.raises(CorruptFile, match=r"\.hoodie/\.schema holds none"):
+        plan(path, Snapshot())

@@ -141,6 +141,7 @@ scans = st.builds(
     skip_corrupt=st.booleans(),
     key_fields=st.lists(names, max_size=3).map(tuple),
     schema_history=text,
+    keys_may_be_named=st.booleans(),
 )
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.proto.errors import CorruptBlock, InvariantViolation, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, InvariantViolation, SchemaMismatch
 from penstock.reader import avro_records
 from penstock.reader.avro_records import AvroDecoder, record_bounds, warm_up
 from penstock.reader.kernels import avro as kernel
@@ -249,14 +249,14 @@ def test_nested_fields_are_found_by_name(compiled: bool) -> None:
 @pytest.mark.parametrize(
     ("written_as", "wanted"),
     [
-        ({"type": "long", "logicalType": "timestamp-micros"}, {"type": "long", "logicalType": "timestamp-millis"}),
-        ("long", {"type": "long", "logicalType": "local-timestamp-micros"}),
+        ({"type": "long", "logicalType": "timestamp-micros"}, "long"),
+        ("long", {"type": "long", "logicalType": "timestamp-micros"}),
         ("double", "float"),
         ("string", "int"),
     ],
 )
 def test_a_type_change_that_is_not_exact_is_refused(written_as: Any, wanted: Any) -> None:
-    with pytest.raises(UnsupportedFeature, match=r"^log\.1: type change of column c: .* -> "):
+    with pytest.raises(SchemaMismatch, match=r"^log\.1: type change of column c: .* -> "):
         AvroDecoder(schema_of(("c", written_as)), ["c"], schema_of(("c", wanted)), where="log.1")
 
 

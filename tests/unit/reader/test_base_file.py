@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.proto.errors import CorruptFile, PenstockError, StorageError, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, PenstockError, SchemaMismatch, StorageError
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.table.schema.avro import parse_record_schema
@@ -80,7 +80,7 @@ def test_int96_is_the_instant_it_was(tmp_path: pathlib.Path) -> None:
 
 def test_nanoseconds_that_micros_cannot_hold_are_refused(tmp_path: pathlib.Path) -> None:
     ref = write(tmp_path, pa.table({"at": pa.array([1001], pa.timestamp("ns", "UTC"))}))
-    with pytest.raises(UnsupportedFeature, match=r"base file base\.parquet: column 'at'"):
+    with pytest.raises(SchemaMismatch, match=r"base file base\.parquet: column 'at'"):
         read(tmp_path, ref, ["at"])
 
 
@@ -126,7 +126,7 @@ def test_a_row_without_a_key_is_damage(tmp_path: pathlib.Path, whole: bool) -> N
 
 def test_a_file_without_keys_cannot_meet_a_log(tmp_path: pathlib.Path) -> None:
     ref = write(tmp_path, pa.table({"n": [1]}))
-    with pytest.raises(UnsupportedFeature, match="no column key to merge by"):
+    with pytest.raises(SchemaMismatch, match="no column key to merge by"):
         opened(tmp_path, ref, ["n", "key"], "key")
 
 

@@ -14,7 +14,7 @@ from oracle import slice_writer
 from oracle.log_file import CDC_DATA, HFILE_DATA
 from slices import SliceFolder, comparable
 
-from penstock.proto.errors import CorruptBlock, CorruptFile, StorageError, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, StorageError, UnsupportedFeature
 from penstock.proto.splits import EventTimeOrdering, FileRef
 from penstock.reader import log_records
 from penstock.reader.log_files import LogFiles
@@ -239,7 +239,7 @@ def test_unread_blocks_name_the_feature_and_the_file(folder: SliceFolder, more: 
 def test_a_type_change_in_the_log_names_column_and_file(folder: SliceFolder) -> None:
     narrow = slice_writer.table_schema({**FIELDS, "v": "boolean"})
     folder.write_log(slice_writer.data_block(narrow, [{"_hoodie_record_key": "a", "ts": 1, "v": True}], "1"))
-    with pytest.raises(UnsupportedFeature, match=r"table orders: \.group_.*type change of column v"):
+    with pytest.raises(SchemaMismatch, match=r"table orders: \.group_.*type change of column v"):
         winners(folder)
     assert winners(folder, columns=("ts",)) is not None
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oracle import slice_writer
 from slices import BASE_INSTANT, SliceFolder, comparable
 
-from penstock.proto.errors import CorruptBlock, InvariantViolation, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, InvariantViolation, SchemaMismatch
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader import log_records, parquet_blocks
 from penstock.reader.base_file import BatchSize
@@ -132,7 +132,7 @@ def test_columns_take_the_tables_types_and_missing_ones_are_null(folder: SliceFo
     assert [(r["ts"], r["v"], r["_hoodie_is_deleted"]) for r in folder.rows()] == [(3, "x", None)]
     changed = folder.arrow.set(folder.arrow.get_field_index("v"), pa.field("v", pa.bool_()))
     folder.write_log(parquet(folder, "2", {**plain, "v": True}, schema=changed))
-    with pytest.raises(UnsupportedFeature, match=r"log\.2_0-1-1: Parquet block at byte 0 of instant 2: type change of"):
+    with pytest.raises(SchemaMismatch, match=r"log\.2_0-1-1: Parquet block at byte 0 of instant 2: type change of"):
         folder.rows()
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from slices import SliceFolder
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.reader.partition_constants import PartitionConstants, partition_scalar
 
 
@@ -62,10 +62,31 @@ def test_values_that_are_not_are_damage(text: str, kind: pa.DataType) -> None:
         partition_scalar(text, kind, "w")
 
 
-@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.time64("us"), pa.binary(), pa.list_(pa.int32())])
-def test_values_without_one_meaning_are_refused(kind: pa.DataType) -> None:
-    with pytest.raises(UnsupportedFeature, match="w: partition value"):
-        partition_scalar("2024-01-01", kind, "w")
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("2024-01-01", pa.time64("us")),
+        ("2024-01-01", pa.list_(pa.int32())),
+        ("1577872800000000", pa.timestamp("us")),
+        ("noon", pa.timestamp("us", "UTC")),
+    ],
+)
+def test_values_that_hudi_does_not_read_again_are_refused(text: str, kind: pa.DataType) -> None:
+    with pytest.raises(SchemaMismatch, match="w: partition value"):
+        partition_scalar(text, kind, "w")
+
+
+def test_timestamps_and_bytes_are_as_spark_casts_them() -> None:
+    instant, local = pa.timestamp("us", "UTC"), pa.timestamp("us")
+    noon = datetime.datetime(2023, 3, 10, 12, 30, tzinfo=datetime.UTC)
+    assert partition_scalar("2023-03-10 12:30:00", instant, "w").as_py() == noon
+    half = partition_scalar("2023-03-10T12:30:00.5", local, "w").as_py()
+    assert half == noon.replace(microsecond=500000, tzinfo=None)
+    assert partition_scalar("2023-03-10", local, "w").as_py() == noon.replace(hour=0, minute=0, tzinfo=None)
+    assert partition_scalar("1577872800500000", instant, "w").as_py() is None
+    assert partition_scalar("616263", pa.binary(), "w").as_py() == b"616263"
+    with pytest.raises(CorruptFile, match="w: partition value"):
+        partition_scalar("2023-13-10 12:30:00", instant, "w")
 
 
 def test_only_wanted_partition_columns_are_constants(tmp_path: pathlib.Path) -> None:

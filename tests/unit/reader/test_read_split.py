@@ -23,8 +23,8 @@ from penstock.proto.errors import (
     CorruptFile,
     InvariantViolation,
     PenstockError,
+    SchemaMismatch,
     StateVersionError,
-    UnsupportedFeature,
 )
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import (
@@ -309,11 +309,11 @@ def test_virtual_keys_are_refused_by_name(folder: SliceFolder) -> None:
     """A table whose schema has no meta columns reads as long as nothing has to be merged or told apart."""
     schema = {"type": "record", "name": "r", "fields": [{"name": "v", "type": ["null", "long"]}]}
     changed = {"schema_json": json.dumps(schema), "columns": ("v",), "merge": CommitTimeOrdering()}
-    with pytest.raises(UnsupportedFeature, match="no column _hoodie_record_key to merge by"):
+    with pytest.raises(SchemaMismatch, match="no column _hoodie_record_key to merge by"):
         folder.read(**changed)
     without_log = folder.split(logs=())
     assert values(folder.read(split=without_log, **changed)) == [1, 2, 3, 4, 5]
-    with pytest.raises(UnsupportedFeature, match="without column _hoodie_commit_time"):
+    with pytest.raises(ConfigurationError, match="without column _hoodie_commit_time"):
         folder.read(split=without_log, rows=rows_of("1"), **changed)
 
 

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from oracle import slice_writer
 from slices import BASE_INSTANT, SliceFolder, comparable
 
-from penstock.proto.errors import UnsupportedFeature
-from penstock.proto.splits import FileRef
 from penstock.reader.read_split import ReadOptions
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
@@ -157,22 +155,23 @@ def test_a_name_given_anew_does_not_show_the_old_columns_values(tmp_path: pathli
     assert row == {dropped: None}
 
 
-def test_a_file_with_a_column_that_no_version_names_is_refused_where_it_is_asked_for(tmp_path: pathlib.Path) -> None:
+def test_a_column_of_a_file_that_no_version_names_is_passed_over(tmp_path: pathlib.Path) -> None:
     table = Altered(SliceFolder(tmp_path, {}))
     table.write(1, base=False)
     table.folder.fields = {**table.fields(), "late": "int"}
-    with pytest.raises(UnsupportedFeature, match="'late' is not in the schema-on-read history"):
-        table.folder.write_log(
-            slice_writer.data_block(table.folder.avro, [{"_hoodie_record_key": "k", "late": 1}], str(table.clock))
-        )
-        table.folder.rows(columns=("a",), schema_history=json.dumps({"schemas": table.versions}))
+    row = {"_hoodie_record_key": "new", "a": 5, "late": 1}
+    table.folder.write_log(slice_writer.data_block(table.folder.avro, [row], str(table.clock)))
+    found = table.folder.rows(columns=("a",), schema_history=json.dumps({"schemas": table.versions}))
+    assert {"a": 5} in found
+    assert len(found) == 2
 
 
-def test_a_file_older_than_the_history_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_file_older_than_the_history_is_of_its_oldest_version(tmp_path: pathlib.Path) -> None:
     table = Altered(SliceFolder(tmp_path, {}))
-    table.write(1, base=True)
-    table.folder.fields = table.fields()
-    assert isinstance(table.folder.base, FileRef)
-    table.versions[-1]["version_id"] = table.clock
-    with pytest.raises(UnsupportedFeature, match=r"group_0-1-1.*is older than the table's schema-on-read history"):
-        table.folder.rows(schema_history=json.dumps({"schemas": table.versions}))
+    table.write(2, base=True)
+    table.write(1, base=False)
+    table.versions[-1]["version_id"] = table.clock + 1
+    table.clock += 1
+    table.alter("rename", 1, "c")
+    assert table.read(True) == table.expected()
+    assert table.read(False) == table.expected()

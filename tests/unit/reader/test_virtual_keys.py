@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import json
 import pathlib
 import tempfile
 from typing import Any
@@ -13,10 +16,12 @@ from hypothesis import strategies as st
 from oracle import slice_writer
 from slices import BASE_INSTANT, SliceFolder, comparable
 
-from penstock.proto.errors import CorruptBlock, CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, TableError
 from penstock.proto.splits import EventTimeOrdering
 from penstock.reader.read_split import ReadOptions
-from penstock.reader.virtual_keys import record_keys
+from penstock.reader.virtual_keys import key_maker
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
 
 FIELDS = {"a": "string", "b": "int", "ts": "long", "v": "string"}
 KEYS = st.tuples(st.sampled_from([None, "", "a", "a,b:1", "é"]), st.sampled_from([None, 0, -7]))
@@ -90,17 +95,67 @@ def test_a_partial_update_without_all_of_the_key_is_refused(tmp_path: pathlib.Pa
         folder.rows()
 
 
+DATE = {"type": "int", "logicalType": "date"}
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+EXACT = {"type": "fixed", "name": "f", "size": 9, "logicalType": "decimal", "precision": 20, "scale": 8}
+NOON = datetime.datetime(2021, 5, 5, 1, 2, 3, 500000, datetime.UTC)
+
+
 @pytest.mark.parametrize(
-    ("array", "text"),
+    ("kind", "value", "text"),
     [
-        (pa.array(["x"]), "x"),
-        (pa.array([-5], pa.int32()), "-5"),
-        (pa.array([2**40]), "1099511627776"),
-        (pa.array([True]), "true"),
+        ("string", "x", "x"),
+        ("int", -5, "-5"),
+        ("long", 2**40, "1099511627776"),
+        ("boolean", True, "true"),
+        ("double", 1e10, "1.0E10"),
+        ("double", 1e-5, "1.0E-5"),
+        ("float", 16777216.0, "1.6777216E7"),
+        (EXACT, decimal.Decimal("2.5"), "2.50000000"),
+        (EXACT, decimal.Decimal("1E-8"), "1E-8"),
+        (DATE, datetime.date(2020, 1, 1), "2020-01-01"),
+        (MICROS, NOON, "1620176523500000"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, NOON, "1620176523500"),
+        ("bytes", b"abc", "616263"),
     ],
 )
-def test_a_single_column_is_its_text(array: pa.Array, text: str) -> None:
-    assert record_keys(pa.record_batch([array], ["k"]), ["k"]).to_pylist() == [text]
+def test_a_single_column_is_the_text_of_hudis_deletes(kind: Any, value: Any, text: str) -> None:
+    avro = {"type": "record", "name": "r", "fields": [{"name": "k", "type": kind}]}
+    record = parse_record_schema(json.dumps(avro))
+    batch = pa.record_batch([pa.array([value], arrow_schema(record).field("k").type)], ["k"])
+    assert key_maker(["k"], record, "t").keys(batch).to_pylist() == [text]
+
+
+NESTED = {"type": "record", "name": "s", "fields": [{"name": "a", "type": "string"}, {"name": "b", "type": "int"}]}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_nested_column_is_a_key(tmp_path: pathlib.Path, compiled: bool) -> None:
+    folder = SliceFolder(tmp_path, {"s": NESTED, "v": "string"}, key_fields=("s.a",))
+    folder.write_base([[{"s": {"a": key, "b": 1}, "v": "old"} for key in "123"]])
+    update = slice_writer.data_block(folder.avro, [{"s": {"a": "2", "b": 2}, "v": "new"}], "20260102000000000")
+    folder.write_log(update, slice_writer.delete_block([("1", None, None)], "20260103000000000"))
+    found = folder.rows(columns=("v", "s"), options=ReadOptions(compiled=compiled))
+    assert found == [{"v": "old", "s": {"a": "3", "b": 1}}, {"v": "new", "s": {"a": "2", "b": 2}}]
+
+
+class TestNamedKeys:
+    def folder(self, path: pathlib.Path, key: str, kind: str, value: Any) -> SliceFolder:
+        made = SliceFolder(path, {"a": kind, "v": "string"}, key_fields=("a",))
+        made.write_base([[{"a": value, "v": "gone"}]])
+        made.write_log(slice_writer.delete_block([(key, None, None)], "20260102000000000"))
+        return made
+
+    @pytest.mark.parametrize("key", ["1", "a:1"])
+    def test_deletes_may_say_the_columns_name(self, tmp_path: pathlib.Path, key: str) -> None:
+        assert self.folder(tmp_path, key, "string", "1").rows(keys_may_be_named=True) == []
+
+    def test_elsewhere_it_is_part_of_the_value(self, tmp_path: pathlib.Path) -> None:
+        assert self.folder(tmp_path, "a:1", "string", "1").rows() == [{"a": "1", "v": "gone"}]
+
+    def test_a_value_like_a_name_is_refused(self, tmp_path: pathlib.Path) -> None:
+        with pytest.raises(TableError, match="begins with a:"):
+            self.folder(tmp_path, "a:1", "string", "a:1").rows(keys_may_be_named=True)
 
 
 @pytest.mark.parametrize(("key", "says"), [(None, "without a"), ("", "with an empty a")])
@@ -117,11 +172,11 @@ def test_a_row_without_key_is_damage(tmp_path: pathlib.Path, key: str | None, sa
         folder.rows()
 
 
-@pytest.mark.parametrize("kind", ["double", {"type": "int", "logicalType": "date"}, "bytes"])
-def test_a_key_column_whose_text_is_not_settled_is_refused(tmp_path: pathlib.Path, kind: Any) -> None:
-    folder = SliceFolder(tmp_path, {"a": kind, "v": "string"}, key_fields=("a",))
-    folder.write_log(slice_writer.data_block(folder.avro, [{"v": "x"}], "20260102000000000"))
-    with pytest.raises(UnsupportedFeature, match="key column 'a' of type"):
+@pytest.mark.parametrize(("fields", "says"), [(("s",), "is nested"), (("x",), "is no column"), (("s.z",), "no column")])
+def test_what_has_no_text_is_no_key(tmp_path: pathlib.Path, fields: tuple[str, ...], says: str) -> None:
+    folder = SliceFolder(tmp_path, {"s": NESTED, "v": "string"}, key_fields=fields)
+    folder.write_log(slice_writer.data_block(folder.avro, [{"s": {"a": "1", "b": 2}, "v": "x"}], "20260102000000000"))
+    with pytest.raises(SchemaMismatch, match=says):
         folder.rows()
 
 

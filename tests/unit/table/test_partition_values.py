@@ -139,3 +139,15 @@ def test_values_of_real_paths_are_those_hudi_returned(golden: Any, case: str) ->
     for row in rows.select(["_hoodie_partition_path", *fields]).to_pylist():
         wanted = tuple(_as_text(row[name]) for name in fields)
         assert partition_values(row["_hoodie_partition_path"], fields) == wanted
+
+
+@pytest.mark.parametrize("keygen", ["TIMESTAMP", "CUSTOM", "SIMPLE"])
+def test_columns_that_files_leave_out_come_from_any_path(keygen: str) -> None:
+    text = (
+        f"hoodie.table.name=t\nhoodie.table.version=9\nhoodie.table.partition.fields=p\n"
+        f"hoodie.table.keygenerator.type={keygen}\nhoodie.datasource.write.drop.partition.columns=true\n"
+        "hoodie.datasource.write.slash.separated.date.partitioning=true\n"
+    )
+    properties = parse_table_properties(text.encode(), "/lake/t")
+    assert path_value_fields(properties, ["2020/01/02", "20200102"]) == ("p",)
+    assert path_value_fields(properties, [""]) == ()

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.table.properties import parse_table_properties
 from penstock.table.schema.avro import META_COLUMNS, parse_record_schema
 from penstock.table.schema.tables import table_schema_json
@@ -47,7 +47,7 @@ def test_no_meta_columns_where_none_are_written() -> None:
 
 
 def test_no_schema_at_all_is_said() -> None:
-    with pytest.raises(UnsupportedFeature, match="no recorded schema: table /base"):
+    with pytest.raises(SchemaMismatch, match="no schema: table /base"):
         table_schema_json(["", ""], PLAIN)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.proto.errors import CorruptFile, PenstockError, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, PenstockError, SchemaMismatch, UnsupportedFeature
 from penstock.table.schema.avro import (
     META_COLUMNS,
     ArrayType,
@@ -116,24 +116,44 @@ def test_a_default_other_than_null_is_told() -> None:
         (["null"], "union"),
         (["null", "null"], "union"),
         (["null", ["null", "int"]], "union"),
-        ("null", "type null"),
-        ({"type": "long", "logicalType": "timestamp-nanos"}, "timestamp-nanos"),
-        ({"type": "long", "logicalType": "date"}, "date"),
-        ({"type": "string", "logicalType": "decimal"}, "decimal"),
         ({"type": "fixed", "name": "v", "size": 8, "logicalType": "vector"}, "vector"),
-        ({"type": "fixed", "name": "v", "size": 12, "logicalType": "duration"}, "duration"),
-        ({"type": {"type": "long"}, "logicalType": "timestamp-micros"}, "timestamp-micros"),
+    ],
+)
+def test_what_is_not_read_is_refused_by_column_and_name(node: Any, named: str) -> None:
+    with pytest.raises(UnsupportedFeature, match=named) as refusal:
+        parse_record_schema(record({"name": "p", "type": "int"}, {"name": "col", "type": node}), where="t/log.1")
+    assert "t/log.1" in str(refusal.value) and "col" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("node", "stored"),
+    [
+        ({"type": "long", "logicalType": "timestamp-nanos"}, Primitive("long")),
+        ({"type": "long", "logicalType": "date"}, Primitive("long")),
+        ({"type": "string", "logicalType": "decimal"}, Primitive("string")),
+        ({"type": "fixed", "name": "v", "size": 12, "logicalType": "duration"}, Fixed(12)),
+        ({"type": {"type": "long"}, "logicalType": "timestamp-micros"}, Primitive("long")),
         (
             {"type": "record", "name": "v", "logicalType": "variant", "fields": [{"name": "m", "type": "bytes"}]},
-            "variant",
+            RecordType((AvroField("m", Primitive("bytes")),)),
         ),
+    ],
+)
+def test_a_logical_type_that_avro_does_not_know_is_passed_over(node: Any, stored: Any) -> None:
+    assert parse_record_schema(record({"name": "col", "type": node})).by_name()["col"].type == stored
+
+
+@pytest.mark.parametrize(
+    ("node", "named"),
+    [
+        ("null", "type null"),
         ({"type": "record", "name": "v", "fields": []}, "without fields"),
         ({"type": "record", "name": "v", "fields": [{"name": "m", "type": ["null", "v"]}]}, "recursive"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 2}, "39 digits"),
     ],
 )
-def test_what_is_not_read_is_refused_by_column_and_name(node: Any, named: str) -> None:
-    with pytest.raises(UnsupportedFeature, match=named) as refusal:
+def test_what_no_hudi_table_has_is_a_mismatch(node: Any, named: str) -> None:
+    with pytest.raises(SchemaMismatch, match=named) as refusal:
         parse_record_schema(record({"name": "p", "type": "int"}, {"name": "col", "type": node}), where="t/log.1")
     assert "t/log.1" in str(refusal.value) and "col" in str(refusal.value)
 

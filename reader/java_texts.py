@@ -1,0 +1,180 @@
+"""Numbers as the text that Java gives them: `Double.toString`, `Float.toString`; text as decimals.
+
+Java 8 to 18, on which Spark 3.5 runs: outside 0.001 to 10000000 those releases print digits that a shortest text has
+not. There every distinct value is written by itself; all others at once. Source: `FloatingDecimal` (its rules). Not
+here: which columns are text (`widening`).
+"""
+
+from __future__ import annotations
+
+import decimal
+import functools
+import math
+import re
+import struct
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_PLAIN_FROM: Final = 1e-3
+_PLAIN_BELOW: Final = 1e7
+_FRACTION: Final = 52
+_POWER_BITS: Final = tuple((5**n).bit_length() if n else 0 for n in range(27))
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_EXACT: Final = decimal.Context(prec=200, Emin=-10_000, Emax=10_000)
+_LONGEST: Final = 150
+"""Characters of a number's text: more digits than any decimal keeps, and no exponent that fills the memory."""
+
+
+def float_texts(array: pa.Array) -> pa.Array:
+    """Floats or doubles as `Float.toString` or `Double.toString` give them; nulls stay null."""
+    size = pc.abs(array)
+    plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, _PLAIN_FROM), pc.less(size, _PLAIN_BELOW)))
+    texts = array.cast(pa.string())
+    texts = pc.if_else(pc.match_substring(texts, "."), texts, pc.binary_join_element_wise(texts, ".0", ""))
+    if pc.all(plain).as_py() is not False:
+        return texts
+    single = pa.types.is_float32(array.type)
+    odd = pc.if_else(plain, pa.scalar(None, array.type), array)  # 0.0 and -0.0 are one value of a dictionary
+    encoded = pc.dictionary_encode(odd)
+    java = [None if value is None else java_text(value, single=single) for value in encoded.dictionary.to_pylist()]
+    return pc.if_else(plain, texts, pa.array(java, pa.string()).take(encoded.indices))
+
+
+def rounded_decimals(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Texts as `new BigDecimal(text).setScale(scale, HALF_UP)`. ValueError for one that is no number or has more digits
+    than `target`, naming it."""
+    encoded = texts.dictionary_encode()
+    values = [_rounded(text, target) for text in encoded.dictionary.to_pylist()]
+    return pa.array(values, target).take(encoded.indices)
+
+
+@functools.lru_cache(maxsize=4096)
+def java_text(value: float, *, single: bool) -> str:
+    """One value; `single` if it is a 32-bit float."""
+    if math.isnan(value):
+        return "NaN"
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    if math.isinf(value) or value == 0:
+        return f"{sign}{'Infinity' if value else '0.0'}"
+    digits, exponent = _digits(*_parts(abs(value), single))
+    if 0 < exponent < 8:
+        whole = digits.ljust(exponent, "0")
+        return f"{sign}{whole[:exponent]}.{whole[exponent:] or '0'}"
+    if -3 < exponent <= 0:
+        return f"{sign}0.{'0' * -exponent}{digits}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent - 1}"
+
+
+def _parts(value: float, single: bool) -> tuple[int, int, int]:
+    """(binary exponent, 53 bits with the highest set, how many of them the value really has)."""
+    shift, bias = (23, 127) if single else (_FRACTION, 1023)
+    code = ">f", ">I"
+    bits: int = struct.unpack(code[1] if single else ">Q", struct.pack(code[0] if single else ">d", value))[0]
+    exponent, fraction = bits >> shift, bits & ((1 << shift) - 1)
+    if exponent:
+        return exponent - bias, (fraction | 1 << shift) << (_FRACTION - shift), shift + 1
+    length = fraction.bit_length()
+    return length - shift - bias, fraction << (_FRACTION + 1 - length), length
+
+
+def _digits(binary: int, fraction: int, significant: int) -> tuple[str, int]:
+    """Digits without trailing zeros, and the exponent e of 0.digits * 10^e."""
+    zeros = (fraction & -fraction).bit_length() - 1
+    length = _FRACTION + 1 - zeros
+    tiny = max(0, length - binary - 1)
+    if tiny == 0 and -21 <= binary <= 62 and length < 64:
+        return _whole_digits(binary, fraction, significant)
+    return _fraction_digits(binary, fraction >> zeros, significant, length, tiny, _estimate(binary, fraction))
+
+
+def _whole_digits(binary: int, fraction: int, significant: int) -> tuple[str, int]:
+    """A whole number below 2^63: cut where its bits tell no more, half up."""
+    number = fraction << (binary - _FRACTION) if binary >= _FRACTION else fraction >> (_FRACTION - binary)
+    spare = binary - significant - 1
+    cut = int(spare * math.log10(2)) if spare > 1 else 0
+    number, rest = divmod(number, 10**cut)
+    number += bool(cut and rest >= 10**cut // 2)
+    text = str(number)
+    return text.rstrip("0") or "0", len(text) + cut
+
+
+def _estimate(binary: int, fraction: int) -> int:
+    """The decimal exponent, or one too many."""
+    mantissa = fraction / (1 << _FRACTION)
+    return math.floor((mantissa - 1.5) * 0.289529654 + 0.176091259 + binary * 0.301029995663981)
+
+
+def _fraction_digits(binary: int, odd: int, significant: int, length: int, tiny: int, exponent: int) -> tuple[str, int]:
+    """Digit by digit until what is left is less than half of the last bit."""
+    five_b, five_s = max(0, -exponent), max(0, exponent)
+    two_b, two_s = five_b + tiny + binary, five_s + tiny
+    two_m = two_b - significant
+    two_b -= length - 1
+    common = min(two_b, two_s)
+    two_b, two_s, two_m = two_b - common, two_s - common, two_m - common
+    if length == 1:
+        two_m -= 1
+    if two_m < 0:
+        two_b, two_s, two_m = two_b - two_m, two_s - two_m, 0
+    bits = (
+        length + two_b + (_POWER_BITS[five_b] if five_b < 27 else five_b * 3),
+        two_s + 1 + (_POWER_BITS[five_s + 1] if five_s + 1 < 27 else (five_s + 1) * 3),
+    )
+    width = next((size for size in (32, 64) if max(bits) < size), 0)
+    rest, unit, margin = odd * 5**five_b << two_b, 5**five_s << two_s, 5**five_b << two_m
+    tens, digits = unit * 10, ""
+
+    def step() -> tuple[int, bool, bool]:
+        nonlocal rest, margin
+        digit, left = divmod(rest, unit)
+        rest, margin = left * 10, margin * 10
+        if not width:
+            return digit, rest < margin, rest + margin >= tens
+        margin = _wrapped(margin, width)
+        if margin <= 0:
+            return digit, True, True
+        return digit, rest < margin, _wrapped(rest + margin, width) > tens
+
+    digit, low, high = step()
+    if digit == 0 and not high:
+        exponent -= 1
+    else:
+        digits += str(digit)
+    if exponent < -3 or exponent >= 8:
+        low = high = False
+    while not (low or high):
+        digit, low, high = step()
+        digits += str(digit)
+    twice = rest * 2 - tens
+    if high and (not low or twice > 0 or (twice == 0 and int(digits[-1]) % 2)):
+        return _rounded_up(digits, exponent + 1)
+    return digits.rstrip("0") or "0", exponent + 1
+
+
+def _wrapped(number: int, width: int) -> int:
+    """As an int or long of Java, which runs over."""
+    number &= (1 << width) - 1
+    return number - (1 << width) if number >> (width - 1) else number
+
+
+def _rounded_up(digits: str, exponent: int) -> tuple[str, int]:
+    more = str(int(digits) + 1).rjust(len(digits), "0")
+    return more.rstrip("0") or "0", exponent + len(more) - len(digits)
+
+
+def _rounded(text: str | None, target: pa.DataType) -> decimal.Decimal | None:
+    if text is None:
+        return None
+    if len(text) > _LONGEST or not _DECIMAL.fullmatch(text):
+        raise ValueError(f"{text[:60]!r} is no number")
+    number = decimal.Decimal(text)
+    if number and number.adjusted() >= target.precision - target.scale + 1:
+        raise ValueError(f"{text[:60]!r} has more digits than {target}")
+    if number.adjusted() < -target.scale - 2:
+        return decimal.Decimal(0).scaleb(-target.scale)
+    found = number.quantize(decimal.Decimal(1).scaleb(-target.scale), decimal.ROUND_HALF_UP, _EXACT)
+    if found.adjusted() >= target.precision - target.scale and found:
+        raise ValueError(f"{text[:60]!r} has more digits than {target}")
+    return found

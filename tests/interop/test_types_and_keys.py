@@ -1,0 +1,112 @@
+"""Changed types, made keys, partition columns out of paths: Penstock gives the rows that real Hudi 1.2.0 reads."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+CHANGES: dict[str, tuple[str, str, Sequence[str]]] = {
+    "text_as_date": ("string", "date", ("'2020-01-05'", "'2020-12-03'", "null")),
+    "text_as_decimal": ("string", "decimal(10,2)", ("'1.25'", "'1.255'", "'-1.255'", "'-7'", "'1e2'", "null")),
+    "decimal_as_text": ("decimal(20,8)", "string", ("1.25", "0.00000001", "0", "-12345678901.5", "null")),
+    "double_as_text": (
+        "double",
+        "string",
+        tuple(f"cast('{text}' as double)" for text in ("1e10", "2e23", "8.41E21", "5e-324", "123456789.125", "nan")),
+    ),
+    "double_as_decimal": ("double", "decimal(12,2)", ("1.005D", "cast('1e5' as double)", "2.345D", "null")),
+    "float_as_double": ("float", "double", tuple(f"cast('{text}' as float)" for text in ("0.1", "1.0E10", "4.045e10"))),
+    "bytes_as_text": ("binary", "string", ("X'616263'", "X'c3a9'", "X''", "null")),
+}
+
+
+def options(name: str, operation: str, **more: str) -> dict[str, str]:
+    return {
+        "hoodie.table.name": name,
+        "hoodie.datasource.write.operation": operation,
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "",
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
+        "hoodie.metadata.enable": "false",
+        "hoodie.compact.inline": "false",
+        **{key.replace("__", "."): value for key, value in more.items()},
+    }
+
+
+def shown(table: pa.Table) -> list[str]:
+    names = sorted(name for name in table.schema.names if not name.startswith("_hoodie"))
+    return sorted(str([(name, row[name]) for name in names]) for row in table.to_pylist())
+
+
+def select(prefix: str, kind: str, values: Sequence[str]) -> str:
+    return " union all ".join(f"select '{prefix}{n}' id, cast({text} as {kind}) v" for n, text in enumerate(values))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_type_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path, change: str) -> None:
+    old, new, values = CHANGES[change]
+    path, name = tmp_path / change, f"t_{change}"
+    hudi.write_query(path, select("base", old, values), options(name, "insert"))
+    hudi.write_query(path, select("log", old, ["null"] * len(values)), options(name, "upsert"))
+    hudi.write_query(path, select("log", old, values), options(name, "upsert"))
+    hudi.call(f"create table {name} using hudi location '{path}'")
+    hudi.call("set hoodie.schema.on.read.enable=true")
+    try:
+        hudi.call(f"alter table {name} alter column v type {new}")
+        wanted = shown(hudi.read(path, hoodie__schema__on__read__enable="true"))
+    finally:
+        hudi.call("reset hoodie.schema.on.read.enable")
+    assert shown(penstock.read(str(path)).read_all()) == wanted
+    assert shown(penstock.read(str(path), columnsByName="on").read_all()) == shown(hudi.read(path))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("double", ("1e10", "2.5", "1e-5", "3")),
+        ("decimal(20,8)", ("1", "0.00000001", "2.5", "3")),
+        ("date", ("'2020-01-01'", "'1969-12-31'", "'2021-05-05'", "'2022-01-01'")),
+        ("timestamp", ("'2020-01-01'", "'1969-12-31 00:00:00.000001'", "'2021-05-05 01:02:03.5'", "'2022-01-01'")),
+        ("binary", ("'abc'", "'ABC'", "'x y'", "'z'")),
+    ],
+)
+def test_keys_made_of_any_column(hudi: Any, tmp_path: pathlib.Path, kind: str, values: Sequence[str]) -> None:
+    path, name = tmp_path / "t", f"k_{kind.partition('(')[0]}"
+    made = {"hoodie__populate__meta__fields": "false", "hoodie__datasource__write__recordkey__field": "v"}
+
+    def write(operation: str, texts: Sequence[str]) -> None:
+        hudi.write_query(path, select(operation, kind, texts), options(name, operation, **made))
+
+    write("insert", values)
+    write("upsert", values[1:2])
+    write("delete", [values[2], values[0]])
+    found = shown(penstock.read(str(path)).read_all())
+    assert len(found) == 2
+    assert found == shown(hudi.read(path))
+
+
+@pytest.mark.parametrize("form", ["yyyyMMdd", "yyyy/MM/dd"])
+def test_partition_columns_that_files_leave_out(hudi: Any, tmp_path: pathlib.Path, form: str) -> None:
+    path = tmp_path / "t"
+    more = {
+        "hoodie__datasource__write__drop__partition__columns": "true",
+        "hoodie__datasource__write__keygenerator__class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+        "hoodie__datasource__write__partitionpath__field": "p",
+        "hoodie__keygen__timebased__timestamp__type": "DATE_STRING",
+        "hoodie__keygen__timebased__input__dateformat": "yyyy-MM-dd",
+        "hoodie__keygen__timebased__output__dateformat": form,
+    }
+    rows = " union all ".join(f"select 'k{n}' id, {n} v, '2020-01-0{n}' p" for n in (1, 2, 3))
+    hudi.write_query(path, rows, options("dropped", "insert", **more))
+    hudi.write_query(path, "select 'k2' id, 9 v, '2020-01-02' p", options("dropped", "upsert", **more))
+    assert shown(penstock.read(str(path)).read_all()) == shown(hudi.read(path))
