@@ -19,21 +19,20 @@ from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
 from penstock.reader.merge.log_rows import rows_within
 from penstock.reader.ordering_column import check_order_kept
 from penstock.reader.widening import NotExact, widened
+from penstock.table.parquet_checks import ParquetError, check_columns, check_pages, tells_storage
 from penstock.table.schema.avro import AvroField, RecordSchema
 from penstock.table.schema.history import FileNames
-from penstock.table.storage import Storage
+from penstock.table.storage import Storage, is_near
 
 _BUFFER_BYTES: Final = 1 << 20
 _FOOTER_BYTES: Final = 256 << 20
-_REMOTE: Final = ("AWS Error", "HTTP", "curl", "timed out", "Timeout", "GcsClient", "Azure")
-"""What failures of a remote store have in their text, where Parquet's own have not."""
-
 _FAILURES: Final = (
     pa.ArrowInvalid,
     pa.ArrowNotImplementedError,
     pa.ArrowSerializationError,
     UnicodeDecodeError,
     OSError,
+    ParquetError,
 )
 
 _T = TypeVar("_T")
@@ -71,6 +70,7 @@ class BaseFile:
         """
         self._where = where or f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key = storage, ref, key
+        self._checked_groups: set[int] = set()
         try:
             self._source = storage.open_input(ref.path)
         except FileNotFoundError:
@@ -136,6 +136,7 @@ class BaseFile:
 
     def read(self, number: int, size: BatchSize) -> Iterator[pa.RecordBatch]:
         """The row group's rows in file order, the wanted columns in their order and the table's types."""
+        self._check_pages(number)
         rows = self._rows_per_read(number, size)
         batches = self._guarded(
             lambda: self._file.iter_batches(rows, row_groups=[number], columns=self._stored, use_threads=False)
@@ -148,11 +149,12 @@ class BaseFile:
 
     def read_keys(self, number: int) -> pa.Array:
         """The keys of all rows of the row group, in file order."""
+        self._check_pages(number)
         table = self._guarded(lambda: self._file.read_row_group(number, columns=[self._key], use_threads=False))
         return self._checked_keys(table.column(self._key).cast(pa.large_string()).combine_chunks())
 
     def _open(self) -> pq.ParquetFile:
-        return pq.ParquetFile(
+        file = pq.ParquetFile(
             self._source,
             buffer_size=_BUFFER_BYTES,
             pre_buffer=False,
@@ -160,6 +162,15 @@ class BaseFile:
             thrift_string_size_limit=_FOOTER_BYTES,
             thrift_container_size_limit=_FOOTER_BYTES,
         )
+        check_columns(file.metadata)
+        return file
+
+    def _check_pages(self, number: int) -> None:
+        """Once a row group: no page of the wanted columns fills the memory. A far store would take a request a page."""
+        if number not in self._checked_groups and is_near(self._storage):
+            stored = frozenset(self._stored)
+            self._guarded(lambda: check_pages(self._source, self._file.metadata, number, stored))
+        self._checked_groups.add(number)
 
     def _layout(self) -> tuple[pa.Schema, list[str]]:
         """The file's schema and its leaves' physical types."""
@@ -217,7 +228,7 @@ class BaseFile:
             return action()
         except _FAILURES as error:
             reason = str(error).partition("\n")[0][:300]
-            if isinstance(error, OSError) and (error.errno is not None or any(sign in reason for sign in _REMOTE)):
+            if tells_storage(error):
                 raise StorageError(f"{self._where}: reading failed: {reason}; asking again may help") from error
             info = self._storage.file_info(self._ref.path)
             if info is None:
