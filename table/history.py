@@ -151,7 +151,9 @@ def _history_rows(storage: Storage, properties: TableProperties, name: str) -> p
             if file.metadata.num_rows > _MAX_ROWS:
                 raise CorruptFile(f"{where} holds {file.metadata.num_rows} instants, at most {_MAX_ROWS} are read")
             table = file.read(columns=list(_COLUMNS))
-            return table.select(_COLUMNS).cast(pa.schema([(column, pa.string()) for column in _COLUMNS]))
+            texts = table.select(_COLUMNS).cast(pa.schema([(column, pa.string()) for column in _COLUMNS]))
+            texts.validate(full=True)
+            return texts
     except FileNotFoundError as error:
         raise CorruptFile(f"{where} is missing, although the manifest names it") from error
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:

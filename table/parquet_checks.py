@@ -20,8 +20,9 @@ MAX_PAGE_BYTES: Final = 512 << 20
 """Largest page, uncompressed, that is decoded. Writers cut pages at 1 MiB; only a single larger value makes a larger
 one."""
 
-_BLOWN_UP: Final = {"UNCOMPRESSED": 1, "SNAPPY": 64, "LZ4": 256, "LZ4_RAW": 256, "GZIP": 1100, "ZSTD": 40_000}
-"""The most bytes that a byte of a codec's stream can stand for, rounded up; of others only MAX_PAGE_BYTES counts."""
+_BLOWN_UP: Final = 40_000
+"""The most bytes that a stored byte of a page can stand for (a run of zstd's, rounded up). Which codec it is must not
+be asked: that accessor too ends the process, if the codec is unknown."""
 
 _SMALL_PAGE: Final = 64 << 10
 _HEADER_BYTES: Final = 256
@@ -101,15 +102,16 @@ def _check_chunk(source: pa.NativeFile, column: pq.ColumnChunkMetaData, size: in
     end = at + column.total_compressed_size
     if not 0 <= at <= end <= size:
         raise ParquetError(f"bytes {at} to {end} in a file of {size}")
-    blown_up, most = _BLOWN_UP.get(column.compression), column.total_uncompressed_size
+    most = min(MAX_PAGE_BYTES, max(column.total_uncompressed_size, _SMALL_PAGE))
     seen, expected = 0, column.num_values
     while seen < expected and at < end:
         stored, uncompressed, values, header = _page(source, at, end)
-        limit = MAX_PAGE_BYTES if blown_up is None else min(MAX_PAGE_BYTES, _SMALL_PAGE + blown_up * max(stored, 0))
-        if not 0 <= stored <= end - at - header or not 0 <= uncompressed <= min(limit, max(most, _SMALL_PAGE)):
+        limit = min(most, _SMALL_PAGE + _BLOWN_UP * max(stored, 0))
+        left = end - at - header
+        if not 0 <= stored <= left or not 0 <= uncompressed <= limit:
             raise ParquetError(
-                f"page at byte {at} of {stored} bytes, {uncompressed} uncompressed, where {end - at - header} are left "
-                f"and at most {min(limit, max(most, _SMALL_PAGE))} are decoded"
+                f"page at byte {at} of {stored} bytes, {uncompressed} uncompressed, where {left} are left and at most "
+                f"{limit} are decoded"
             )
         seen += values
         at += header + stored

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -37,13 +38,14 @@ class Outcome:
 
 def run_batch(kind: str, first: int, count: int, *options: str) -> Outcome:
     """The outcome of one batch; a process that died is a problem that names the seed at work."""
-    with tempfile.NamedTemporaryFile() as progress:
-        progress.write(bytes(8))
-        progress.flush()
-        command: Sequence[str] = [sys.executable, str(RUNNER), kind, str(first), str(count), progress.name, *options]
-        done = subprocess.run(command, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as folder:
+        progress = pathlib.Path(folder) / "progress"
+        progress.write_bytes(bytes(8))
+        command: Sequence[str] = [sys.executable, str(RUNNER), kind, str(first), str(count), str(progress), *options]
+        environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}  # threads reserve address space of their own
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
-            seed = int.from_bytes(pathlib.Path(progress.name).read_bytes()[:8], "little")
+            seed = int.from_bytes(progress.read_bytes()[:8], "little")
             number = -done.returncode
             how = signal.Signals(number).name if number in set(signal.Signals) else f"exit {done.returncode}"
             return Outcome(problems=[f"{kind}: the process died ({how}) at seed {seed}: {done.stderr[-1500:]}"])

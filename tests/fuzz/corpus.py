@@ -44,6 +44,11 @@ class Member:
     data: bytes
 
 
+def kind_of(path: str) -> str | None:
+    """The kind of a table's file; None for one that nothing parses."""
+    return next((kind for kind, name in _NAMES.items() if name.fullmatch(path)), None)
+
+
 @functools.cache
 def members() -> dict[str, list[Member]]:
     """Every member by kind."""
@@ -51,7 +56,7 @@ def members() -> dict[str, list[Member]]:
     for archive in sorted(GOLDEN.glob("*.zip")):
         with zipfile.ZipFile(archive) as packed:
             for info in sorted(packed.infolist(), key=lambda item: item.filename):
-                kind = next((kind for kind, name in _NAMES.items() if name.fullmatch(info.filename)), None)
+                kind = kind_of(info.filename)
                 if kind is None or not info.file_size or (kind != "parquet" and info.file_size > MOST_BYTES):
                     continue
                 if kind == "parquet" and found[kind] and found[kind][-1].name.startswith(archive.stem):

@@ -25,7 +25,7 @@ def mutated(member: Member, others: Sequence[Member], seed: int) -> bytes:
     rng = random.Random(f"{member.name} {seed}")
     data = member.data
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        change = _structured if rng.random() < 0.5 else _blind
+        change = _structured if data and rng.random() < 0.5 else _blind
         data = change(member.kind, data, others, rng)
     return data[: _LARGEST * len(member.data) + 4096]
 
@@ -134,7 +134,7 @@ def _resealed_block(data: bytes, others: Sequence[Member], rng: random.Random) -
         starts.append(at)
         at += 14 + int.from_bytes(data[at + 6 : at + 14], "big")
     at = rng.choice(starts)
-    end = at + 14 + int.from_bytes(data[at + 6 : at + 14], "big")
+    end = min(len(data), at + 14 + int.from_bytes(data[at + 6 : at + 14], "big"))
     place = at + 22
     for _ in range(int.from_bytes(data[place : place + 4], "big")):
         place += 8 + int.from_bytes(data[place + 8 : place + 12], "big")
@@ -167,7 +167,7 @@ def _resealed_hfile_block(data: bytes, rng: random.Random) -> bytes:
     at = 0
     while at + 33 < len(data) - 4096:
         stored = int.from_bytes(data[at + 8 : at + 12], "big")
-        if stored <= 0:
+        if stored <= 0 or at + 33 + stored > len(data) - 4096:
             break
         blocks.append((at, stored))
         at += 33 + stored
