@@ -141,17 +141,28 @@ class BaseFile:
         batches = self._guarded(
             lambda: self._file.iter_batches(rows, row_groups=[number], columns=self._stored, use_threads=False)
         )
+        left = self.rows_of(number)
         while (raw := self._guarded(lambda: next(batches, None))) is not None:
+            left -= raw.num_rows
             batch = self._conformed(raw)
             step = rows_within(batch, size.rows, size.size_bytes)
             for begin in range(0, batch.num_rows, step):
                 yield batch if step >= batch.num_rows else batch.slice(begin, step)
+        self._check_count(number, left)
 
     def read_keys(self, number: int) -> pa.Array:
         """The keys of all rows of the row group, in file order."""
         self._check_pages(number)
         table = self._guarded(lambda: self._file.read_row_group(number, columns=[self._key], use_threads=False))
+        self._check_count(number, self.rows_of(number) - table.num_rows)
         return self._checked_keys(table.column(self._key).cast(pa.large_string()).combine_chunks())
+
+    def _check_count(self, number: int, left: int) -> None:
+        if left:
+            raise CorruptFile(
+                f"{self._where}: row group {number} lacks {left} of the {self.rows_of(number)} rows that the footer "
+                "says: the file is damaged, restore or rewrite it"
+            )
 
     def _open(self) -> pq.ParquetFile:
         file = pq.ParquetFile(

@@ -79,16 +79,20 @@ def check_statistics(source: pa.NativeFile) -> None:
 
 
 def check_pages(source: pa.NativeFile, metadata: pq.FileMetaData, group: int, columns: Collection[str]) -> None:
-    """ParquetError if a page of these top-level columns is larger than it can be, or leaves its column chunk.
+    """ParquetError if one of these top-level columns has not a value for each row, or a page of it is larger than it
+    can be or leaves its column chunk.
 
     Reads each page's header: for files that are near (memory, local), about 10 µs a page. `check_columns` comes first.
     """
-    row_group = metadata.row_group(group)
+    row_group, leaves = metadata.row_group(group), metadata.schema
     for place in range(row_group.num_columns):
-        column = row_group.column(place)
-        path = column.path_in_schema
+        leaf = leaves.column(place)  # the chunk's own path may be wrong or missing
+        path = leaf.path
         if path in columns or path.partition(".")[0] in columns:
+            column = row_group.column(place)
             try:
+                if column.num_values != row_group.num_rows and not leaf.max_repetition_level:
+                    raise ParquetError(f"{column.num_values} values where the row group has {row_group.num_rows} rows")
                 _check_chunk(source, column, source.size())
             except (ParquetError, ThriftError) as error:
                 raise ParquetError(f"row group {group}, column {path[:200]!r}: {error}") from None

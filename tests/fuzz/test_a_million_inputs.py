@@ -1,4 +1,4 @@
-"""`make long`: 10^6 mutated inputs, tables with a mutated file, and coverage-guided runs. PENSTOCK_SEED chooses the seeds.
+"""`make long`: 10^6 mutated inputs, tables with a mutated file, coverage-guided runs. PENSTOCK_SEED chooses the seeds.
 
 What was run is told in the file that PENSTOCK_NOTES names, which `tools/run_long.py` puts into its record.
 """
