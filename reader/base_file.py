@@ -137,7 +137,7 @@ class BaseFile:
     def read(self, number: int, size: BatchSize) -> Iterator[pa.RecordBatch]:
         """The row group's rows in file order, the wanted columns in their order and the table's types."""
         self._check_pages(number)
-        rows = self._rows_per_read(number, size)
+        rows = self._guarded(lambda: self._rows_per_read(number, size))
         batches = self._guarded(
             lambda: self._file.iter_batches(rows, row_groups=[number], columns=self._stored, use_threads=False)
         )
@@ -228,9 +228,9 @@ class BaseFile:
         wanted = set(self._stored)
         size_bytes = 0
         for place in range(group.num_columns):
-            column = group.column(place)
-            if column.path_in_schema in wanted or column.path_in_schema.partition(".")[0] in wanted:
-                size_bytes += max(0, column.total_uncompressed_size)
+            path = self._file.schema.column(place).path  # the chunk's own may be wrong
+            if path in wanted or path.partition(".")[0] in wanted:
+                size_bytes += max(0, group.column(place).total_uncompressed_size)
         return max(1, min(size.rows, size.size_bytes * max(1, int(group.num_rows)) // max(1, size_bytes)))
 
     def _guarded(self, action: Callable[[], _T]) -> _T:

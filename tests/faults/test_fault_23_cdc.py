@@ -27,7 +27,7 @@ LOGGED = [
     "B_v6_cdc_cow_op_key_only",
 ]
 REWRITTEN = "B_v6_cdc_cow_op_key_only"
-"""Hudi's own snapshot of it has amt 4125.00 where the last change wrote 41.25: base files say other than the changes."""
+"""Hudi's own snapshot of it has amt 4125.00 where the last change wrote 41.25: its base files say other."""
 INFERRED = ["A_compaction_pending_v9_h120", "A_compaction_pending_v8_h102"]
 KEY = ("_hoodie_partition_path", "_hoodie_record_key")
 

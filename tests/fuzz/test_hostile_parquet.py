@@ -110,6 +110,13 @@ def test_an_unknown_codec_is_corrupt() -> None:
     footer(data)  # what is planned does not depend on it
 
 
+def test_a_column_path_that_is_no_text_is_not_asked_for() -> None:
+    def change(root: Node) -> None:
+        metadata(root, N)[3].value[0].value = b"\xff"
+
+    assert read(with_footer(written(), change)) == 2000
+
+
 def test_a_column_without_metadata_is_corrupt() -> None:
     def change(root: Node) -> None:
         chunk = chunks(root)[N]
