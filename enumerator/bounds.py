@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.splits import EventTimeBounds, FileRef, UnknownBounds
 from penstock.table.metadata.column_stats import ColumnStats
+from penstock.table.parquet_checks import ParquetError, check_statistics, tells_storage
 from penstock.table.schema.avro import AvroType, Primitive
 from penstock.table.storage import Storage, shown_uri
 
@@ -33,17 +34,17 @@ def read_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:
     where = f"base file {file.path} of table {shown_uri(storage.base_path)}"
     try:
         with storage.open_input(file.path) as source:
+            check_statistics(source)
             return pq.read_metadata(source)
     except FileNotFoundError as error:
         raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, ParquetError, OSError) as error:
         detail = str(error).partition("\n")[0][:200]
+        if tells_storage(error):
+            raise StorageError(f"footer of {where} cannot be read: {detail}; asking again may help") from error
         raise CorruptFile(
             f"{where} has no readable Parquet footer: {detail}; expected {file.size_bytes} bytes"
         ) from error
-    except OSError as error:
-        detail = str(error).partition("\n")[0][:200]
-        raise StorageError(f"footer of {where} cannot be read: {detail}; asking again may help") from error
 
 
 def row_group_sizes(footer: pq.FileMetaData) -> tuple[int, ...]:

@@ -19,21 +19,20 @@ from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
 from penstock.reader.merge.log_rows import rows_within
 from penstock.reader.row_group_bounds import RowGroupBounds
 from penstock.reader.widening import HUDI_TOO, NotExact, widened
+from penstock.table.parquet_checks import ParquetError, check_columns, check_pages, check_statistics, tells_storage
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
-from penstock.table.storage import Storage
+from penstock.table.storage import Storage, is_near
 
 _BUFFER_BYTES: Final = 1 << 20
 _FOOTER_BYTES: Final = 256 << 20
-_REMOTE: Final = ("AWS Error", "HTTP", "curl", "timed out", "Timeout", "GcsClient", "Azure")
-"""What failures of a remote store have in their text, where Parquet's own have not."""
-
 _FAILURES: Final = (
     pa.ArrowInvalid,
     pa.ArrowNotImplementedError,
     pa.ArrowSerializationError,
     UnicodeDecodeError,
     OSError,
+    ParquetError,
 )
 
 _T = TypeVar("_T")
@@ -71,6 +70,7 @@ class BaseFile:
         """
         self._where = where or f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key = storage, ref, key
+        self._checked_groups: set[int] = set()
         try:
             self._source = storage.open_input(ref.path)
         except FileNotFoundError:
@@ -108,7 +108,8 @@ class BaseFile:
         return self._where
 
     def row_group_bounds(self) -> RowGroupBounds:
-        """What the footer tells of the columns that are read."""
+        """What the footer tells of the columns that are read. CorruptFile if its statistics are not of their types."""
+        self._guarded(lambda: check_statistics(self._source))
         return RowGroupBounds(self._file.metadata, self._file.schema_arrow, self._sources)
 
     @property
@@ -134,23 +135,36 @@ class BaseFile:
 
     def read(self, number: int, size: BatchSize) -> Iterator[pa.RecordBatch]:
         """The row group's rows in file order, the wanted columns in their order and the table's types."""
-        rows = self._rows_per_read(number, size)
+        self._check_pages(number)
+        rows = self._guarded(lambda: self._rows_per_read(number, size))
         batches = self._guarded(
             lambda: self._file.iter_batches(rows, row_groups=[number], columns=self._stored, use_threads=False)
         )
+        left = self.rows_of(number)
         while (raw := self._guarded(lambda: next(batches, None))) is not None:
+            left -= raw.num_rows
             batch = self._conformed(raw)
             step = rows_within(batch, size.rows, size.size_bytes)
             for begin in range(0, batch.num_rows, step):
                 yield batch if step >= batch.num_rows else batch.slice(begin, step)
+        self._check_count(number, left)
 
     def read_keys(self, number: int) -> pa.Array:
         """The keys of all rows of the row group, in file order."""
+        self._check_pages(number)
         table = self._guarded(lambda: self._file.read_row_group(number, columns=[self._key], use_threads=False))
+        self._check_count(number, self.rows_of(number) - table.num_rows)
         return self._checked_keys(table.column(self._key).cast(pa.large_string()).combine_chunks())
 
+    def _check_count(self, number: int, left: int) -> None:
+        if left:
+            raise CorruptFile(
+                f"{self._where}: row group {number} lacks {left} of the {self.rows_of(number)} rows that the footer "
+                "says: the file is damaged, restore or rewrite it"
+            )
+
     def _open(self) -> pq.ParquetFile:
-        return pq.ParquetFile(
+        file = pq.ParquetFile(
             self._source,
             buffer_size=_BUFFER_BYTES,
             pre_buffer=False,
@@ -158,6 +172,15 @@ class BaseFile:
             thrift_string_size_limit=_FOOTER_BYTES,
             thrift_container_size_limit=_FOOTER_BYTES,
         )
+        check_columns(file.metadata)
+        return file
+
+    def _check_pages(self, number: int) -> None:
+        """Once a row group: no page of the wanted columns fills the memory. A far store would take a request a page."""
+        if number not in self._checked_groups and is_near(self._storage):
+            stored = frozenset(self._stored)
+            self._guarded(lambda: check_pages(self._source, self._file.metadata, number, stored))
+        self._checked_groups.add(number)
 
     def _layout(self) -> tuple[pa.Schema, list[str]]:
         """The file's schema and its leaves' physical types."""
@@ -204,9 +227,9 @@ class BaseFile:
         wanted = set(self._stored)
         size_bytes = 0
         for place in range(group.num_columns):
-            column = group.column(place)
-            if column.path_in_schema in wanted or column.path_in_schema.partition(".")[0] in wanted:
-                size_bytes += max(0, column.total_uncompressed_size)
+            path = self._file.schema.column(place).path  # the chunk's own may be wrong
+            if path in wanted or path.partition(".")[0] in wanted:
+                size_bytes += max(0, group.column(place).total_uncompressed_size)
         return max(1, min(size.rows, size.size_bytes * max(1, int(group.num_rows)) // max(1, size_bytes)))
 
     def _guarded(self, action: Callable[[], _T]) -> _T:
@@ -215,7 +238,7 @@ class BaseFile:
             return action()
         except _FAILURES as error:
             reason = str(error).partition("\n")[0][:300]
-            if isinstance(error, OSError) and (error.errno is not None or any(sign in reason for sign in _REMOTE)):
+            if tells_storage(error):
                 raise StorageError(f"{self._where}: reading failed: {reason}; asking again may help") from error
             info = self._storage.file_info(self._ref.path)
             if info is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.positions import InstantTime
 from penstock.table.instants import Action
+from penstock.table.parquet_checks import check_columns, check_pages, tells_storage
 from penstock.table.properties import TableProperties
-from penstock.table.storage import Storage, shown_uri
+from penstock.table.storage import Storage, is_near, shown_uri
 
 _VERSION_FILE: Final = "_version_"
 _VERSION_BYTES: Final = 64
@@ -120,7 +121,7 @@ def history_metadata(storage: Storage, properties: TableProperties, name: str) -
     columns = [*_COLUMNS, "metadata"]
     try:
         with storage.open_input(f"{properties.history_folder}/{name}") as source:
-            file = pq.ParquetFile(source)
+            file = _checked(storage, source, columns)
             groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
             largest = max((group.total_byte_size for group in groups), default=0)
             if file.metadata.num_rows > _MAX_ROWS or largest > _MAX_GROUP_BYTES:
@@ -135,10 +136,10 @@ def history_metadata(storage: Storage, properties: TableProperties, name: str) -
                     yield requested or "", completion or "", action or "", body or b""
     except FileNotFoundError as error:
         raise CorruptFile(f"{where} is missing, although the manifest names it") from error
-    except (pa.ArrowException, KeyError, ValueError) as error:
+    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
+        if tells_storage(error):
+            raise StorageError(f"{where} cannot be read: {str(error)[:200]}; asking again may help") from error
         raise CorruptFile(f"{where} cannot be read as a history file: {str(error)[:200]}") from error
-    except OSError as error:
-        raise StorageError(f"{where} cannot be read: {str(error)[:200]}; asking again may help") from error
 
 
 def _history_rows(storage: Storage, properties: TableProperties, name: str) -> pa.Table:
@@ -146,17 +147,29 @@ def _history_rows(storage: Storage, properties: TableProperties, name: str) -> p
     where = _where(properties, name)
     try:
         with storage.open_input(f"{properties.history_folder}/{name}") as source:
-            file = pq.ParquetFile(source)
+            file = _checked(storage, source, _COLUMNS)
             if file.metadata.num_rows > _MAX_ROWS:
                 raise CorruptFile(f"{where} holds {file.metadata.num_rows} instants, at most {_MAX_ROWS} are read")
             table = file.read(columns=list(_COLUMNS))
-            return table.select(_COLUMNS).cast(pa.schema([(column, pa.string()) for column in _COLUMNS]))
+            texts = table.select(_COLUMNS).cast(pa.schema([(column, pa.string()) for column in _COLUMNS]))
+            texts.validate(full=True)
+            return texts
     except FileNotFoundError as error:
         raise CorruptFile(f"{where} is missing, although the manifest names it") from error
-    except (pa.ArrowException, KeyError, ValueError) as error:
+    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
+        if tells_storage(error):
+            raise StorageError(f"{where} cannot be read: {str(error)[:200]}; asking again may help") from error
         raise CorruptFile(f"{where} cannot be read as a history file: {str(error)[:200]}") from error
-    except OSError as error:
-        raise StorageError(f"{where} cannot be read: {str(error)[:200]}; asking again may help") from error
+
+
+def _checked(storage: Storage, source: pa.NativeFile, columns: Collection[str]) -> pq.ParquetFile:
+    """The file, held against what pyarrow takes at its word."""
+    file = pq.ParquetFile(source)
+    check_columns(file.metadata)
+    if is_near(storage):
+        for number in range(file.metadata.num_row_groups):
+            check_pages(source, file.metadata, number, columns)
+    return file
 
 
 def _where(properties: TableProperties, name: str) -> str:

@@ -174,6 +174,11 @@ def open_storage(base_path: str) -> Storage:
     return ArrowStorage(base_path.rstrip("/"), filesystem, root)
 
 
+def is_near(storage: Storage) -> bool:
+    """Whether reading a few bytes at a place costs microseconds: a local file system, or memory."""
+    return _URI.match(storage.base_path) is None
+
+
 class ArrowStorage:
     """`Storage` over a `pyarrow.fs.FileSystem` and the folder `root` in it.
 

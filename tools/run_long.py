@@ -12,6 +12,7 @@ import platform
 import random
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import version
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
@@ -27,9 +28,18 @@ def git(*arguments: str) -> str:
 
 
 def run_tests(seed: int) -> tuple[int, str]:
-    """Runs the suite, passing its output on; exit status and the last lines, from the slowest tests on."""
+    """Runs the suite, passing its output on; exit status, what tests noted in the file PENSTOCK_NOTES, and the last
+    lines, from the slowest tests on."""
+    with tempfile.TemporaryDirectory() as folder:
+        notes = pathlib.Path(folder) / "notes"
+        notes.touch()
+        status, tail = _run_tests(seed, notes)
+        return status, f"{notes.read_text()}\n{tail}"
+
+
+def _run_tests(seed: int, notes: pathlib.Path) -> tuple[int, str]:
     command = [sys.executable, "-P", "-m", "pytest", "-m", "long", f"--hypothesis-seed={seed}", "--durations=20"]
-    environment = {**os.environ, "PENSTOCK_SEED": str(seed)}
+    environment = {**os.environ, "PENSTOCK_SEED": str(seed), "PENSTOCK_NOTES": str(notes)}
     lines: list[str] = []
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

@@ -1,0 +1,237 @@
+"""What a Parquet file must be held against before pyarrow is asked about it: what would end the process, or fill it.
+
+pyarrow's reader answers most damage with an error. Not so its accessors of a footer: a row group of more columns than
+the schema has, a column of another type than the schema says, and statistics shorter than a value of their type throw
+through code that does not catch, and end the process. And its page reader takes a page header's sizes at their word:
+two lengths of 31 bits are allocated before a byte is looked at. Belongs here: those checks. Not here: reading rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.table.thrift import BINARY, INTEGERS, LISTS, STRUCT, ThriftError, ThriftReader
+
+MAX_PAGE_BYTES: Final = 512 << 20
+"""Largest page, uncompressed, that is decoded. Writers cut pages at 1 MiB; only a single larger value makes a larger
+one."""
+
+_BLOWN_UP: Final = 40_000
+"""The most bytes that a stored byte of a page can stand for (a run of zstd's, rounded up). Which codec it is must not
+be asked: that accessor too ends the process, if the codec is unknown."""
+
+_SMALL_PAGE: Final = 64 << 10
+_HEADER_BYTES: Final = 256
+_MAX_HEADER_BYTES: Final = 16 << 20
+_TAIL: Final = 64 << 10
+_REMOTE: Final = ("AWS Error", "HTTP", "curl", "timed out", "Timeout", "GcsClient", "Azure")
+"""What failures of a remote store have in their text, where Parquet's own have not."""
+
+_MAGIC: Final = b"PAR1"
+_WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
+"""Bytes of a value: BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE."""
+_STATISTICS: Final = (1, 2, 5, 6)
+"""max, min, max_value, min_value."""
+
+
+class ParquetError(ValueError):
+    """A Parquet file that must not be read: what was got and what was expected."""
+
+
+def tells_storage(error: Exception) -> bool:
+    """Whether a failure of pyarrow's Parquet reader is the storage's, not the file's: it says both as OSError."""
+    return isinstance(error, OSError) and (error.errno is not None or any(sign in str(error) for sign in _REMOTE))
+
+
+def check_columns(metadata: pq.FileMetaData) -> None:
+    """ParquetError unless each row group has a chunk for each column of the schema.
+
+    Before this, no column of a row group may be asked for. Cost: about 1 µs a row group.
+    """
+    expected = metadata.num_columns
+    for number in range(metadata.num_row_groups):
+        found = metadata.row_group(number).num_columns
+        if found != expected:
+            raise ParquetError(f"row group {number} has {found} columns, the schema {expected}")
+
+
+def check_statistics(source: pa.NativeFile) -> None:
+    """ParquetError unless types and statistics of every column chunk fit the schema.
+
+    Before this, no `statistics` of a column may be asked for. Reads the footer: its last 64 KiB, or all of it.
+    """
+    size = source.size()
+    tail = source.read_at(min(size, _TAIL), max(0, size - _TAIL))
+    if len(tail) < 8 or tail[-4:] != _MAGIC:
+        raise ParquetError(f"it ends in {bytes(tail[-4:])!r}, expected {_MAGIC!r}")
+    length = int.from_bytes(tail[-8:-4], "little")
+    if length > size - 12:
+        raise ParquetError(f"a footer of {length} bytes in a file of {size}")
+    whole = tail[:-8] if length <= len(tail) - 8 else source.read_at(length, size - 8 - length)
+    try:
+        _check_footer(ThriftReader(whole, len(whole) - length))
+    except ThriftError as error:
+        raise ParquetError(f"its footer: {error}") from None
+
+
+def check_pages(source: pa.NativeFile, metadata: pq.FileMetaData, group: int, columns: Collection[str]) -> None:
+    """ParquetError if one of these top-level columns has not a value for each row, or a page of it is larger than it
+    can be or leaves its column chunk.
+
+    Reads each page's header: for files that are near (memory, local), about 10 µs a page. `check_columns` comes first.
+    """
+    row_group, leaves = metadata.row_group(group), metadata.schema
+    for place in range(row_group.num_columns):
+        leaf = leaves.column(place)  # the chunk's own path may be wrong or missing
+        path = leaf.path
+        if path in columns or path.partition(".")[0] in columns:
+            column = row_group.column(place)
+            try:
+                if column.num_values != row_group.num_rows and not leaf.max_repetition_level:
+                    raise ParquetError(f"{column.num_values} values where the row group has {row_group.num_rows} rows")
+                _check_chunk(source, column, source.size())
+            except (ParquetError, ThriftError) as error:
+                raise ParquetError(f"row group {group}, column {path[:200]!r}: {error}") from None
+
+
+def _check_chunk(source: pa.NativeFile, column: pq.ColumnChunkMetaData, size: int) -> None:
+    at = column.data_page_offset
+    dictionary = column.dictionary_page_offset if column.has_dictionary_page else None
+    if dictionary and 0 < dictionary < at:
+        at = dictionary
+    end = at + column.total_compressed_size
+    if not 0 <= at <= end <= size:
+        raise ParquetError(f"bytes {at} to {end} in a file of {size}")
+    most = min(MAX_PAGE_BYTES, max(column.total_uncompressed_size, _SMALL_PAGE))
+    seen, expected = 0, column.num_values
+    while seen < expected and at < end:
+        stored, uncompressed, values, header = _page(source, at, end)
+        limit = min(most, _SMALL_PAGE + _BLOWN_UP * max(stored, 0))
+        left = end - at - header
+        if not 0 <= stored <= left or not 0 <= uncompressed <= limit:
+            raise ParquetError(
+                f"page at byte {at} of {stored} bytes, {uncompressed} uncompressed, where {left} are left and at most "
+                f"{limit} are decoded"
+            )
+        seen += values
+        at += header + stored
+
+
+def _page(source: pa.NativeFile, at: int, end: int) -> tuple[int, int, int, int]:
+    """(stored bytes, uncompressed bytes, values, bytes of the header) of the page that begins at this byte."""
+    window = _HEADER_BYTES
+    while True:
+        data = source.read_at(min(window, end - at), at)
+        try:
+            return _page_header(ThriftReader(data))
+        except ThriftError as error:
+            if window >= min(_MAX_HEADER_BYTES, end - at):
+                raise ParquetError(f"page header at byte {at}: {error}") from None
+            window *= 16
+
+
+def _page_header(reader: ThriftReader) -> tuple[int, int, int, int]:
+    stored = uncompressed = -1
+    values = 0
+    for number, kind in reader.fields():
+        if number == 2 and kind in INTEGERS:
+            uncompressed = reader.integer()
+        elif number == 3 and kind in INTEGERS:
+            stored = reader.integer()
+        elif number in (5, 8) and kind == STRUCT:
+            values = _first_number(reader)
+        else:
+            reader.skip(kind)
+    return stored, uncompressed, max(0, values), reader.at
+
+
+def _first_number(reader: ThriftReader) -> int:
+    """Field 1 of a struct: the number of values of a data page."""
+    found = 0
+    for number, kind in reader.fields():
+        if number == 1 and kind in INTEGERS:
+            found = reader.integer()
+        else:
+            reader.skip(kind)
+    return found
+
+
+def _check_footer(reader: ThriftReader) -> None:
+    """The types of leaves against those of chunks. The schema's field comes before that of the row groups."""
+    leaves: list[int] = []
+    for number, kind in reader.fields():
+        if number == 2 and kind in LISTS:
+            leaves = [leaf for _ in reader.structs() if (leaf := _leaf(reader)) is not None]
+        elif number == 4 and kind in LISTS:
+            for place, _ in enumerate(reader.structs()):
+                _check_group(reader, place, leaves)
+        else:
+            reader.skip(kind)
+
+
+def _leaf(reader: ThriftReader) -> int | None:
+    """The type of a schema element; None of a group."""
+    kind_of, children = None, 0
+    for number, kind in reader.fields():
+        if number == 1 and kind in INTEGERS:
+            kind_of = reader.integer()
+        elif number == 5 and kind in INTEGERS:
+            children = reader.integer()
+        else:
+            reader.skip(kind)
+    return None if children else kind_of
+
+
+def _check_group(reader: ThriftReader, place: int, leaves: list[int]) -> None:
+    chunks = 0
+    for number, kind in reader.fields():
+        if number == 1 and kind in LISTS:
+            for column, _ in enumerate(reader.structs()):
+                if column >= len(leaves):
+                    raise ParquetError(f"row group {place} has more columns than the schema, which has {len(leaves)}")
+                _check_column(reader, f"row group {place}, column {column}", leaves[column])
+                chunks = column + 1
+        else:
+            reader.skip(kind)
+    if chunks != len(leaves):
+        raise ParquetError(f"row group {place} has {chunks} columns, the schema {len(leaves)}")
+
+
+def _check_column(reader: ThriftReader, where: str, leaf: int) -> None:
+    found = False
+    for number, kind in reader.fields():
+        if number == 3 and kind == STRUCT:
+            found = True
+            _check_metadata(reader, where, leaf)
+        else:
+            reader.skip(kind)
+    if not found:
+        raise ParquetError(f"{where} has no metadata")
+
+
+def _check_metadata(reader: ThriftReader, where: str, leaf: int) -> None:
+    stored = None
+    for number, kind in reader.fields():
+        if number == 1 and kind in INTEGERS:
+            stored = reader.integer()
+        elif number == 12 and kind == STRUCT:
+            for size in _statistics(reader):
+                if size < _WIDTHS.get(leaf, 0):
+                    raise ParquetError(f"{where} has statistics of {size} bytes, expected {_WIDTHS[leaf]}")
+        else:
+            reader.skip(kind)
+    if stored != leaf:
+        raise ParquetError(f"{where} is of type {stored}, the schema says {leaf}")
+
+
+def _statistics(reader: ThriftReader) -> Iterator[int]:
+    """The lengths of the lowest and highest values."""
+    for number, kind in reader.fields():
+        if number in _STATISTICS and kind == BINARY:
+            yield reader.size_of_binary()
+        else:
+            reader.skip(kind)

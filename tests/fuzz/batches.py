@@ -1,0 +1,54 @@
+"""Starts batches (`run_batch`) and says what became of them."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+RUNNER = pathlib.Path(__file__).parent / "run_batch.py"
+
+
+@dataclass
+class Outcome:
+    """Inputs by outcome ('answer', an error's code, 'BUG'), what was wrong, and the most memory a batch grew by."""
+
+    outcomes: collections.Counter[str] = field(default_factory=collections.Counter)
+    problems: list[str] = field(default_factory=list)
+    grown_kib: int = 0
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs were judged."""
+        return self.outcomes.total()
+
+    def add(self, other: Outcome) -> None:
+        """Takes in another batch's outcome."""
+        self.outcomes += other.outcomes
+        self.problems += other.problems
+        self.grown_kib = max(self.grown_kib, other.grown_kib)
+
+
+def run_batch(kind: str, first: int, count: int, *options: str) -> Outcome:
+    """The outcome of one batch; a process that died is a problem that names the seed at work."""
+    with tempfile.TemporaryDirectory() as folder:
+        progress = pathlib.Path(folder) / "progress"
+        progress.write_bytes(bytes(8))
+        command: Sequence[str] = [sys.executable, str(RUNNER), kind, str(first), str(count), str(progress), *options]
+        environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}  # threads reserve address space of their own
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        if done.returncode:
+            seed = int.from_bytes(progress.read_bytes()[:8], "little")
+            number = -done.returncode
+            how = signal.Signals(number).name if number in set(signal.Signals) else f"exit {done.returncode}"
+            return Outcome(problems=[f"{kind}: the process died ({how}) at seed {seed}: {done.stderr[-1500:]}"])
+    report = json.loads(done.stdout)
+    problems = [f"{kind}: seed {item['seed']} of {item['member']}: {item['trace']}" for item in report["failures"]]
+    return Outcome(collections.Counter(report["outcomes"]), problems, report["grown_kib"])

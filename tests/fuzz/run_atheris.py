@@ -1,0 +1,42 @@
+"""Coverage-guided fuzzing of one kind: `python run_atheris.py KIND [libFuzzer's options] CORPUS_FOLDER`.
+
+Penstock's modules are instrumented, but not the kernels, which numba compiles from their bytecode. The folder is filled
+with the members of the kind. Ends with another status than 0 at the first input that neither has an answer nor a named
+error, that takes too long or too much memory; libFuzzer's text holds the input.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+
+os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
+
+import atheris
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import penstock.reader.kernels.avro
+import penstock.reader.kernels.deletes
+import penstock.reader.kernels.winners  # noqa: F401  before the others: what numba compiles stays as it is
+
+with atheris.instrument_imports(include=["penstock.table", "penstock.reader", "penstock.enumerator"]):
+    import targets
+
+from corpus import members
+
+
+def main() -> None:
+    """Never returns: libFuzzer ends the process."""
+    kind, folder = sys.argv[1], pathlib.Path(sys.argv[-1])
+    known = members()[kind]
+    for number, member in enumerate(known):
+        (folder / f"{number:03}").write_bytes(member.data)
+        targets.run(member, member.data)
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], lambda data: targets.run(known[len(data) % len(known)], data) and None)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

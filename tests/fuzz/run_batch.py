@@ -1,0 +1,170 @@
+"""One batch of mutated inputs in a process of its own, so that a crash, a hang, a flood of memory is seen from outside.
+
+`python run_batch.py KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind or `table`; seeds FIRST to
+FIRST + COUNT - 1 (with `hypothesis`: COUNT seeds that hypothesis draws, the same ones each time). PROGRESS is a file
+that holds the seed at work in its first eight bytes. Prints the batch's outcome as JSON. Limits: address space
+MEMORY_BYTES beyond what the warm process has (RLIMIT_AS), CPU_S seconds of CPU time an input (ITIMER_PROF, whose
+signal ends the process).
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import mmap
+import os
+import pathlib
+import random
+import resource
+import signal
+import sys
+import traceback
+import zipfile
+
+os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # mimalloc reserves address space ahead
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import targets
+from corpus import GOLDEN, Member, kind_of, members
+from mutation import mutated
+
+import penstock
+from penstock.proto.errors import PenstockError
+
+MEMORY_BYTES = 768 << 20
+"""The largest Parquet page and HFile block are 512 MiB."""
+CPU_S = 20
+TABLES = (
+    "A_merge_event_long_v9_h120",
+    "A_block_parquet_v9_h120",
+    "A_evo_on_read_v8_h102",
+    "A_rollback_log_v6_h0150",
+    "A_archive_v9_h120",
+    "A_mdt_all_v9_h120",
+    "A_replace_ops_v9_h120",
+)
+MOST_FAILURES = 20
+
+
+class Batch:
+    """Runs inputs of one kind and keeps what came of them."""
+
+    def __init__(self, kind: str, progress: mmap.mmap) -> None:
+        self.members = members()[kind]
+        self.others = [*self.members, *(item for items in members().values() for item in items[:2])]
+        self.progress = progress
+        self.outcomes: collections.Counter[str] = collections.Counter()
+        self.failures: list[dict[str, object]] = []
+
+    def member(self, seed: int) -> Member:
+        """The member that a seed changes."""
+        return self.members[seed % len(self.members)]
+
+    def judge(self, member: Member, data: bytes) -> str:
+        """What became of the bytes."""
+        return targets.run(member, data)
+
+    def warm(self) -> None:
+        """Compiles kernels and imports what is imported late."""
+        for member in self.members:
+            self.judge(member, member.data)
+
+    def run(self, seed: int) -> None:
+        """One input."""
+        member = self.member(seed)
+        data = mutated(member, self.others, seed)
+        self.progress[:8] = seed.to_bytes(8, "little")
+        signal.setitimer(signal.ITIMER_PROF, CPU_S)
+        try:
+            self.outcomes[self.judge(member, data)] += 1
+        except (Exception, RecursionError) as error:  # noqa: BLE001  whatever comes out is the finding
+            self.outcomes["BUG"] += 1
+            if len(self.failures) < MOST_FAILURES:
+                text = traceback.format_exc()[-1500:]
+                self.failures.append({"member": member.name, "seed": seed, "error": repr(error)[:300], "trace": text})
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+class TableBatch(Batch):
+    """Whole tables, each with one file mutated, read through `penstock.read`."""
+
+    def __init__(self, progress: mmap.mmap, folder: pathlib.Path) -> None:
+        self.members, self.tables = [], {}
+        for case in TABLES:
+            self.tables[case] = folder / case
+            with zipfile.ZipFile(GOLDEN / f"{case}.zip") as packed:
+                packed.extractall(self.tables[case])
+            for path in sorted(self.tables[case].rglob("*")):
+                inside = path.relative_to(self.tables[case]).as_posix()
+                if path.is_file() and not path.name.endswith(".crc"):
+                    self.members.append(Member(kind_of(inside) or "", f"{case}/{inside}", path.read_bytes()))
+        self.others = [item for items in members().values() for item in items[:2]]
+        self.progress = progress
+        self.outcomes, self.failures = collections.Counter(), []
+
+    def member(self, seed: int) -> Member:
+        return random.Random(seed).choice(self.members)
+
+    def judge(self, member: Member, data: bytes) -> str:
+        case, _, inside = member.name.partition("/")
+        path = self.tables[case] / inside
+        path.write_bytes(data)
+        try:
+            for options in ({}, {"query": "incremental", "after": "earliest"}):
+                penstock.read(self.tables[case], **options).read_all().validate()
+        except PenstockError as error:
+            return error.code
+        finally:
+            path.write_bytes(member.data)
+        return "answer"
+
+    def warm(self) -> None:
+        for case in TABLES:
+            assert self.judge(next(item for item in self.members if item.name.startswith(case)), b"") is not None
+
+
+def limit_memory() -> None:
+    """Caps the address space a little above what is in use now."""
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + MEMORY_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def by_hypothesis(batch: Batch, count: int) -> None:
+    """Seeds that hypothesis draws, derandomized."""
+    from hypothesis import HealthCheck, given, settings
+    from hypothesis import strategies as st
+
+    @settings(
+        derandomize=True, max_examples=count, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(st.integers(0, 2**40))
+    def run(seed: int) -> None:
+        batch.run(seed)
+
+    run()
+
+
+def main() -> None:
+    """Runs the batch that the arguments name."""
+    kind, first, count, progress_file = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), pathlib.Path(sys.argv[4])
+    with progress_file.open("r+b") as file, mmap.mmap(file.fileno(), 8) as progress:
+        batch = TableBatch(progress, progress_file.parent) if kind == "table" else Batch(kind, progress)
+        batch.warm()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        limit_memory()
+        if sys.argv[5:] == ["hypothesis"]:
+            by_hypothesis(batch, count)
+        else:
+            for seed in range(first, first + count):
+                batch.run(seed)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    report = {"outcomes": batch.outcomes, "failures": batch.failures, "grown_kib": grown}
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

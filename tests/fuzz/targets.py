@@ -1,0 +1,255 @@
+"""What mutated bytes are handed to: the public parsers of `table` and `reader`, one target for each kind of member.
+
+A target returns for bytes it takes, raises a PenstockError for bytes it does not. Anything else is a bug.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from corpus import Member, schema_of_parquet
+
+from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.proto.errors import CorruptBlock, PenstockError
+from penstock.proto.positions import InstantTime
+from penstock.proto.splits import FileRef, WholeFile
+from penstock.reader.avro_records import AvroDecoder, record_bounds
+from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.kernels.deletes import walk_deletes
+from penstock.reader.parquet_blocks import ParquetBlock
+from penstock.table.archive import ArchiveCache, read_archive
+from penstock.table.archive_log import archive_entries
+from penstock.table.avro_container import single_record
+from penstock.table.commits import parse_commit
+from penstock.table.hfile import HFile
+from penstock.table.history import archived_completions, history_files
+from penstock.table.instants import Action, Instant, State
+from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
+from penstock.table.log.delete_walk import walk_deletes as slow_walk_deletes
+from penstock.table.log.deletes import decode_deletes
+from penstock.table.log.positions import cardinality
+from penstock.table.merge_rules import merge_mode
+from penstock.table.metadata.column_stats import combined_stats
+from penstock.table.metadata.files import data_files, partition_paths
+from penstock.table.metadata.records import RecordReader
+from penstock.table.plans import parse_clean, parse_compaction_plan, parse_requested_replace
+from penstock.table.properties import load_properties
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.history import history_json, parse_history
+from penstock.table.storage import FileInfo
+from penstock.table.timeline import list_timeline, timeline_of
+
+_PLACE = BlockPlace("table", "file", 0, "20260101000000000")
+_PROPERTIES = (
+    b"hoodie.table.name=t\nhoodie.table.type=MERGE_ON_READ\nhoodie.table.version=9\n"
+    b"hoodie.timeline.layout.version=2\nhoodie.timeline.path=timeline\nhoodie.timeline.history.path=history\n"
+)
+_HISTORY_FILE = "20260101000000000_20260101000000001_0.parquet"
+
+
+@dataclass(frozen=True)
+class MemoryStorage:
+    """A storage of these files."""
+
+    files: Mapping[str, bytes]
+    base_path: str = "memory"
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        """The files of one folder."""
+        inside = [name for name in sorted(self.files) if name.rpartition("/")[0] == path]
+        return [self._info(name) for name in inside]
+
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        """A file's bytes."""
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return self.files[path][:limit_bytes]
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A file."""
+        return pa.BufferReader(self.read_bytes(path, 1 << 40))
+
+    def file_info(self, path: str) -> FileInfo | None:
+        """What is known of a file."""
+        return self._info(path) if path in self.files else None
+
+    def _info(self, path: str) -> FileInfo:
+        size = len(self.files[path])
+        return FileInfo(name=path.rpartition("/")[2], path=path, size_bytes=size, is_dir=False, modified_ns=0)
+
+
+def run(member: Member, data: bytes) -> str:
+    """What became of the bytes: 'answer', or the code of the error. Lets any other exception out."""
+    try:
+        _TARGETS[member.kind](data, member)
+    except PenstockError as error:
+        return error.code
+    return "answer"
+
+
+def _instant(action: Action) -> Instant:
+    time = InstantTime("20260101000000000")
+    return Instant(requested_time=time, completion_time=time, action=action, state=State.COMPLETED, file_name="file")
+
+
+def _log(data: bytes, _member: Member) -> None:
+    whole = pa.py_buffer(data)
+    covered = 0
+    for item in read_blocks(whole, "file"):
+        start, end = (item.offset, item.end) if isinstance(item, LogBlock) else (item.start, item.end)
+        assert start == covered < end <= len(data), "the items cover the file without overlap"
+        covered = end
+        if isinstance(item, LogBlock):
+            try:
+                _block(whole, item)
+            except PenstockError:
+                continue
+    assert covered == len(data)
+
+
+def _block(whole: pa.Buffer, block: LogBlock) -> None:
+    content = whole.slice(block.content_start, block.content_end - block.content_start)
+    if block.header.record_positions is not None:
+        cardinality(block.header.record_positions)
+    match block.kind:
+        case BlockKind.DELETE:
+            deletes = decode_deletes(content, _PLACE, walk_deletes)
+            slow = decode_deletes(content, _PLACE, slow_walk_deletes)
+            assert deletes.keys.equals(slow.keys) and (deletes.kinds == slow.kinds).all()
+            deletes.ordering_as(pa.int64())
+            deletes.ordering_tuples([pa.int64(), pa.string()])
+        case BlockKind.AVRO_DATA | BlockKind.CDC_DATA:
+            schema = parse_record_schema(block.header.schema_json)
+            begin, end = record_bounds(whole, _PLACE, block.content_start, block.content_end)
+            columns = [field.name for field in schema.fields]
+            for batch in AvroDecoder(schema, columns, schema).decode(whole, begin, end, _PLACE):
+                batch.validate(full=True)
+        case BlockKind.PARQUET_DATA:
+            schema = parse_record_schema(block.header.schema_json)
+            parquet = ParquetBlock(content, _PLACE, "table", schema)
+            parquet.num_rows()
+            for batch in parquet.decode([field.name for field in schema.fields]):
+                batch.validate()
+
+
+def _parquet(data: bytes, member: Member) -> None:
+    record = parse_record_schema(_schema_of(member.data))
+    storage, ref = MemoryStorage({"file.parquet": data}), FileRef("file.parquet", len(data))
+    with BaseFile(storage, ref, record, [field.name for field in record.fields], table="table") as file:
+        for group in file.row_groups(WholeFile(), BatchSize(1000, 1 << 20)):
+            for batch in group.batches():
+                batch.validate()  # whether texts are UTF-8 is not looked at: a pass over every value
+    footer = read_footer(storage, ref)
+    row_group_sizes(footer)
+    for field in record.fields:
+        event_time_bounds(footer, range(footer.num_row_groups), field.name, field.type)
+
+
+@functools.lru_cache(maxsize=64)
+def _schema_of(data: bytes) -> str:
+    return schema_of_parquet(data)
+
+
+def _hfile(data: bytes, _member: Member) -> None:
+    file = HFile(pa.BufferReader(data), "file")
+    schema = file.info().get(b"schema", b"").decode("utf-8", "replace")
+    cells = list(file.scan())
+    assert list(file.lookup([row for row, _ in cells[:3]])) == cells[:3]
+    reader = RecordReader(schema, "file")
+    for _row, value in cells:
+        for use in (partition_paths, functools.partial(data_files, "p"), combined_stats):
+            try:
+                use([reader.read(value) if value else None])
+            except PenstockError:
+                continue
+
+
+def _schema(data: bytes, _member: Member) -> None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise CorruptBlock("no text") from None  # as `read_blocks` has it
+    record = parse_record_schema(text)
+    arrow_schema(record)
+
+
+def _history_text(data: bytes, _member: Member) -> None:
+    text = data.decode("utf-8", "replace")
+    parse_history(history_json('{"version_id": 99999999999999999, "fields": []}', text, "file"), "file")
+
+
+def _positions(data: bytes, _member: Member) -> None:
+    assert 0 <= cardinality(base64.b64encode(data).decode()) <= 65536 * len(data)
+    cardinality(data.decode("latin-1"))
+
+
+def _history(data: bytes, _member: Member) -> None:
+    manifest = f'{{"files":[{{"fileName":"{_HISTORY_FILE}"}}]}}'.encode()
+    storage = _history_of({f".hoodie/timeline/history/{_HISTORY_FILE}": data}, manifest)
+    properties = load_properties(storage)
+    archived_completions(storage, properties)
+    read_archive(storage, properties, ArchiveCache())
+
+
+def _manifest(data: bytes, _member: Member) -> None:
+    storage = _history_of({}, data)
+    history_files(storage, load_properties(storage))
+
+
+def _history_of(files: Mapping[str, bytes], manifest: bytes) -> MemoryStorage:
+    return MemoryStorage(
+        {
+            ".hoodie/hoodie.properties": _PROPERTIES,
+            ".hoodie/timeline/history/_version_": b"1",
+            ".hoodie/timeline/history/manifest_1": manifest,
+            **files,
+        }
+    )
+
+
+def _properties(data: bytes, _member: Member) -> None:
+    storage = MemoryStorage({".hoodie/hoodie.properties": data})
+    properties = load_properties(storage)
+    timeline_of(list_timeline(storage, properties), properties)
+    merge_mode(properties)
+
+
+def _archive(data: bytes, _member: Member) -> None:
+    problem: PenstockError | None = None
+    try:
+        for _ in archive_entries(data, "file"):
+            pass
+    except PenstockError as error:
+        problem = error
+    old = _PROPERTIES.replace(b"version=2", b"version=1").replace(b"version=9", b"version=6")
+    storage = MemoryStorage(
+        {".hoodie/hoodie.properties": old, ".hoodie/archived/.commits_.archive.1_1-0-1": data}, "memory"
+    )
+    read_archive(storage, load_properties(storage), ArchiveCache())
+    if problem is not None:
+        raise problem
+
+
+_TARGETS: dict[str, Callable[[bytes, Member], object]] = {
+    "log": _log,
+    "commit": lambda data, _: parse_commit(data, _instant(Action.DELTA_COMMIT)),
+    "replacecommit": lambda data, _: parse_commit(data, _instant(Action.REPLACE_COMMIT)),
+    "compaction_plan": lambda data, _: parse_compaction_plan(data, _instant(Action.COMPACTION)),
+    "requested_replace": lambda data, _: parse_requested_replace(data, _instant(Action.REPLACE_COMMIT)),
+    "clean": lambda data, _: parse_clean(data, _instant(Action.CLEAN)),
+    "avro_record": lambda data, _: single_record(data, "file"),
+    "schema_history": _history_text,
+    "hfile": _hfile,
+    "manifest": _manifest,
+    "archive": _archive,
+    "history": _history,
+    "properties": _properties,
+    "parquet": _parquet,
+    "schema": _schema,
+    "positions": _positions,
+}

@@ -1,0 +1,73 @@
+"""`make long`: 10^6 mutated inputs, tables with a mutated file, coverage-guided runs. PENSTOCK_SEED chooses the seeds.
+
+What was run is told in the file that PENSTOCK_NOTES names, which `tools/run_long.py` puts into its record.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from batches import Outcome, run_batch
+from corpus import members
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * 3600)]
+
+INPUTS = int(os.environ.get("PENSTOCK_FUZZ_INPUTS", "1000000"))
+TABLES = max(1, INPUTS // 200)
+GUIDED = max(1, INPUTS // 20)
+PIECE = 5_000
+FIRST = int(os.environ.get("PENSTOCK_SEED", "1")) << 24
+ATHERIS = pathlib.Path(__file__).parent / "run_atheris.py"
+
+
+def note(text: str) -> None:
+    """Tells the record of the run."""
+    path = os.environ.get("PENSTOCK_NOTES")
+    if path:
+        with pathlib.Path(path).open("a") as notes:
+            notes.write(text + "\n")
+
+
+def run_pieces(kind: str, count: int) -> Outcome:
+    """A kind's inputs, in processes that each do a few thousand, two at a time."""
+    pieces = [(FIRST + start, min(PIECE, count - start)) for start in range(0, count, PIECE)]
+    whole = Outcome()
+    with ThreadPoolExecutor(2) as pool:
+        for outcome in pool.map(lambda piece: run_batch(kind, *piece), pieces):
+            whole.add(outcome)
+    note(
+        f"fuzz {kind}: {whole.inputs} inputs from seed {FIRST}, {dict(sorted(whole.outcomes.items()))}, "
+        f"{len(whole.problems)} problems, peak memory grew by {whole.grown_kib >> 10} MiB"
+    )
+    return whole
+
+
+@pytest.mark.parametrize("kind", members())
+def test_a_million_mutated_inputs(kind: str) -> None:
+    outcome = run_pieces(kind, -(-INPUTS // len(members())))
+    assert not outcome.problems, "\n\n".join(outcome.problems[:5])
+
+
+def test_tables_with_a_mutated_file() -> None:
+    outcome = run_pieces("table", TABLES)
+    assert not outcome.problems, "\n\n".join(outcome.problems[:5])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="atheris is built for Linux")
+@pytest.mark.parametrize("kind", members())
+def test_coverage_guided_inputs(kind: str, tmp_path: pathlib.Path) -> None:
+    options = [f"-runs={GUIDED}", f"-seed={FIRST & 0xFFFFFF or 1}", "-max_len=65536", "-timeout=60"]
+    command = [sys.executable, str(ATHERIS), kind, *options, "-rss_limit_mb=2048", f"-artifact_prefix={tmp_path}/"]
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    done = subprocess.run([*command, str(corpus)], capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    runs = re.search(r"Done (\d+) runs", done.stdout + done.stderr)
+    note(f"atheris {kind}: {runs[1] if runs else '?'} coverage-guided inputs, no problem")
+    assert runs and int(runs[1]) >= GUIDED

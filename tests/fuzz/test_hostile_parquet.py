@@ -1,0 +1,187 @@
+"""Parquet files that ended or filled the process: each is CorruptFile now. (Without the checks these tests abort.)"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import thrift_tree
+from targets import MemoryStorage
+from thrift_tree import I32, Node
+
+from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.proto.errors import CorruptFile
+from penstock.proto.splits import FileRef, WholeFile
+from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.table import parquet_checks
+from penstock.table.schema.avro import parse_record_schema
+
+RECORD = parse_record_schema(
+    '{"type":"record","name":"r","fields":[{"name":"key","type":"string"},{"name":"n","type":["null","long"]}]}'
+)
+KEY, N = 0, 1
+
+
+def written(**options: Any) -> bytes:
+    """A file of two row groups."""
+    table = pa.table({"key": [f"key {n}" for n in range(2000)], "n": pa.array(range(2000), pa.int64())})
+    sink = io.BytesIO()
+    pq.write_table(table, sink, row_group_size=1000, compression="gzip", store_schema=False, **options)
+    return sink.getvalue()
+
+
+def with_footer(data: bytes, change: Callable[[Node], None]) -> bytes:
+    """The file with its footer changed and sealed again."""
+    size = int.from_bytes(data[-8:-4], "little")
+    root, _ = thrift_tree.parse(data[-8 - size : -8])
+    change(root)
+    footer = thrift_tree.write(root)
+    return data[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def chunks(root: Node) -> list[Node]:
+    """The column chunks of the first row group."""
+    return dict(dict(root.fields)[4].value[0].fields)[1].value
+
+
+def metadata(root: Node, column: int) -> dict[int, Node]:
+    """A column chunk's metadata by field."""
+    return dict(dict(chunks(root)[column].fields)[3].fields)
+
+
+def read(data: bytes) -> int:
+    """Rows of the file as a base file."""
+    storage = MemoryStorage({"file.parquet": data})
+    with BaseFile(storage, FileRef("file.parquet", len(data)), RECORD, ["key", "n"], table="t", key="key") as file:
+        groups = list(file.row_groups(WholeFile(), BatchSize(100, 1 << 20)))
+        return sum(batch.num_rows for group in groups for batch in group.batches())
+
+
+def footer(data: bytes) -> None:
+    """What the planner asks of a footer."""
+    found = read_footer(MemoryStorage({"file.parquet": data}), FileRef("file.parquet", len(data)))
+    row_group_sizes(found)
+    for field in RECORD.fields:
+        event_time_bounds(found, range(found.num_row_groups), field.name, field.type)
+
+
+def test_a_file_as_it_should_be_is_read() -> None:
+    assert read(written()) == 2000
+    footer(written())
+
+
+@pytest.mark.parametrize("use", [read, footer])
+def test_a_row_group_of_more_columns_than_the_schema_is_corrupt(use: Callable[[bytes], object]) -> None:
+    data = with_footer(written(), lambda root: chunks(root).append(chunks(root)[N]))
+    with pytest.raises(CorruptFile, match=r"columns"):
+        use(data)
+
+
+@pytest.mark.parametrize("kind", [0, 1, 3, 6, 7, 99, -1, 2**31 - 1])
+def test_a_column_of_another_type_than_the_schema_says_is_corrupt(kind: int) -> None:
+    def change(root: Node) -> None:
+        metadata(root, N)[1].value = kind
+
+    with pytest.raises(CorruptFile, match="type"):
+        footer(with_footer(written(), change))
+
+
+@pytest.mark.parametrize("field", [1, 2, 5, 6])
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_statistics_shorter_than_a_value_are_corrupt(field: int, size: int) -> None:
+    def change(root: Node) -> None:
+        dict(metadata(root, N)[12].fields)[field].value = bytes(size)
+
+    with pytest.raises(CorruptFile, match="statistics"):
+        footer(with_footer(written(), change))
+
+
+def test_an_unknown_codec_is_corrupt() -> None:
+    def change(root: Node) -> None:
+        metadata(root, N)[4].value = 2**31 - 1
+
+    data = with_footer(written(), change)
+    with pytest.raises(CorruptFile):
+        read(data)
+    footer(data)  # what is planned does not depend on it
+
+
+def test_a_column_path_that_is_no_text_is_not_asked_for() -> None:
+    def change(root: Node) -> None:
+        metadata(root, N)[3].value[0].value = b"\xff"
+
+    assert read(with_footer(written(), change)) == 2000
+
+
+def test_a_column_without_metadata_is_corrupt() -> None:
+    def change(root: Node) -> None:
+        chunk = chunks(root)[N]
+        chunk.fields = [(number, node) for number, node in chunk.fields if number != 3]
+
+    for use in (read, footer):
+        with pytest.raises(CorruptFile):
+            use(with_footer(written(), change))
+
+
+@pytest.mark.parametrize("group_rows", [0, 999, 1001, 2**40, -1])
+def test_a_row_group_of_more_or_fewer_rows_than_its_columns_is_corrupt(group_rows: int) -> None:
+    def change(root: Node) -> None:
+        dict(dict(root.fields)[4].value[0].fields)[3].value = group_rows
+
+    with pytest.raises(CorruptFile):
+        read(with_footer(written(), change))
+
+
+@pytest.mark.parametrize("values", [0, 999, -1, 2**31])
+def test_a_column_of_more_or_fewer_values_than_rows_is_corrupt(values: int) -> None:
+    def change(root: Node) -> None:
+        metadata(root, N)[5].value = values
+
+    with pytest.raises(CorruptFile):
+        read(with_footer(written(), change))
+
+
+@pytest.mark.parametrize("field", [2, 3], ids=["uncompressed", "compressed"])
+@pytest.mark.parametrize("value", [2**31 - 1, 2**30, 1 << 24, -1, -(2**31)])
+def test_fault_17_a_page_of_a_hostile_size_is_corrupt_before_it_is_allocated(field: int, value: int) -> None:
+    data = written(use_dictionary=False)
+    size = int.from_bytes(data[-8:-4], "little")
+    root, _ = thrift_tree.parse(data[-8 - size : -8])
+    at = metadata(root, N)[9].value
+    header, length = thrift_tree.parse(data[at:])
+    header.fields = [(number, Node(I32, value) if number == field else node) for number, node in header.fields]
+    page = thrift_tree.write(header)
+    grown = len(page) - length
+    hostile = data[:at] + page + data[at + length + max(grown, 0) :]
+    with pytest.raises(CorruptFile, match="page at byte"):
+        read(hostile)
+
+
+def test_a_page_beyond_the_limit_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_checks, "MAX_PAGE_BYTES", 1000)
+    with pytest.raises(CorruptFile, match="at most 1000 are decoded"):
+        read(written(use_dictionary=False))
+
+
+@pytest.mark.parametrize("depth", [101, 50_000])
+def test_a_schema_of_many_levels_is_corrupt(depth: int) -> None:
+    def change(root: Node) -> None:
+        schema = dict(root.fields)[2].value
+        level = Node(thrift_tree.STRUCT, None, 0, [(4, Node(thrift_tree.BINARY, b"g")), (5, Node(I32, 1))])
+        schema[1:1] = [level] * depth
+
+    for use in (read, footer):
+        with pytest.raises(CorruptFile):
+            use(with_footer(written(), change))
+
+
+@pytest.mark.parametrize("length", [0, 2**31 - 1, 2**32 - 1])
+def test_a_hostile_footer_length_is_corrupt(length: int) -> None:
+    data = written()
+    for use in (read, footer):
+        with pytest.raises(CorruptFile):
+            use(data[:-8] + length.to_bytes(4, "little") + data[-4:])

@@ -1,0 +1,31 @@
+"""10^4 mutated inputs that hypothesis draws, over everything Penstock parses: an answer or a named error.
+
+No crash and no hang (each batch is a process of its own), memory bounded by RLIMIT_AS: `run_batch`.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from batches import Outcome, run_batch
+from corpus import members
+
+INPUTS = 10_000
+
+
+def test_ten_thousand_mutated_inputs_give_an_answer_or_a_named_error() -> None:
+    kinds = list(members())
+    each = -(-INPUTS // len(kinds))
+    whole = Outcome()
+    with ThreadPoolExecutor(2) as pool:
+        for outcome in pool.map(lambda kind: run_batch(kind, 0, each, "hypothesis"), kinds):
+            whole.add(outcome)
+    assert not whole.problems, "\n\n".join(whole.problems[:5])
+    assert whole.inputs >= INPUTS * 0.9, f"{whole.outcomes}: inputs are missing"
+    assert whole.outcomes["answer"] > INPUTS // 50, f"{whole.outcomes}: nothing got past the framing"
+
+
+def test_a_table_with_a_mutated_file_gives_an_answer_or_a_named_error() -> None:
+    outcome = run_batch("table", 0, 150)
+    assert not outcome.problems, "\n\n".join(outcome.problems[:5])
+    assert outcome.inputs == 150
