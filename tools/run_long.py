@@ -27,7 +27,7 @@ def git(*arguments: str) -> str:
 
 
 def run_tests(seed: int) -> tuple[int, str]:
-    """Runs the suite, passing its output on; exit status and the last lines, from the slowest tests on."""
+    """Runs the suite, passing its output on; exit status, what histories say, the lines from the slowest tests on."""
     command = [sys.executable, "-P", "-m", "pytest", "-m", "long", f"--hypothesis-seed={seed}", "--durations=20"]
     environment = {**os.environ, "PENSTOCK_SEED": str(seed)}
     lines: list[str] = []
@@ -37,7 +37,8 @@ def run_tests(seed: int) -> tuple[int, str]:
             print(line, end="", flush=True)
             lines.append(line)
     first = next((number for number, line in enumerate(lines) if "slowest" in line), max(0, len(lines) - 5))
-    return process.returncode, "".join(lines[first:])
+    histories = [line for line in lines[:first] if line.startswith("histories")]
+    return process.returncode, "".join([*histories, *lines[first:]])
 
 
 def record(seed: int, status: int, tail: str) -> pathlib.Path:
