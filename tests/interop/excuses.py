@@ -35,12 +35,12 @@ def rows_of(rows: pa.Table, requested: Iterable[str]) -> pa.Table:
     return rows.filter(pc.is_in(rows[TIME], pa.array(list(requested), pa.string())))
 
 
-def as_if_rolled_back(table: pathlib.Path, crashed: str) -> pathlib.Path:
-    """Rule 1: a copy of the table without anything of the crashed write (version 8 and up: files carry its time)."""
+def as_if_rolled_back(table: pathlib.Path, crashed: Iterable[str]) -> pathlib.Path:
+    """Rule 1: a copy of the table without anything of the crashed writes (version 8 and up: files carry its time)."""
     copy = table.with_name("scrubbed")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(table, copy, copy_function=shutil.copy2)
-    for file in list(copy.rglob(f"*{crashed}*")):
+    for file in [found for requested in crashed for found in copy.rglob(f"*{requested}*")]:
         shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
     return copy
 

@@ -52,8 +52,9 @@ def _shape(draw: random.Random, release: str) -> Shape:
     has_locks = version >= 8 or (release == "0.15.0" and partitioned and index != "bucket")
     many_writers = has_locks and index != "global" and draw.random() < 0.25
     small_files = draw.random() < 0.5
-    # Hudi 1.2.0 fails to write rows over base rows where a decimal orders them (GenericData$Fixed is no BigDecimal)
-    merges_in_logs = version > 6 and merge_on_read and not small_files
+    # Hudi 1.2.0 fails to write rows over base rows where a decimal orders them (GenericData$Fixed is no BigDecimal),
+    # 1.0.2 to compact them
+    merges_in_logs = version > 6 and merge_on_read and not small_files and release != "1.0.2"
     return Shape(
         release=release,
         version=version,
@@ -74,6 +75,7 @@ def _shape(draw: random.Random, release: str) -> Shape:
         null_partition=draw.random() < 0.15,
         archives=not many_writers and draw.random() < 0.12,
         changes=draw.choice(CHANGES) if not many_writers and draw.random() < 0.35 else "",
+        has_flags=not merge_on_read or draw.random() < 0.6,
     )
 
 
@@ -109,7 +111,7 @@ class _Teller:
         if self.has_crashed:
             self.has_crashed = False
             return self.write(self.draw.choice(("upsert", "late", "delete" if self.may_delete else "flag")))
-        kinds = {"upsert": 5.0, "late": 3.0, "flag": 2.0, "insert": 1.5, "savepoint": 0.6, "empty": 0.4}
+        kinds = {"upsert": 5.0, "late": 3.0, "flag": 2.0, "insert": 1.5, "savepoint": 0.8, "empty": 0.4}
         kinds["delete"] = 2.0 if self.may_delete else 0.0
         if not self.pending:
             kinds |= self.when_nothing_is_pending()
@@ -128,7 +130,9 @@ class _Teller:
     def when_nothing_is_pending(self) -> dict[str, float]:
         """What needs a quiet table, with its weight."""
         shape, kinds = self.shape, {}
-        if not (shape.many_writers and shape.metadata_table):
+        if not shape.many_writers or (
+            self.version >= 8 and not shape.metadata_table
+        ):  # on layout 1 it stops all ranges
             kinds["crash"] = 0.8
         if shape.many_writers and (self.may_share_keys or shape.partitioned):
             kinds["race"] = 4.0
@@ -136,17 +140,17 @@ class _Teller:
             return kinds
         may_roll_back = self.version >= 8 or shape.release == "0.15.0"  # 1.x takes version 6 for 8 there
         if self.may_undo and may_roll_back:
-            kinds["rollback"] = 0.6
+            kinds["rollback"] = 1.5
         if shape.merge_on_read:
-            kinds["log compaction"] = 1.2
-            # Hudi 1.2.0 cannot read its own partial updates of a table that logs changes
-            if self.version >= 8 and shape.event_time and not shape.changes:
-                kinds["partial"] = 2.0
+            kinds["log compaction"] = 1.5
+            # Hudi looks for the flag's column in partial rows too, and fails
+            if self.version >= 8 and shape.event_time and not shape.has_flags:
+                kinds["partial"] = 3.0
         if self.is_saved and not shape.archives:
-            kinds["restore"] = 1.2
+            kinds["restore"] = 4.0
         is_clear = shape.event_time or not shape.merge_on_read  # else the merge mode changes with the version
         if shape.release == "1.2.0" and self.version < 9 and is_clear and not shape.archives:
-            kinds["upgrade"] = 1.5
+            kinds["upgrade"] = 2.5
         return kinds
 
     @property
@@ -261,7 +265,7 @@ class _Teller:
             partition = self.draw.choice(PARTITIONS)
             if self.shape.index == "global":
                 self.homes[key] = partition
-        return Row(key, ordering, self.value, partition, self.draw.random() < deleted)
+        return Row(key, ordering, self.value, partition, self.draw.random() < deleted and self.shape.has_flags)
 
     def fresh_key(self, partition: str = "") -> str:
         self.new_keys += 1

@@ -16,7 +16,8 @@ class Shape:
     `index`: `simple` finds keys in base files, `global` over all partitions (a key that moves is deleted where it was),
     `bucket` hashes them, `memory` remembers them (its inserts go to logs). `small_files`: inserts are added to small
     file groups. `many_groups`: a few inserts already make several. `wide`: nested columns too. `archives`: automatic
-    cleaning and archival. `changes`: the mode in which change data is logged, '' where it is not.
+    cleaning and archival. `changes`: the mode in which change data is logged, '' where it is not. `has_flags`: there is
+    a column `_hoodie_is_deleted`.
     """
 
     release: str
@@ -38,6 +39,7 @@ class Shape:
     null_partition: bool
     archives: bool
     changes: str
+    has_flags: bool
 
 
 @dataclass(frozen=True, slots=True)

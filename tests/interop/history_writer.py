@@ -92,7 +92,8 @@ def columns_of(shape: Shape, added: int) -> list[tuple[str, str]]:
     nested = _NESTED if shape.wide else ()
     quantity = ("qty", "c2" if added > 1 else "cast(c2 AS int)")
     first = (("id", "c0"), ("seq", _ORDERING[shape.ordering]), ("city", "cast(c3 AS string)"), quantity)
-    return [*first, *_PLAIN, *nested, ("_hoodie_is_deleted", "c4"), *_ADDED[:added]]
+    flag = (("_hoodie_is_deleted", "c4"),) if shape.has_flags else ()
+    return [*first, *_PLAIN, *nested, *flag, *_ADDED[:added]]
 
 
 def write_options(shape: Shape) -> dict[str, str]:
@@ -176,7 +177,7 @@ class HistoryWriter:
         self._options = write_options(shape)
         self._added = 0
         self._saved = ""
-        self._crashed = "none"
+        self._crashed: list[str] = []
 
     def carry_out(self, action: Action) -> Instants:
         """Does it. RuntimeError with Hudi's own words when Hudi fails."""
@@ -268,9 +269,9 @@ class HistoryWriter:
         timeline = self._table / ".hoodie" / "timeline"
         return timeline if timeline.is_dir() else timeline.parent
 
-    def crashed(self) -> str:
-        """The crashed write's requested time, while nobody has rolled it back; else ''."""
-        return self._crashed if any(self._folder.glob(f"{self._crashed}.*")) else ""
+    def crashed(self) -> tuple[str, ...]:
+        """Requested times of the crashed writes that nobody has rolled back."""
+        return tuple(requested for requested in self._crashed if any(self._folder.glob(f"{requested}.*")))
 
     def _undo_completion(self, before: Instants) -> None:
         """The newest write becomes one that died just before it completed."""
@@ -279,7 +280,7 @@ class HistoryWriter:
         name = f"{requested}_{completion}.{action}" if completion else f"{requested}.{action}"
         (self._folder / name).unlink()
         (self._folder / f".{name}.crc").unlink(missing_ok=True)
-        self._crashed = requested
+        self._crashed.append(requested)
 
 
 def _values(write: Write) -> list[list[Any]]:

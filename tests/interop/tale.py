@@ -22,8 +22,8 @@ class Step:
     """An action, and the table after it.
 
     `started`: when it began; `made`: the instants that it completed; `keys`: the order key of each data instant of the
-    active timeline, by requested time; `crashed`: the requested time of a write that died and is not rolled back yet,
-    else ''; `restored`: the savepoint that was gone back to. `changes`: what the writing release gives as an instant's
+    active timeline, by requested time; `crashed`: the requested times of writes that died and are not rolled back
+    yet; `restored`: the savepoint that was gone back to. `changes`: what the writing release gives as an instant's
     change data, by requested time, or its error.
     """
 
@@ -32,7 +32,7 @@ class Step:
     started: str
     made: Instants
     keys: dict[str, str]
-    crashed: str
+    crashed: tuple[str, ...]
     restored: str
     changes: dict[str, pa.Table | str]
 
