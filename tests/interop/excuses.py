@@ -11,7 +11,8 @@ At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is
    the columns of the row beneath it (docs/semantics.md "Where Penstock differs", golden B_v9_inc_mor inc_03).
 4. A range whose files were cleaned is answered from the newest snapshot (same place, golden B_v9_arch_cow).
 5. Decimals of images that come from files are lost (golden B_v9_cdc_types_*).
-6. A delete that loses the merge is a change nevertheless (golden B_v9_cdc_mor_*).
+6. A change is taken from the log record alone (`HoodieCDCInferenceCase` LOG_FILE): a delete that loses the merge is a
+   `d` nevertheless, a write of a key that was deleted an `i` of its own row though the base row beneath it wins.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def _shape(draw: random.Random, release: str) -> Shape:
     index = draw.choice(("simple", "simple", "simple", "global", "bucket", "memory" if merge_on_read else "simple"))
     partitioned = draw.random() < 0.75
     has_locks = version >= 8 or (release == "0.15.0" and partitioned and index != "bucket")
-    many_writers = has_locks and index != "global" and draw.random() < 0.25
+    may_not_block = version >= 8 and index == "bucket" and merge_on_read
+    many_writers = has_locks and index != "global" and draw.random() < (0.6 if may_not_block else 0.25)
     small_files = draw.random() < 0.5
     # Hudi 1.2.0 fails to write rows over base rows where a decimal orders them (GenericData$Fixed is no BigDecimal),
     # 1.0.2 to compact them
@@ -75,7 +76,7 @@ def _shape(draw: random.Random, release: str) -> Shape:
         null_partition=draw.random() < 0.15,
         archives=not many_writers and draw.random() < 0.12,
         changes=draw.choice(CHANGES) if not many_writers and draw.random() < 0.35 else "",
-        has_flags=not merge_on_read or draw.random() < 0.6,
+        has_flags=not merge_on_read or draw.random() < 0.5,
     )
 
 

@@ -62,7 +62,7 @@ _SERVICES = {
     "log compaction": {
         "hoodie.log.compaction.inline": "true",
         "hoodie.log.compaction.enable": "true",
-        "hoodie.log.compaction.blocks.threshold": "1",
+        "hoodie.log.compaction.blocks.threshold": "2",
         "hoodie.optimized.log.blocks.scan.enable": "true",
         "hoodie.log.record.reader.use.scanV2": "true",
     },

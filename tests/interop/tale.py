@@ -63,7 +63,8 @@ def tell(hudi: Any, folder: pathlib.Path, history: History) -> Tale:
     except RuntimeError as error:
         failed = history.actions[len(steps)]
         causes = [line for line in str(error).splitlines() if line.startswith(("Caused by", "pyspark", ": "))]
-        failure = f"action {len(steps) + 1} ({type(failed).__name__}): {causes or str(error)}"[:1500]
+        cause = (causes or str(error).splitlines() or [""])[-1]
+        failure = f"action {len(steps) + 1} ({type(failed).__name__}): {cause}"
     shutil.rmtree(table, ignore_errors=True)
     return Tale(history, tuple(steps), failure)
 

@@ -84,7 +84,7 @@ class Witness:
         history, lines = self.tale.history, str(error).splitlines()
         causes = [line for line in lines if line.startswith(("Caused by", "pyspark", ": "))] or lines
         where = f"{history.shape.release} seed {history.seed}, after action {self.done}"
-        self.failures.append(f"{where}: Hudi failed at {what}: {causes}"[:1500])
+        self.failures.append(f"{where}: Hudi failed at {what}: {causes[-1][:600]}")
 
     def after(self, step: Step) -> None:
         """What an action made is noted, and the newest answers are compared."""
