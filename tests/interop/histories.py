@@ -112,7 +112,7 @@ class _Teller:
         if self.has_crashed:
             self.has_crashed = False
             return self.write(self.draw.choice(("upsert", "late", "delete" if self.may_delete else "flag")))
-        kinds = {"upsert": 5.0, "late": 3.0, "flag": 2.0, "insert": 1.5, "savepoint": 0.8, "empty": 0.4}
+        kinds = {"upsert": 5.0, "late": 3.0, "flag": 2.0, "insert": 1.5, "savepoint": 1.3, "empty": 0.4}
         kinds["delete"] = 2.0 if self.may_delete else 0.0
         if not self.pending:
             kinds |= self.when_nothing_is_pending()
@@ -147,7 +147,7 @@ class _Teller:
             # Hudi looks for the flag's column in partial rows too, and fails
             if self.version >= 8 and shape.event_time and not shape.has_flags:
                 kinds["partial"] = 3.0
-        if self.is_saved and not shape.archives:
+        if self.is_saved and may_roll_back and not shape.archives:
             kinds["restore"] = 4.0
         is_clear = shape.event_time or not shape.merge_on_read  # else the merge mode changes with the version
         if shape.release == "1.2.0" and self.version < 9 and is_clear and not shape.archives:
