@@ -1,6 +1,6 @@
 """Where Hudi 1.2.0's answer is known to be wrong: each rule says what Hudi returns instead, and where that is written.
 
-At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is a difference. 7 and 8 are in `changes`.
+At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is a difference. 5 to 8 are in `changes`.
 
 1. A pending multi-writer write hides committed rows of its file groups until it is rolled back
    (docs/semantics.md "Where Penstock differs", golden case A_failed_leftover_v9): the answer is that of the table as if
@@ -13,6 +13,10 @@ At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is
 5. Decimals of images that come from files are lost (golden B_v9_cdc_types_*).
 6. A change is taken from the log record alone (`HoodieCDCInferenceCase` LOG_FILE): a delete that loses the merge is a
    `d` nevertheless, a write of a key that was deleted an `i` of its own row though the base row beneath it wins.
+7. 1.2.0 fails on changes in logs of version 6 ("Not an Avro data file", golden B_v6_cdc_mor_*): 0.15.0 answers where it
+   wrote the table.
+8. An upsert whose delete flags empty a base file logs no change (`HoodieCDCInferenceCase`: no rows written, as many as
+   inserted, so BASE_FILE_INSERT of an empty file): the deletes of all its rows are missing.
 """
 
 from __future__ import annotations

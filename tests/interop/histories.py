@@ -147,7 +147,7 @@ class _Teller:
             # Hudi looks for the flag's column in partial rows too, and fails
             if self.version >= 8 and shape.event_time and not shape.has_flags:
                 kinds["partial"] = 3.0
-        if self.is_saved and may_roll_back and not shape.archives:
+        if self.is_saved and may_roll_back and not (shape.archives or shape.metadata_table):
             kinds["restore"] = 4.0
         is_clear = shape.event_time or not shape.merge_on_read  # else the merge mode changes with the version
         if shape.release == "1.2.0" and self.version < 9 and is_clear and not shape.archives:
