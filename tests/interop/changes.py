@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from excuses import TIME
-from history_actions import Race, Write
+from history_actions import PartialUpdate, Race, Write
 
 import penstock
 from penstock.proto.errors import PenstockError, PositionExpired
@@ -31,7 +31,7 @@ Change = tuple[str, str, str | None, str | None]
 
 def differences(witness: Any, step: Any, written: list[tuple[str, str | None, str]]) -> list[str]:
     """Each instant of a step against Hudi's change data, where the table logs changes."""
-    if not (HAS_CHANGES and witness.tale.history.shape.changes) or isinstance(step.action, Race):
+    if not (HAS_CHANGES and witness.tale.history.shape.changes) or isinstance(step.action, (Race, PartialUpdate)):
         return []
     found = []
     for requested, completion, _ in written:

@@ -7,8 +7,8 @@ At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is
    rolled back.
 2. Rows that a log compaction rewrote show the log compaction's own instant (docs/semantics.md "Merging", golden
    A_log_compaction): their own instant is the one they had before.
-3. A merge-on-read range merges the range's files alone, so rows that lost come back, and a partial update's row lacks
-   the columns of the row beneath it (docs/semantics.md "Where Penstock differs", golden B_v9_inc_mor inc_03).
+3. A merge-on-read range merges the range's files alone, so rows that lost come back (docs/semantics.md "Where Penstock
+   differs", golden B_v9_inc_mor inc_03).
 4. A range whose files were cleaned is answered from the newest snapshot (same place, golden B_v9_arch_cow).
 5. Decimals of images that come from files are lost (golden B_v9_cdc_types_*).
 6. A change is taken from the log record alone (`HoodieCDCInferenceCase` LOG_FILE): a delete that loses the merge is a
@@ -28,11 +28,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from history_actions import Action, PartialUpdate, Race, Row, Upgrade, Write
+from history_actions import Action, Race, Row, Upgrade, Write
 
 KEY, PARTITION = "_hoodie_record_key", "_hoodie_partition_path"
 TIME, NUMBER = "_hoodie_commit_time", "_hoodie_commit_seqno"
-WRITTEN_BY_PARTIAL_UPDATE = (TIME, KEY, "name", "price", "seq")
 
 
 def rows_of(rows: pa.Table, requested: Iterable[str]) -> pa.Table:
@@ -90,7 +89,7 @@ def _written(action: Action) -> set[str]:
         return {row.key for rows in groups for row in rows}
 
     match action:
-        case Write(rows=rows) | PartialUpdate(rows) | Upgrade(write=Write(rows=rows)):
+        case Write(rows=rows) | Upgrade(write=Write(rows=rows)):
             return keys(rows)
         case Race(slow, fast):
             return keys(slow.rows, fast.rows)

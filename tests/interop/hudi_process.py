@@ -24,6 +24,8 @@ REQUIREMENTS = REPOSITORY / "requirements" / "hudi-peer.txt"
 BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12"
 NEWEST = "1.2.0"
 CACHE = REPOSITORY / ".cache" / "hudi"
+SIGNS_OF_A_LOST_SESSION = ("OutOfMemoryError", "stopped SparkContext", "ConnectionRefusedError", "Py4JNetworkError")
+"""In an error: the JVM is no use any more, and the next request starts another."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +110,19 @@ class Hudi:
     """A release of real Hudi: writes tables, and answers queries with the rows its own reader returns."""
 
     def __init__(self, environment: HudiEnvironment, folder: pathlib.Path) -> None:
-        self._folder, self._answers = folder, 0
+        self._environment, self._folder, self._answers = environment, folder, 0
         self._log = (folder / "spark.log").open("w")
+        self._start()
+
+    def _start(self) -> None:
+        environment, self._is_lost = self._environment, False
         driver = pathlib.Path(__file__).with_name("hudi_writer.py")
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON"))
         }
         self._process = subprocess.Popen(
             [str(environment.python), str(driver), *environment.bundle_arguments()],
-            cwd=folder,
+            cwd=self._folder,
             env={**kept, "PYSPARK_PYTHON": str(environment.python)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -200,6 +206,10 @@ class Hudi:
 
     def stop(self) -> None:
         """Ends the process and its JVM."""
+        self._end()
+        self._log.close()
+
+    def _end(self) -> None:
         assert self._process.stdin and self._process.stdout
         self._process.stdin.close()
         try:
@@ -208,9 +218,12 @@ class Hudi:
             os.killpg(self._process.pid, 9)
             self._process.wait(30)
         self._process.stdout.close()
-        self._log.close()
 
     def _ask(self, request: Mapping[str, Any]) -> Any:
+        if self._is_lost:
+            self._end()
+            self._start()
+            self.started()
         assert self._process.stdin
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -220,10 +233,12 @@ class Hudi:
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line:
+            self._is_lost = True
             self._log.flush()
             raise RuntimeError(f"Hudi's process ended: {(self._folder / 'spark.log').read_text()[-3000:]}")
         answer = json.loads(line)
         if "error" in answer:
+            self._is_lost = any(sign in answer["error"] for sign in SIGNS_OF_A_LOST_SESSION)
             raise RuntimeError(answer["error"])
         return answer["ok"]
 
