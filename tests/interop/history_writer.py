@@ -202,7 +202,9 @@ class HistoryWriter:
                 self._saved = max(item[0] for item in before if item[2] in WRITES)
                 self._hudi.call(f"CALL create_savepoint(path => '{self._table}', commit_time => '{self._saved}')")
             case Restore():
-                self._hudi.call(f"CALL rollback_to_savepoint(path => '{self._table}', instant_time => '{self._saved}')")
+                restore = f"CALL rollback_to_savepoint(path => '{self._table}', instant_time => '{self._saved}')"
+                # the procedure takes its options from the session; 0.15.0 refuses one that has a young metadata table
+                self._hudi.script({"hoodie.metadata.enable": "false"}, [restore])
             case Upgrade(version, write):
                 self._options |= {"hoodie.write.table.version": str(version)}
                 self._write(write, {"hoodie.write.auto.upgrade": "true"})
