@@ -28,7 +28,10 @@ from penstock.table.storage import FileInfo
 
 def for_query(table: HudiTable, facts: TimelineFacts, query: Query) -> TimelineFacts:
     """The facts as they are, or with the archive if the query reaches behind them."""
-    return with_archive(facts, table.archive()) if reaches_back(query, facts) else facts
+    if not reaches_back(query, facts):
+        return facts
+    whole = with_archive(facts, table.archive())
+    return replace(whole, undone=whole.undone | table.undone(facts.timeline))
 
 
 def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
@@ -47,6 +50,7 @@ def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
         complete_from="",
         archive_begins=(oldest.requested_time, timeline.order_key(oldest)) if oldest else (first, first),
         archived_cleans=archive.cleans,
+        undone=archive.undone,
     )
     return _cut(whole) if _tells_of_unknown(commits, timeline.first_active) else whole
 
@@ -113,16 +117,16 @@ def _unknown(
     facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], created: Mapping[str, str]
 ) -> dict[str, str]:
     """Requested times before the active timeline that are of no known instant, each with one of its files."""
-    first = facts.timeline.first_active
+    first, known = facts.timeline.first_active, facts.commits.keys() | facts.undone
     unknown = {
         requested_time: f"{partition}/{PARTITION_MARKER}".lstrip("/")
         for partition, requested_time in created.items()
-        if requested_time < first and requested_time not in facts.commits
+        if requested_time < first and requested_time not in known
     }
     for infos in listing.values():
         for info in infos:
             name = parse_file_name(info.name)
-            if name and name.instant < first and name.instant not in facts.commits:
+            if name and name.instant < first and name.instant not in known:
                 unknown[name.instant] = info.path
     return unknown
 

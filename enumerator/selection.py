@@ -41,9 +41,10 @@ class TimelineFacts:
     requested times of pending replacecommits with a clustering plan (layout 1). Every instant with an order key above
     `complete_from` is known ('' if all are, or nothing was archived).
 
-    Facts that hold archived instants too (`history.with_archive`) have their cleans in `archived_cleans`, say with
-    which write the archive begins (requested time, order key), and in `oldest_known` before which requested time
-    instants were lost even to the archive ('' if none were).
+    Facts that hold archived instants too (`history.with_archive`) have their cleans in `archived_cleans`, in `undone`
+    the requested times of what was rolled back and so is in no timeline, say with which write the archive begins
+    (requested time, order key), and in `oldest_known` before which requested time instants were lost even to the
+    archive ('' if none were).
     """
 
     table: str
@@ -53,6 +54,7 @@ class TimelineFacts:
     complete_from: str
     archive_begins: tuple[str, str] | None = None
     archived_cleans: tuple[tuple[str, CleanMetadata], ...] = ()
+    undone: frozenset[str] = frozenset()
     oldest_known: str = ""
 
     def is_data(self, instant: Instant) -> bool:

@@ -1,7 +1,7 @@
 """Instants that left the active timeline, with what they did: the archive of layout 1, the history of layout 2.
 
-Shell: lists, reads, caches by file. Only completed writes and cleans are kept. Not here: the active timeline
-(`timeline`), file formats (`archive_log`, `history`), whether a request needs any of it (enumerator).
+Shell: lists, reads, caches by file. Only completed writes, cleans and what rollbacks took back are kept. Not here: the
+active timeline (`timeline`), file formats (`archive_log`, `history`), whether a request needs any of it (enumerator).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.table.commit_cache import FileIdentity
 from penstock.table.commits import CommitMetadata, commit_of, parse_commit
 from penstock.table.history import ARCHIVE_FILE, history_files, history_metadata
 from penstock.table.instants import WRITE_ACTIONS, Action, Instant, State, comparable_action
-from penstock.table.plans import CleanMetadata, clean_of, parse_clean
+from penstock.table.plans import CleanMetadata, Undone, clean_of, parse_clean, parse_undone, undone_of
 from penstock.table.properties import META_FOLDER, TableProperties
 from penstock.table.storage import FileInfo, Storage, shown_uri
 
@@ -36,24 +36,26 @@ _MERGE_PLAN_BYTES: Final = 16 << 20
 _OLD_FOLDER: Final = f"{META_FOLDER}/archived"
 _DIGITS = re.compile(r"[0-9]{1,24}")
 _COMPACTIONS: Final = (Action.COMPACTION, Action.LOG_COMPACTION)
-_ACTIONS: Final = {str(action): action for action in (*WRITE_ACTIONS, Action.CLEAN)}
+_ACTIONS: Final = {str(action): action for action in (*WRITE_ACTIONS, Action.CLEAN, Action.ROLLBACK, Action.RESTORE)}
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedInstant:
-    """A completed write or clean that left the active timeline, and what it did. Its file name is the archive's."""
+    """A completed write, clean or rollback that left the active timeline, and what it did; named after its file."""
 
     instant: Instant
-    did: CommitMetadata | CleanMetadata
+    did: CommitMetadata | CleanMetadata | Undone
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Every archived write and clean. `commits` are by requested time, `cleans` by requested time ascending."""
+    """Every archived write and clean. `commits` are by requested time, `cleans` by requested time ascending, `undone`
+    the requested times that archived rollbacks took back."""
 
     instants: tuple[Instant, ...]
     commits: Mapping[str, CommitMetadata]
     cleans: tuple[tuple[str, CleanMetadata], ...]
+    undone: frozenset[str] = frozenset()
 
 
 class ArchiveCache:
@@ -106,9 +108,10 @@ def read_archive(storage: Storage, properties: TableProperties, cache: ArchiveCa
             found.setdefault((item.instant.requested_time, comparable_action(item.instant.action)), item)
     items = [found[key] for key in sorted(found)]
     return Archive(
-        instants=tuple(item.instant for item in items),
+        instants=tuple(item.instant for item in items if not isinstance(item.did, Undone)),
         commits={item.instant.requested_time: item.did for item in items if isinstance(item.did, CommitMetadata)},
         cleans=tuple((item.instant.requested_time, item.did) for item in items if isinstance(item.did, CleanMetadata)),
+        undone=frozenset(time for item in items if isinstance(item.did, Undone) for time in item.did.instants),
     )
 
 
@@ -149,6 +152,8 @@ def _weight(found: Iterable[ArchivedInstant]) -> int:
                 total += 1 + len(stats) + len(replaced)
             case CleanMetadata(partitions=partitions):
                 total += 1 + sum(1 + len(partition.file_names) for partition in partitions)
+            case Undone(instants=instants):
+                total += 1 + len(instants)
     return total
 
 
@@ -158,8 +163,17 @@ def _of_history(storage: Storage, properties: TableProperties, name: str) -> Ite
         action = _ACTIONS.get(action_name)
         if action is not None:
             instant = _instant(requested, completion, action, name, f"history file {name} of table {table}")
-            parse = parse_clean if action is Action.CLEAN else parse_commit
-            yield ArchivedInstant(instant, parse(body, instant, table))
+            yield ArchivedInstant(instant, _did(body, instant, table))
+
+
+def _did(body: bytes, instant: Instant, table: str) -> CommitMetadata | CleanMetadata | Undone:
+    match instant.action:
+        case Action.CLEAN:
+            return parse_clean(body, instant, table)
+        case Action.ROLLBACK | Action.RESTORE:
+            return parse_undone(body, instant, table)
+        case _:
+            return parse_commit(body, instant, table)
 
 
 def _of_archive(storage: Storage, properties: TableProperties, folder: str, name: str) -> tuple[ArchivedInstant, ...]:
@@ -197,6 +211,10 @@ def _completed(entries: list[ArchiveEntry], name: str, where: str, layout: int) 
         told = f"{where}, {action} {entry.requested_time}"
         if action is Action.CLEAN:
             yield ArchivedInstant(instant, clean_of(entry.fields.within("hoodieCleanMetadata", told)))
+            continue
+        if action is Action.ROLLBACK:
+            yield ArchivedInstant(instant, undone_of(entry.fields.within("hoodieRollbackMetadata", told), action))
+        if action in (Action.ROLLBACK, Action.RESTORE):  # what a restore took back is not archived
             continue
         replaces = instant.action is Action.REPLACE_COMMIT
         kind = "hoodieReplaceCommitMetadata" if replaces else "hoodieCommitMetadata"

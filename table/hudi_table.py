@@ -27,6 +27,7 @@ from penstock.table.plans import (
     parse_clean,
     parse_compaction_plan,
     parse_requested_replace,
+    parse_undone,
 )
 from penstock.table.properties import META_FOLDER, TableProperties, load_properties
 from penstock.table.schema.avro import MAX_JSON_BYTES
@@ -125,6 +126,14 @@ class HudiTable:
         """What a completed clean deleted. Errors as `commit`."""
         data = self._read(instant.file_name) or self._read(instant.file_name)
         return parse_clean(data, instant, self._name)
+
+    def undone(self, timeline: Timeline) -> frozenset[str]:
+        """Requested times that the active timeline's completed rollbacks and restores took back. Errors as `commit`."""
+        found: set[str] = set()
+        for instant in timeline.completed_rollbacks:
+            data = self._read(instant.file_name) or self._read(instant.file_name)
+            found.update(parse_undone(data, instant, self._name).instants)
+        return frozenset(found)
 
     def archived_completions(self) -> Mapping[InstantTime, InstantTime]:
         """Requested -> completion time of archived write instants (layout 2; empty on layout 1).

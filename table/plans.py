@@ -1,4 +1,4 @@
-"""Plans of table services, and what a clean removed: compaction plans, requested replaces, clean metadata.
+"""Plans of table services, and what a clean or rollback took away: compaction plans, requested replaces, metadata.
 
 Pure. Plans hold the writer's absolute paths: only partitions, file ids and file names are taken from them, never a
 path to open.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from penstock.proto.errors import CorruptFile
 from penstock.table.commits import decode_metadata
-from penstock.table.instants import Instant
+from penstock.table.instants import Action, Instant
 from penstock.table.metadata_fields import Fields
 
 
@@ -48,6 +48,13 @@ class CleanMetadata:
     earliest_to_retain: str
     last_completed: str
     partitions: tuple[CleanedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """Requested times of the instants that a completed rollback or restore took back."""
+
+    instants: tuple[str, ...]
 
 
 def parse_compaction_plan(data: bytes, instant: Instant, table: str = "") -> tuple[CompactionGroup, ...]:
@@ -105,6 +112,16 @@ def clean_of(fields: Fields) -> CleanMetadata:
         last_completed=fields.text("lastCompletedCommitTimestamp"),
         partitions=tuple(sorted(partitions, key=lambda item: item.partition)),
     )
+
+
+def parse_undone(data: bytes, instant: Instant, table: str = "") -> Undone:
+    """What a completed rollback (Hudi `HoodieRollbackMetadata`) or restore (`HoodieRestoreMetadata`) took back."""
+    return undone_of(decode_metadata(data, instant, table), instant.action)
+
+
+def undone_of(fields: Fields, action: Action) -> Undone:
+    """The same from decoded fields."""
+    return Undone(fields.texts("instantsToRollback" if action is Action.RESTORE else "commitsRollback"))
 
 
 def _cleaned(partition: str, entry: Fields) -> CleanedPartition:

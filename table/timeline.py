@@ -64,6 +64,12 @@ class Timeline:
         return tuple(item for item in self.instants if item.is_completed and item.action is Action.CLEAN)
 
     @property
+    def completed_rollbacks(self) -> tuple[Instant, ...]:
+        """Completed rollback and restore instants, by requested time."""
+        undoes = (Action.ROLLBACK, Action.RESTORE)
+        return tuple(item for item in self.instants if item.is_completed and item.action in undoes)
+
+    @property
     def savepoints(self) -> tuple[Instant, ...]:
         """Completed savepoint instants, by requested time (that of the instant they protect)."""
         return tuple(item for item in self.instants if item.is_completed and item.action is Action.SAVEPOINT)

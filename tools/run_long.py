@@ -28,8 +28,8 @@ def git(*arguments: str) -> str:
 
 
 def run_tests(seed: int) -> tuple[int, str]:
-    """Runs the suite, passing its output on; exit status, what tests noted in the file PENSTOCK_NOTES, and the last
-    lines, from the slowest tests on."""
+    """Runs the suite, passing its output on; exit status, what tests noted in the file PENSTOCK_NOTES, what histories
+    say, and the last lines, from the slowest tests on."""
     with tempfile.TemporaryDirectory() as folder:
         notes = pathlib.Path(folder) / "notes"
         notes.touch()
@@ -47,7 +47,8 @@ def _run_tests(seed: int, notes: pathlib.Path) -> tuple[int, str]:
             print(line, end="", flush=True)
             lines.append(line)
     first = next((number for number, line in enumerate(lines) if "slowest" in line), max(0, len(lines) - 5))
-    return process.returncode, "".join(lines[first:])
+    histories = [line for line in lines[:first] if line.startswith("histories")]
+    return process.returncode, "".join([*histories, *lines[first:]])
 
 
 def record(seed: int, status: int, tail: str) -> pathlib.Path:

@@ -1,211 +1,27 @@
-"""Real Hudi for the suite: its environment (made once, kept under `.cache/`) and one process for the session."""
+"""Real Hudi for the suite: one process of the newest release for the session."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
-import os
 import pathlib
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
-import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 
 sys.path.append(str(pathlib.Path(__file__).parent))
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-REQUIREMENTS = REPOSITORY / "requirements" / "hudi-peer.txt"
-BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
-CACHE = REPOSITORY / ".cache" / "hudi-1.2.0"
-
-
-@dataclass(frozen=True)
-class HudiEnvironment:
-    """Where real Hudi runs: a Python with PySpark 3.5, and its bundle; `jar` None lets Spark resolve the bundle."""
-
-    python: pathlib.Path
-    jar: pathlib.Path | None
-
-    def bundle_arguments(self) -> list[str]:
-        if self.jar:
-            return ["--jar", str(self.jar)]
-        return ["--package", BUNDLE, "--ivy", str(CACHE / "ivy")]
-
-
-def run(*command: str | pathlib.Path) -> None:
-    """Runs a set-up step; what it printed is the error's text."""
-    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=900)
-    if result.returncode:
-        raise RuntimeError(f"{command[0]} failed ({result.returncode}): {(result.stdout + result.stderr)[-3000:]}")
-
-
-def make_python(home: pathlib.Path) -> pathlib.Path:
-    """A new environment with PySpark 3.5 and nothing else."""
-    run(sys.executable, "-m", "venv", "--without-pip", home)
-    python = home / "bin" / "python"
-    options = ("--quiet", "--disable-pip-version-check", "--no-compile")
-    run(sys.executable, "-m", "pip", "--python", python, "install", *options, "-r", REQUIREMENTS)
-    return python
-
-
-def fetch_bundle(folder: pathlib.Path) -> pathlib.Path | None:
-    """Hudi's bundle by Maven where that is on the PATH; None leaves it to Spark's own resolver."""
-    maven = shutil.which("mvn")
-    if not maven:
-        return None
-    folder.mkdir(parents=True, exist_ok=True)
-    run(maven, "--batch-mode", "-q", "dependency:copy", f"-Dartifact={BUNDLE}", f"-DoutputDirectory={folder}")
-    (jar,) = folder.glob("*.jar")
-    return jar
-
-
-def make_environment() -> HudiEnvironment:
-    """Makes the environment, or finds it made; `ready.json` is written last, so a half-made one is made anew."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    wanted = hashlib.sha256(REQUIREMENTS.read_bytes() + BUNDLE.encode() + sys.version.encode()).hexdigest()
-    ready, home = CACHE / "ready.json", CACHE / "venv"
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if ready.exists():
-            made = json.loads(ready.read_text())
-            jar = pathlib.Path(made["jar"]) if made["jar"] else None
-            if made["of"] == wanted and (home / "bin" / "python").exists() and (jar is None or jar.exists()):
-                return HudiEnvironment(home / "bin" / "python", jar)
-        ready.unlink(missing_ok=True)
-        shutil.rmtree(home, ignore_errors=True)
-        python, jar = make_python(home), fetch_bundle(CACHE / "jars")
-        ready.write_text(json.dumps({"of": wanted, "jar": str(jar) if jar else None}))
-    return HudiEnvironment(python, jar)
-
-
-class Hudi:
-    """Real Hudi 1.2.0: writes tables, and answers queries with the rows its own reader returns."""
-
-    def __init__(self, environment: HudiEnvironment, folder: pathlib.Path) -> None:
-        self._folder, self._answers = folder, 0
-        self._log = (folder / "spark.log").open("w")
-        driver = pathlib.Path(__file__).with_name("hudi_writer.py")
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON"))
-        }
-        self._process = subprocess.Popen(
-            [str(environment.python), str(driver), *environment.bundle_arguments()],
-            cwd=folder,
-            env={**kept, "PYSPARK_PYTHON": str(environment.python)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-        )
-
-    def started(self) -> None:
-        """Waits until it answers."""
-        self._answer()
-
-    def write(
-        self,
-        table: pathlib.Path,
-        columns: Sequence[tuple[str, str]],
-        rows: Sequence[Sequence[Any]],
-        options: Mapping[str, str],
-    ) -> list[tuple[str, str | None, str]]:
-        """One write; the instants it completed as (requested, completion, action)."""
-        request = {"do": "write", "path": str(table), "columns": columns, "rows": rows, "options": dict(options)}
-        return [tuple(instant) for instant in self._ask(request)]
-
-    def write_query(self, table: pathlib.Path, select: str, options: Mapping[str, str]) -> None:
-        """One write of a SQL query's rows."""
-        self._ask({"do": "write", "path": str(table), "select": select, "options": dict(options)})
-
-    def race(
-        self,
-        table: pathlib.Path,
-        columns: Sequence[tuple[str, str]],
-        slow: tuple[Sequence[Sequence[Any]], Mapping[str, str]],
-        fast: tuple[Sequence[Sequence[Any]], Mapping[str, str]],
-    ) -> list[tuple[str, str | None, str]]:
-        """Two writes of (rows, options): `slow` is requested first, `fast` completes first."""
-        writes = {
-            name: {"columns": columns, "rows": rows, "options": dict(options)}
-            for name, (rows, options) in (("slow", slow), ("fast", fast))
-        }
-        return [tuple(instant) for instant in self._ask({"do": "race", "path": str(table), **writes})]
-
-    def instants(self, table: pathlib.Path) -> list[tuple[str, str | None, str]]:
-        """The table's completed instants as (requested, completion, action)."""
-        return [tuple(instant) for instant in self._ask({"do": "instants", "path": str(table)})]
-
-    def call(self, statement: str) -> list[dict[str, Any]]:
-        """A SQL statement, such as a procedure call."""
-        answer: list[dict[str, Any]] = self._ask({"do": "sql", "text": statement})
-        return answer
-
-    def read(self, table: pathlib.Path, **options: str) -> pa.Table:
-        """The rows Hudi's reader returns; option names are written with `__` for a dot."""
-        self._answers += 1
-        into = self._folder / f"answer-{self._answers}"
-        named = {name.replace("__", "."): value for name, value in options.items()}
-        self._ask({"do": "read", "path": str(table), "options": named, "into": str(into)})
-        return ds.dataset(into, format="parquet").to_table()
-
-    def incremental(self, table: pathlib.Path, begin: str, end: str) -> pa.Table:
-        """Hudi's rows of (begin, end]: completion times on layout 2, requested times on layout 1."""
-        return self.read(
-            table,
-            hoodie__datasource__query__type="incremental",
-            hoodie__datasource__read__begin__instanttime=begin,
-            hoodie__datasource__read__end__instanttime=end,
-        )
-
-    def stop(self) -> None:
-        """Ends the process and its JVM."""
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        try:
-            self._process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, 9)
-            self._process.wait(30)
-        self._process.stdout.close()
-        self._log.close()
-
-    def _ask(self, request: Mapping[str, Any]) -> Any:
-        assert self._process.stdin
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> Any:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        if not line:
-            self._log.flush()
-            raise RuntimeError(f"Hudi's process ended: {(self._folder / 'spark.log').read_text()[-3000:]}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        return answer["ok"]
+from hudi_process import NEWEST, Hudi, running
+from judged import JUDGED, lines
 
 
 @pytest.fixture(scope="session")
 def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hudi]:
-    """Real Hudi. In CI it must come up; elsewhere the tests are skipped with the reason if it cannot be had."""
-    try:
-        peer = Hudi(make_environment(), tmp_path_factory.mktemp("hudi"))
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"real Hudi could not be set up: {error}")
-    try:
-        peer.started()
+    """The newest release, for the session: it says what the rows are."""
+    with running(NEWEST, tmp_path_factory.mktemp("hudi")) as peer:
         yield peer
-    finally:
-        peer.stop()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """What the histories of the run amount to."""
+    for line in lines(config.stash.get(JUDGED, [])):
+        terminalreporter.write_line(line)

@@ -1,7 +1,7 @@
 """Random histories of a Hudi table: a seed in, a table's shape and what is done to it out. Pure.
 
-Belongs here: what may follow what, so that real Hudi can carry it out and Penstock supports it. Not here: how Hudi is
-told to do it, and what is compared (`test_histories`).
+Belongs here: what may follow what, so that real Hudi can carry it out and Penstock supports it. Not here: the words
+(`history_actions`), how Hudi is told to do it (`history_writer`), and what is compared (`witness`).
 """
 
 from __future__ import annotations
@@ -10,143 +10,59 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from history_actions import (
+    Action,
+    Crash,
+    DropPartition,
+    EmptyCommit,
+    History,
+    LogCompaction,
+    PartialUpdate,
+    Race,
+    Restore,
+    Rollback,
+    Row,
+    Savepoint,
+    Service,
+    Shape,
+    Upgrade,
+    Write,
+)
+
 PARTITIONS = ("oslo", "riga", "new york")
 ORDERINGS = ("long", "int", "string", "timestamp", "decimal")
+VERSIONS = {"0.15.0": (6,), "1.0.2": (8, 8, 6), "1.2.0": (9, 9, 8, 6)}
+"""Release -> the table versions it writes, as often as they are drawn."""
+CHANGES = ("op_key_only", "data_before", "data_before_after")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """How the table is made.
-
-    `index`: `simple` finds keys in base files, `global` over all partitions (a key that moves is deleted where it was),
-    `bucket` hashes them, `memory` remembers them (its inserts go to logs). `small_files`: inserts are added to small
-    file groups. `many_groups`: a few inserts already make several. `wide`: nested columns too. `archives`: automatic
-    cleaning and archival. `changes`: change data is logged.
-    """
-
-    version: int
-    merge_on_read: bool
-    event_time: bool
-    ordering: str
-    partitioned: bool
-    hive_style: bool
-    index: str
-    small_files: bool
-    record_positions: bool
-    metadata_table: bool
-    wide: bool
-    duplicates: bool
-    small_blocks: bool
-    many_groups: bool
-    many_writers: bool
-    null_partition: bool
-    archives: bool
-    changes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of a write; `ordering` decides merges in event time, `is_deleted` is `_hoodie_is_deleted`."""
-
-    key: str
-    ordering: int
-    value: int
-    partition: str | None
-    is_deleted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A write operation; `inline` names the services that Hudi runs with it; `columns` counts the changes of schema."""
-
-    operation: str
-    rows: tuple[Row, ...]
-    inline: tuple[str, ...] = ()
-    columns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class DropPartition:
-    """`delete_partition` of one partition."""
-
-    partition: str
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """Compaction or clustering by a procedure: `schedule`, `execute` or `scheduleAndExecute`."""
-
-    kind: str
-    step: str
-
-
-@dataclass(frozen=True, slots=True)
-class Savepoint:
-    """A savepoint at the newest commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class EmptyCommit:
-    """An upsert of no rows that commits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Crash:
-    """A write that never completes. The next writer rolls it back; of many writers only a clean does."""
-
-    write: Write
-
-
-@dataclass(frozen=True, slots=True)
-class Race:
-    """Two writers: `slow` is requested first and completes last."""
-
-    slow: Write
-    fast: Write
-
-
-@dataclass(frozen=True, slots=True)
-class Rollback:
-    """The newest commit is undone."""
-
-
-Action = Write | DropPartition | Service | Savepoint | EmptyCommit | Crash | Race | Rollback
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """A table's life."""
-
-    seed: int
-    shape: Shape
-    actions: tuple[Action, ...]
-
-    def text(self) -> str:
-        """For a failure's message."""
-        return "\n".join([f"seed {self.seed}: {self.shape}", *(f"  {n}. {a}" for n, a in enumerate(self.actions, 1))])
-
-
-def history_of(seed: int, length: int = 8) -> History:
-    """The history of a seed: always the same."""
-    draw = random.Random(seed)
-    shape = _shape(draw)
+def history_of(seed: int, release: str = "1.2.0", length: int = 9) -> History:
+    """The history of a seed as a release writes it: always the same."""
+    draw = random.Random(f"{release}/{seed}")
+    shape = _shape(draw, release)
     length += 6 if shape.archives else 0
-    return History(seed, shape, tuple(_Teller(draw, shape, f"s{seed}k").actions(length)))
+    teller = _Teller(draw, shape, f"s{seed}k", version=shape.version)
+    return History(seed, shape, tuple(teller.actions(length)))
 
 
-def _shape(draw: random.Random) -> Shape:
-    version, merge_on_read = draw.choice((9, 9, 8, 6)), draw.random() < 0.75
+def _shape(draw: random.Random, release: str) -> Shape:
+    version, merge_on_read = draw.choice(VERSIONS[release]), draw.random() < 0.75
     index = draw.choice(("simple", "simple", "simple", "global", "bucket", "memory" if merge_on_read else "simple"))
-    many_writers = version >= 8 and index != "global" and draw.random() < 0.25
+    partitioned = draw.random() < 0.75
+    has_locks = version >= 8 or (release == "0.15.0" and partitioned and index != "bucket")
+    may_not_block = version >= 8 and index == "bucket" and merge_on_read
+    many_writers = has_locks and index != "global" and draw.random() < (0.6 if may_not_block else 0.25)
     small_files = draw.random() < 0.5
-    # Hudi 1.2.0 fails to write rows over base rows where a decimal orders them (GenericData$Fixed is no BigDecimal)
-    merges_in_logs = version > 6 and merge_on_read and not small_files
+    # Hudi 1.2.0 fails to write rows over base rows where a decimal orders them (GenericData$Fixed is no BigDecimal),
+    # 1.0.2 to compact them
+    merges_in_logs = version > 6 and merge_on_read and not small_files and release != "1.0.2"
     return Shape(
+        release=release,
         version=version,
         merge_on_read=merge_on_read,
         event_time=draw.random() < 0.7,
         ordering=draw.choice(ORDERINGS if merges_in_logs else ORDERINGS[:-1]),
-        partitioned=draw.random() < 0.75,
+        partitioned=partitioned,
         hive_style=draw.random() < 0.5,
         index=index,
         small_files=small_files,
@@ -159,7 +75,8 @@ def _shape(draw: random.Random) -> Shape:
         many_writers=many_writers,
         null_partition=draw.random() < 0.15,
         archives=not many_writers and draw.random() < 0.12,
-        changes=not many_writers and draw.random() < 0.12,
+        changes=draw.choice(CHANGES) if not many_writers and draw.random() < 0.35 else "",
+        has_flags=not merge_on_read or draw.random() < 0.5,
     )
 
 
@@ -170,6 +87,7 @@ class _Teller:
     draw: random.Random
     shape: Shape
     prefix: str
+    version: int
     clock: int = 10
     value: int = 0
     new_keys: int = 0
@@ -177,6 +95,7 @@ class _Teller:
     pending: set[str] = field(default_factory=set)
     has_crashed: bool = False
     may_undo: bool = False
+    is_saved: bool = False
     homes: dict[str, str | None] = field(default_factory=dict)
 
     def actions(self, length: int) -> Iterator[Action]:
@@ -192,15 +111,13 @@ class _Teller:
         """One action that Hudi can do now; after a crash a write, which rolls it back."""
         if self.has_crashed:
             self.has_crashed = False
-            return self.write(self.draw.choice(("upsert", "late", "delete")))
-        kinds = {"upsert": 5.0, "late": 3.0, "delete": 2.0, "flag": 2.0, "insert": 1.5, "savepoint": 0.4, "empty": 0.4}
+            return self.write(self.draw.choice(("upsert", "late", "delete" if self.may_delete else "flag")))
+        kinds = {"upsert": 5.0, "late": 3.0, "flag": 2.0, "insert": 1.5, "savepoint": 1.3, "empty": 0.4}
+        kinds["delete"] = 2.0 if self.may_delete else 0.0
+        if self.shape.release == "1.0.2" and self.version == 6:  # its procedure writes version 8 only
+            kinds["savepoint"] = 0.0
         if not self.pending:
-            if not (self.shape.many_writers and self.shape.metadata_table):
-                kinds["crash"] = 0.8
-            if self.may_undo and self.shape.version >= 8 and not self.shape.many_writers:  # it takes version 6 for 8
-                kinds["rollback"] = 0.6
-            if self.shape.many_writers and (self.may_share_keys or self.shape.partitioned):
-                kinds["race"] = 4.0
+            kinds |= self.when_nothing_is_pending()
         if self.shape.index in ("simple", "global"):
             if "clustering" not in self.pending:
                 kinds |= {"overwrite": 0.8, "bulk": 1.0, "cluster": 1.2}
@@ -213,6 +130,38 @@ class _Teller:
         kind = self.draw.choices(list(kinds), weights=list(kinds.values()))[0]
         return self.action(kind)
 
+    def when_nothing_is_pending(self) -> dict[str, float]:
+        """What needs a quiet table, with its weight."""
+        shape, kinds = self.shape, {}
+        if not shape.many_writers or (
+            self.version >= 8 and not shape.metadata_table
+        ):  # on layout 1 it stops all ranges
+            kinds["crash"] = 0.8
+        if shape.many_writers and (self.may_share_keys or shape.partitioned):
+            kinds["race"] = 4.0
+        if shape.many_writers:
+            return kinds
+        may_roll_back = self.version == max(VERSIONS[shape.release])  # else the procedure upgrades the table first
+        if self.may_undo and may_roll_back:
+            kinds["rollback"] = 1.5
+        if shape.merge_on_read:
+            kinds["log compaction"] = 1.5
+            # Hudi looks for the flag's column in partial rows too, and fails
+            if self.version >= 8 and shape.event_time and not shape.has_flags:
+                kinds["partial"] = 3.0
+        if self.is_saved and may_roll_back and not (shape.archives or shape.metadata_table):
+            kinds["restore"] = 4.0
+        is_clear = shape.event_time or not shape.merge_on_read  # else the merge mode changes with the version
+        if shape.release == "1.2.0" and self.version < 9 and is_clear and not shape.archives:
+            kinds["upgrade"] = 2.5
+        return kinds
+
+    @property
+    def may_delete(self) -> bool:
+        """Whether a delete without ordering value does not break the writer (1.0.2 compares it as an int)."""
+        is_compared = self.shape.release == "1.0.2" and self.shape.event_time and self.shape.merge_on_read
+        return not is_compared or self.shape.ordering == "int"
+
     def action(self, kind: str) -> Action:
         match kind:
             case "compact" | "cluster":
@@ -221,7 +170,18 @@ class _Teller:
                 self.pending.discard(kind[4:])
                 return Service(kind[4:], "execute")
             case "savepoint":
+                self.is_saved = not self.pending
                 return Savepoint()
+            case "restore":
+                self.is_saved = False
+                return Restore()
+            case "log compaction":
+                return LogCompaction()
+            case "partial":
+                return PartialUpdate(self.rows(self.draw.randint(1, 4), fresh=0.0, late=0.3))
+            case "upgrade":
+                self.version, self.is_saved = {6: 8, 8: 9}[self.version], False
+                return Upgrade(self.version, Write("upsert", self.rows(3, late=0.2), columns=self.columns))
             case "empty":
                 return EmptyCommit()
             case "drop":
@@ -242,7 +202,9 @@ class _Teller:
         if way < 0.4:
             self.pending.add(kind)
             return Service(kind, "schedule")
-        if way < 0.7 or self.pending:
+        # 0.15.0 compacts by rules of its own: the rows before and behind it are not the same
+        has_own_rules = kind == "compaction" and self.shape.release == "0.15.0"
+        if way < 0.7 or self.pending or has_own_rules:
             return Service(kind, "scheduleAndExecute")
         return Write("upsert", self.rows(3), (kind,), self.columns)
 
@@ -274,7 +236,7 @@ class _Teller:
     @property
     def may_share_keys(self) -> bool:
         """Whether writers may write one file group at once: logs of a bucket (non-blocking concurrency control)."""
-        return self.shape.index == "bucket" and self.shape.merge_on_read
+        return self.shape.version >= 8 and self.shape.index == "bucket" and self.shape.merge_on_read
 
     def race(self) -> Race:
         """Both may write the same keys, or each keeps to partitions of its own."""
@@ -306,7 +268,7 @@ class _Teller:
             partition = self.draw.choice(PARTITIONS)
             if self.shape.index == "global":
                 self.homes[key] = partition
-        return Row(key, ordering, self.value, partition, self.draw.random() < deleted)
+        return Row(key, ordering, self.value, partition, self.draw.random() < deleted and self.shape.has_flags)
 
     def fresh_key(self, partition: str = "") -> str:
         self.new_keys += 1

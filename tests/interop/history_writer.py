@@ -1,16 +1,31 @@
 """Carries a history out by real Hudi: options, columns, procedures, crashes.
 
-Belongs here: how Hudi is told what `histories` says. Not here: what is compared (`test_histories`).
+Belongs here: how Hudi is told what `histories` says. Not here: what is compared (`witness`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import pathlib
-import shutil
 from typing import Any
 
-from histories import Action, Crash, DropPartition, EmptyCommit, Race, Rollback, Row, Savepoint, Service, Shape, Write
+from history_actions import (
+    Action,
+    Crash,
+    DropPartition,
+    EmptyCommit,
+    LogCompaction,
+    PartialUpdate,
+    Race,
+    Restore,
+    Rollback,
+    Row,
+    Savepoint,
+    Service,
+    Shape,
+    Upgrade,
+    Write,
+)
 
 WRITES = ("commit", "deltacommit", "replacecommit")
 Instants = list[tuple[str, str | None, str]]
@@ -38,7 +53,19 @@ _ADDED = (("extra_1", "nullif(concat('e', c2), '')"), ("extra_2", "nullif(c2 * 2
 _SERVICES = {
     "compaction": {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
     "clustering": {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"},
-    "clean": {"hoodie.clean.automatic": "true", "hoodie.clean.async": "false", "hoodie.clean.commits.retained": "1"},
+    "clean": {
+        "hoodie.clean.automatic": "true",
+        "hoodie.clean.async": "false",
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.cleaner.commits.retained": "1",
+    },
+    "log compaction": {
+        "hoodie.log.compaction.inline": "true",
+        "hoodie.log.compaction.enable": "true",
+        "hoodie.log.compaction.blocks.threshold": "2",
+        "hoodie.optimized.log.blocks.scan.enable": "true",
+        "hoodie.log.record.reader.use.scanV2": "true",
+    },
 }
 _ARCHIVES = {
     **_SERVICES["clean"],
@@ -65,7 +92,8 @@ def columns_of(shape: Shape, added: int) -> list[tuple[str, str]]:
     nested = _NESTED if shape.wide else ()
     quantity = ("qty", "c2" if added > 1 else "cast(c2 AS int)")
     first = (("id", "c0"), ("seq", _ORDERING[shape.ordering]), ("city", "cast(c3 AS string)"), quantity)
-    return [*first, *_PLAIN, *nested, ("_hoodie_is_deleted", "c4"), *_ADDED[:added]]
+    flag = (("_hoodie_is_deleted", "c4"),) if shape.has_flags else ()
+    return [*first, *_PLAIN, *nested, *flag, *_ADDED[:added]]
 
 
 def write_options(shape: Shape) -> dict[str, str]:
@@ -109,7 +137,7 @@ def write_options(shape: Shape) -> dict[str, str]:
     if shape.archives:
         options |= _ARCHIVES
     if shape.changes:
-        options["hoodie.table.cdc.enabled"] = "true"
+        options |= {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": shape.changes}
     return options | _index_options(shape) | _writer_options(shape)
 
 
@@ -133,7 +161,7 @@ def _index_options(shape: Shape) -> dict[str, str]:
 def _writer_options(shape: Shape) -> dict[str, str]:
     if not shape.many_writers:
         return {}
-    together = shape.index == "bucket" and shape.merge_on_read
+    together = shape.version >= 8 and shape.index == "bucket" and shape.merge_on_read
     mode = "NON_BLOCKING_CONCURRENCY_CONTROL" if together else "OPTIMISTIC_CONCURRENCY_CONTROL"
     return _MANY_WRITERS | {
         "hoodie.write.concurrency.mode": mode,
@@ -147,9 +175,9 @@ class HistoryWriter:
     def __init__(self, hudi: Any, table: pathlib.Path, shape: Shape) -> None:
         self._hudi, self._table, self._shape = hudi, table, shape
         self._options = write_options(shape)
-        self._folder = table / ".hoodie" / ("timeline" if shape.version >= 8 else "")
         self._added = 0
-        self._crashed = "none"
+        self._saved = ""
+        self._crashed: list[str] = []
 
     def carry_out(self, action: Action) -> Instants:
         """Does it. RuntimeError with Hudi's own words when Hudi fails."""
@@ -166,14 +194,22 @@ class HistoryWriter:
                 options += ",hoodie.compact.inline.max.delta.commits=1"
                 name = {"compaction": "run_compaction", "clustering": "run_clustering"}[kind]
                 self._hudi.call(f"CALL {name}(op => '{step}', path => '{self._table}', options => '{options}')")
+            case PartialUpdate(rows):
+                self._merge_into(rows)
+            case LogCompaction():
+                self._write_nothing(_SERVICES["log compaction"])
             case Savepoint():
-                newest = max(item[0] for item in before if item[2] in WRITES)
-                self._hudi.call(f"CALL create_savepoint(path => '{self._table}', commit_time => '{newest}')")
+                self._saved = max(item[0] for item in before if item[2] in WRITES)
+                self._hudi.call(f"CALL create_savepoint(path => '{self._table}', commit_time => '{self._saved}')")
+            case Restore():
+                restore = f"CALL rollback_to_savepoint(path => '{self._table}', instant_time => '{self._saved}')"
+                # the procedure takes its options from the session; 0.15.0 refuses one that has a young metadata table
+                self._hudi.script({"hoodie.metadata.enable": "false"}, [restore])
+            case Upgrade(version, write):
+                self._options |= {"hoodie.write.table.version": str(version)}
+                self._write(write, {"hoodie.write.auto.upgrade": "true"})
             case EmptyCommit():
-                fields = ", ".join(f"{text} AS {name}" for name, text in columns_of(self._shape, self._added))
-                values = "VALUES ('none', 1L, 1L, 'oslo', false) AS v(c0, c1, c2, c3, c4)"
-                empty = {"hoodie.datasource.write.operation": "upsert", "hoodie.allow.empty.commit": "true"}
-                self._hudi.write_query(self._table, f"SELECT {fields} FROM {values} WHERE false", self._options | empty)
+                self._write_nothing({})
             case Crash(write):
                 self._write(write)
                 self._undo_completion(before)
@@ -183,11 +219,36 @@ class HistoryWriter:
                 of_slow, of_fast = self._options_of(slow), self._options_of(fast)
                 self._hudi.race(self._table, columns, (_values(slow), of_slow), (_values(fast), of_fast))
             case Rollback():
-                name = self._table.name.replace("-", "_")
-                self._hudi.call(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{self._table}'")
                 newest = max(item[0] for item in before if item[2] in WRITES)
+                name = self._catalogued()
                 self._hudi.call(f"CALL rollback_to_instant(table => '{name}', instant_time => '{newest}')")
-        return [item for item in self._hudi.instants(self._table) if item not in before]
+        known = {(requested, kind) for requested, _, kind in before}
+        return [item for item in self._hudi.instants(self._table) if (item[0], item[2]) not in known]
+
+    def _write_nothing(self, more: dict[str, str]) -> None:
+        fields = ", ".join(f"{text} AS {name}" for name, text in columns_of(self._shape, self._added))
+        values = "VALUES ('none', 1L, 1L, 'oslo', false) AS v(c0, c1, c2, c3, c4)"
+        empty = {"hoodie.datasource.write.operation": "upsert", "hoodie.allow.empty.commit": "true"}
+        self._hudi.write_query(self._table, f"SELECT {fields} FROM {values} WHERE false", self._options | empty | more)
+
+    def _merge_into(self, rows: tuple[Row, ...]) -> None:
+        """A partial update: name, price and the ordering column alone."""
+        name = self._catalogued()
+        wanted = dict(columns_of(self._shape, self._added))
+        fields = ", ".join(f"{wanted[column]} AS {column}" for column in ("id", "seq", "city", "name", "price"))
+        values = ", ".join(f"('{row.key}', {row.ordering}L, {row.value}L, {_text(row.partition)})" for row in rows)
+        source = f"SELECT {fields} FROM VALUES {values} AS v(c0, c1, c2, c3)"
+        updates = "name = s.name, price = s.price, seq = s.seq"
+        merge = f"MERGE INTO {name} t USING ({source}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET {updates}"
+        settings = {key: value for key, value in self._options.items() if value}
+        self._hudi.script(settings | {"hoodie.spark.sql.merge.into.partial.updates": "true"}, [merge])
+
+    def _catalogued(self) -> str:
+        """The table's name in the session's catalog, with the schema it has now."""
+        name = self._table.name.replace("-", "_")
+        create = f"CREATE TABLE {name} USING hudi LOCATION '{self._table}'"
+        self._hudi.script({}, [f"DROP TABLE IF EXISTS {name}", create])
+        return name
 
     def _write(self, write: Write, more: dict[str, str] | None = None) -> None:
         self._added = write.columns
@@ -200,17 +261,19 @@ class HistoryWriter:
             options |= _SERVICES[service]
         return options
 
-    def crashed(self) -> str:
-        """The crashed write's requested time, while nobody has rolled it back; else ''."""
-        return self._crashed if any(self._folder.glob(f"{self._crashed}.*")) else ""
+    @property
+    def saved(self) -> str:
+        """The instant of the newest savepoint; '' before the first."""
+        return self._saved
 
-    def scrubbed(self, copy: pathlib.Path) -> pathlib.Path:
-        """A copy of the table without anything of the crashed write (version 8 and up: files carry its time)."""
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self._table, copy, copy_function=shutil.copy2)
-        for file in list(copy.rglob(f"*{self._crashed}*")):
-            shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
-        return copy
+    @property
+    def _folder(self) -> pathlib.Path:
+        timeline = self._table / ".hoodie" / "timeline"
+        return timeline if timeline.is_dir() else timeline.parent
+
+    def crashed(self) -> tuple[str, ...]:
+        """Requested times of the crashed writes that nobody has rolled back."""
+        return tuple(requested for requested in self._crashed if any(self._folder.glob(f"{requested}.*")))
 
     def _undo_completion(self, before: Instants) -> None:
         """The newest write becomes one that died just before it completed."""
@@ -219,11 +282,15 @@ class HistoryWriter:
         name = f"{requested}_{completion}.{action}" if completion else f"{requested}.{action}"
         (self._folder / name).unlink()
         (self._folder / f".{name}.crc").unlink(missing_ok=True)
-        self._crashed = requested
+        self._crashed.append(requested)
 
 
 def _values(write: Write) -> list[list[Any]]:
     return [[row.key, row.ordering, row.value, row.partition, row.is_deleted] for row in write.rows]
+
+
+def _text(value: str | None) -> str:
+    return "cast(NULL AS string)" if value is None else f"'{value}'"
 
 
 def now() -> str:

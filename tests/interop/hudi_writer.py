@@ -8,6 +8,7 @@ Requests on stdin, one answer on stdout each, `{"ok": …}` or `{"error": text}`
     {"do": "write", "path", "columns", "rows", "options"}   columns: [[name, SQL expression over c0, c1, …]]
     {"do": "write", "path", "select", "options"}             the rows of a SQL query
     {"do": "sql", "text"}                                    a procedure call such as run_compaction
+    {"do": "script", "settings", "texts"}                    statements under session settings that are taken back
     {"do": "read", "path", "options", "into"}                Hudi's rows as Parquet files in the folder `into`
     {"do": "race", "path", "slow", "fast"}                   two writes (as above): `slow` is requested first, and its
                                                              rows are held back until `fast` is done
@@ -133,6 +134,18 @@ def held_back(data, gate):
     return data.withColumn(names[0], udf(wait, "string")(names[0])).select(*names)
 
 
+def script(spark, request):
+    """Statements under settings of the session, which are as before afterwards."""
+    try:
+        for name, value in request["settings"].items():
+            spark.conf.set(name, value)
+        for text in request["texts"]:
+            spark.sql(text).collect()
+    finally:
+        for name in request["settings"]:
+            spark.conf.unset(name)
+
+
 def requested(path):
     """Names of the requested instants."""
     folders = (path / ".hoodie" / "timeline", path / ".hoodie")
@@ -164,6 +177,8 @@ def answer(spark, request):
         return race(spark, request)
     if request["do"] == "sql":
         return [row.asDict() for row in spark.sql(request["text"]).collect()]
+    if request["do"] == "script":
+        return script(spark, request)
     if request["do"] == "read":
         return read(spark, request)
     if request["do"] == "instants":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -137,6 +138,14 @@ class TestCutArchive:
             checked_against(facts, listing("a_0-1-1_10.parquet"), {}, query)
         with pytest.raises(PositionExpired):
             checked_against(facts, listing(), {"p": "10"}, query)
+
+    def test_what_was_rolled_back_is_not_lost(self) -> None:
+        """A crashed write leaves the partitions that it created, and maybe files."""
+        facts = replace(layout_1(), undone=frozenset({"15"}))
+        query = Incremental(at("05"), at("30"))
+        assert checked_against(facts, listing("a_0-1-1_15.parquet"), {"p": "15"}, query) is facts
+        with pytest.raises(PositionExpired, match="of instant 16"):
+            checked_against(facts, listing("a_0-1-1_15.parquet"), {"p": "16"}, query)
 
     def test_what_lies_before_the_range_does_not_matter_on_layout_1(self) -> None:
         facts = layout_1(lost=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pathlib
 import shutil
@@ -67,6 +68,24 @@ def test_only_files_of_the_manifest_count(golden: Any, tmp_path: pathlib.Path) -
     (folder / ".hoodie/timeline/history/20261120213612473_20261120213640535_1.parquet").unlink()
     with pytest.raises(CorruptFile, match=r"20261120213612473_20261120213640535_1\.parquet.*missing"):
         read(folder)
+
+
+def test_an_archived_rollback_tells_what_it_took_back(golden: Any, tmp_path: pathlib.Path) -> None:
+    """Hudi `HoodieRollbackMetadata`: the instants it undid are in no timeline, and are not lost."""
+    folder = golden.copy("B_v9_arch_mor", tmp_path)
+    before = read(folder)
+    file = folder / ".hoodie/timeline/history/20261120213612473_20261120213640535_1.parquet"
+    table, out = pq.read_table(file), io.BytesIO()
+    texts = {"type": "array", "items": "string"}
+    fields = [{"name": "startRollbackTime", "type": "string"}, {"name": "commitsRollback", "type": texts}]
+    schema = {"type": "record", "name": "HoodieRollbackMetadata", "fields": fields}
+    fastavro.writer(out, schema, [{"startRollbackTime": "20261120213612475", "commitsRollback": ["20261120213612474"]}])
+    row = {"instantTime": "20261120213612475", "completionTime": "20261120213612476", "action": "rollback"}
+    row |= {"metadata": out.getvalue(), "plan": None, "version": 1}
+    pq.write_table(pa.concat_tables([table, pa.Table.from_pylist([row], table.schema)]), file)
+    after = read(folder)
+    assert after.undone == {"20261120213612474"} and not before.undone
+    assert after.instants == before.instants
 
 
 def test_a_damaged_history_file_is_named(golden: Any, tmp_path: pathlib.Path) -> None:

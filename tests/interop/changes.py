@@ -1,0 +1,234 @@
+"""Change data of a history: Penstock's against Hudi's, instant by instant, and folded against the snapshot.
+
+Compared is what an image says, not its text: parsed, without meta columns, null like left out. Rules 5 to 8 of
+`excuses` are here; where Hudi gives no answer (first writes of inserts and deletes, groups without a base file) the
+fold remains. Hudi bounds change data by requested time in every version (golden B_v9_ooo_cow_cdc), so each instant is
+asked for alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from excuses import TIME
+from history_actions import PartialUpdate, Race, Write
+
+import penstock
+from penstock.proto.errors import PenstockError, PositionExpired
+from penstock.table.hudi_table import open_table
+
+SCALES = {"price": 2, "seq": 3}
+Change = tuple[str, str, str | None, str | None]
+
+
+def differences(witness: Any, step: Any, written: list[tuple[str, str | None, str]]) -> list[str]:
+    """Each instant of a step against Hudi's change data, where the table logs changes."""
+    shape = witness.tale.history.shape
+    has_answer = shape.changes and not shape.duplicates  # of a key's copies Hudi's changes name one
+    if not has_answer or isinstance(step.action, (Race, PartialUpdate)):
+        return []
+    found = []
+    for requested, completion, _ in written:
+        key = completion or requested
+        after = max((other for other in witness.order_keys.values() if other < key), default="earliest")
+        hudis = _hudis(witness, step, requested)
+        if hudis is None:
+            continue
+        try:
+            given = ask(witness.table, "hudi", after, key)
+        except PenstockError as error:
+            found.append(f"after action {witness.done}: changes of {requested}: {type(error).__name__}: {error}")
+            continue
+        witness.compared += 1
+        lost = lost_fields(hudis)
+        excused = _lost_keys(witness, step, requested)
+        unlogged = _unlogged_deletes(witness, requested)
+        text = _difference(decoded(given, lost), decoded(hudis, lost), excused, unlogged)
+        if text:
+            found.append(f"after action {witness.done}: changes of {requested}, ({after}, {key}]: {text}")
+    return found
+
+
+def folds(witness: Any) -> list[str]:
+    """The changes of (earliest, x] summed up are the state at x, for every x; taken one by one none is of a row that is
+    not there."""
+    found = []
+    for state in witness.states:
+        try:
+            changes = ask(witness.table, "rows", "earliest", state.order_key)
+        except PositionExpired as error:
+            if not witness.has_clean:
+                found.append(f"fold at {state.order_key}: {error}")
+            continue
+        except PenstockError as error:
+            found.append(f"fold at {state.order_key}: {type(error).__name__}: {error}")
+            continue
+        witness.compared += 1
+        text = _fold_difference(changes, state.rows)
+        if text:
+            found.append(f"fold at {state.order_key}: {text}")
+    return found
+
+
+def ask(table: Any, cdc_format: str, after: str, upto: str) -> pa.Table:
+    """Penstock's changes of (after, upto]."""
+    asked: dict[str, Any] = {"query": "cdc", "after": after, "upto": upto, "cdc_format": cdc_format}
+    return penstock.read(str(table), **asked).read_all()
+
+
+def _hudis(witness: Any, step: Any, requested: str) -> pa.Table | None:
+    begin = max((name for name in step.keys if name < requested), default="000")
+    try:
+        answer = witness.hudi.changes(witness.readable, begin, requested)
+    except RuntimeError as error:
+        answer = step.changes.get(requested)  # rule 7
+        if isinstance(answer, pa.Table):
+            return answer
+        witness.hudi_failed(f"changes of {requested}", answer or error)
+        return None
+    return answer
+
+
+def lost_fields(rows: pa.Table) -> set[str]:
+    """Rule 5: decimal fields that Hudi wrote as `{"zero":false}`."""
+    images = [_parsed(text) for name in ("before", "after") for text in rows[name].to_pylist()]
+    return {name for image in images if image for name, value in image.items() if _is_lost(value)}
+
+
+def decoded(rows: pa.Table, lost: set[str]) -> Counter[Change]:
+    """Changes as (op, instant, before, after) with images as canonical JSON."""
+    columns = [rows[name].to_pylist() for name in ("op", "ts_ms", "before", "after")]
+    return Counter(
+        (op, str(instant), _canonical(_parsed(before), lost), _canonical(_parsed(after), lost))
+        for op, instant, before, after in zip(*columns, strict=True)
+    )
+
+
+def _difference(given: Counter[Change], hudis: Counter[Change], lost: set[str], unlogged: set[str]) -> str:
+    missing, unexpected = hudis - given, given - hudis
+    unexpected = Counter(
+        {change: count for change, count in unexpected.items() if change[0] != "d" or not _keys(change) & unlogged}
+    )
+    missing = Counter({change: count for change, count in missing.items() if not _keys(change) & lost})
+    unexpected = Counter({change: count for change, count in unexpected.items() if not _keys(change) & lost})
+    if not missing and not unexpected:
+        return ""
+    return f"missing {list(missing.elements())[:3]} unexpected {list(unexpected.elements())[:3]}"
+
+
+def _lost_keys(witness: Any, step: Any, requested: str) -> set[str]:
+    """Rule 6: keys that the action wrote and whose row is another's, or that it deleted and that are there.
+
+    Hudi takes the log record for the change without asking what it meets beneath; ours is judged by the fold.
+    """
+    shape = witness.tale.history.shape
+    if not (shape.merge_on_read and shape.event_time and isinstance(step.action, Write)):
+        return set()
+    shown = witness.shown
+    there = set(shown["id"].to_pylist())
+    won = {
+        key for key, time in zip(*(shown[name].to_pylist() for name in ("id", TIME)), strict=True) if time == requested
+    }
+    deletes = step.action.operation == "delete"
+    deleted = {row.key for row in step.action.rows if row.is_deleted or deletes}
+    return (deleted & there) | ({row.key for row in step.action.rows} - deleted - won)
+
+
+def _unlogged_deletes(witness: Any, requested: str) -> set[str]:
+    """Rule 8: keys of base files that the instant emptied without a change log; all of them are gone."""
+    table = open_table(str(witness.table))
+    instant = next(item for item in table.timeline().completed_writes if item.requested_time == requested)
+    keys: set[str] = set()
+    for stat in table.commit(instant).stats:
+        folder = witness.table / stat.partition
+        is_logged = any(folder.glob(f".{stat.file_id}_{requested}.log.*.cdc"))
+        if stat.path.endswith(".parquet") and not stat.num_writes and stat.num_deletes and not is_logged:
+            for file in folder.glob(f"{stat.file_id}_*_{stat.prev_commit}.parquet"):
+                keys.update(pq.read_table(file, columns=["id"])["id"].to_pylist())
+    return keys
+
+
+def _keys(change: Change) -> set[str]:
+    return {_key(image) for image in change[2:] if image}
+
+
+def _key(image: str | None) -> str:
+    return str(json.loads(image).get("id", "")) if image else ""
+
+
+def _parsed(text: str | None) -> dict[str, Any] | None:
+    image = json.loads(text, parse_float=Decimal) if isinstance(text, str) else None
+    return image if isinstance(image, dict) else None
+
+
+def _is_lost(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"zero"}
+
+
+def _canonical(image: dict[str, Any] | None, lost: set[str]) -> str | None:
+    if image is None:
+        return None
+    kept = {
+        name: _number(name, value)
+        for name, value in image.items()
+        if name not in lost and (not name.startswith("_hoodie_") or name == "_hoodie_is_deleted")
+    }
+    return json.dumps(_without_nulls(kept), sort_keys=True, default=_shown)
+
+
+def _number(name: str, value: Any) -> Any:
+    """A decimal that is written as its bytes."""
+    if name in SCALES and isinstance(value, list):
+        unscaled = int.from_bytes(bytes(byte & 0xFF for byte in value), "big", signed=True)
+        return Decimal(unscaled).scaleb(-SCALES[name])
+    if name in SCALES and isinstance(value, (int, Decimal)):
+        return Decimal(value)
+    return value
+
+
+def _shown(value: object) -> str:
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
+
+
+def _without_nulls(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+        case list():
+            return [_without_nulls(inner) for inner in value]
+        case _:
+            return value
+
+
+def _fold_difference(changes: pa.Table, rows: pa.Table) -> str:
+    names = sorted(name for name in changes.column_names if not name.startswith(("_hoodie_", "_change_")))
+    order = [_sequence(value) for value in changes["_change_seq"].to_pylist()]
+    kinds, values = changes["_change_type"].to_pylist(), _values(changes, names)
+    held: Counter[str] = Counter()
+    for number in sorted(range(len(order)), key=order.__getitem__):
+        if kinds[number] in ("+I", "+U"):
+            held[values[number]] += 1
+            continue
+        if not held[values[number]]:
+            return f"{kinds[number]} of a row that is not there: {values[number]}"
+        held[values[number]] -= 1
+    held, wanted = +held, Counter(_values(rows, names))
+    if held == wanted:
+        return ""
+    missing, unexpected = list((wanted - held).elements()), list((held - wanted).elements())
+    return f"missing {missing[:2]} unexpected {unexpected[:2]}"
+
+
+def _values(rows: pa.Table, names: list[str]) -> list[str]:
+    """Rows as text; a column that was added later is null."""
+    columns = [rows[name].to_pylist() if name in rows.column_names else [None] * rows.num_rows for name in names]
+    return [repr(row) for row in zip(*columns, strict=True)]
+
+
+def _sequence(value: Any) -> Any:
+    return tuple(value.values()) if isinstance(value, dict) else value

@@ -1,0 +1,162 @@
+"""What can be done to a Hudi table in a history, as values: shapes of tables, rows, actions. Pure.
+
+Belongs here: the words a history is told in. Not here: what follows what (`histories`), and how Hudi is told
+(`history_writer`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How the table is made, and by which release of Hudi.
+
+    `index`: `simple` finds keys in base files, `global` over all partitions (a key that moves is deleted where it was),
+    `bucket` hashes them, `memory` remembers them (its inserts go to logs). `small_files`: inserts are added to small
+    file groups. `many_groups`: a few inserts already make several. `wide`: nested columns too. `archives`: automatic
+    cleaning and archival. `changes`: the mode in which change data is logged, '' where it is not. `has_flags`: there is
+    a column `_hoodie_is_deleted`.
+    """
+
+    release: str
+    version: int
+    merge_on_read: bool
+    event_time: bool
+    ordering: str
+    partitioned: bool
+    hive_style: bool
+    index: str
+    small_files: bool
+    record_positions: bool
+    metadata_table: bool
+    wide: bool
+    duplicates: bool
+    small_blocks: bool
+    many_groups: bool
+    many_writers: bool
+    null_partition: bool
+    archives: bool
+    changes: str
+    has_flags: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a write; `ordering` decides merges in event time, `is_deleted` is `_hoodie_is_deleted`."""
+
+    key: str
+    ordering: int
+    value: int
+    partition: str | None
+    is_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write operation; `inline` names the services that Hudi runs with it; `columns` counts the changes of schema."""
+
+    operation: str
+    rows: tuple[Row, ...]
+    inline: tuple[str, ...] = ()
+    columns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartialUpdate:
+    """`MERGE INTO` that sets some columns of keys that may be there."""
+
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartition:
+    """`delete_partition` of one partition."""
+
+    partition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Compaction or clustering by a procedure: `schedule`, `execute` or `scheduleAndExecute`."""
+
+    kind: str
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogCompaction:
+    """The log blocks of each slice become one, behind an upsert of no rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint at the newest commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """The table goes back to the newest savepoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The table becomes a newer version in place, with this write."""
+
+    version: int
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyCommit:
+    """An upsert of no rows that commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A write that never completes. The next writer rolls it back; of many writers only a clean does."""
+
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two writers: `slow` is requested first and completes last."""
+
+    slow: Write
+    fast: Write
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """The newest commit is undone."""
+
+
+Action = (
+    Write
+    | PartialUpdate
+    | DropPartition
+    | Service
+    | LogCompaction
+    | Savepoint
+    | Restore
+    | Upgrade
+    | EmptyCommit
+    | Crash
+    | Race
+    | Rollback
+)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A table's life."""
+
+    seed: int
+    shape: Shape
+    actions: tuple[Action, ...]
+
+    def text(self) -> str:
+        """For a failure's message."""
+        return "\n".join([f"seed {self.seed}: {self.shape}", *(f"  {n}. {a}" for n, a in enumerate(self.actions, 1))])

@@ -1,0 +1,297 @@
+"""What Penstock and Hudi 1.2.0 say of a table after each action of a history, query by query.
+
+What counts: Hudi's snapshot, read-optimized and time-travel answers; for a range Hudi's own snapshot as of the range's
+last instant, cut to the rows that its instants wrote, and Hudi's own ranges as far as `excuses` cannot predict them
+wrong. Not here: change data (`changes`).
+"""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import changes
+import excuses
+import pyarrow as pa
+import pyarrow.compute as pc
+from history_actions import Action, Crash, LogCompaction, PartialUpdate, Race, Restore, Rollback, Service, Upgrade
+from history_writer import WRITES
+from tale import Step, Tale
+
+import penstock
+from penstock.engine.demo.comparison import compare_rows
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.proto.errors import PenstockError, PositionExpired, UnsupportedFeature
+from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.reader.read_split import ReadOptions, output_schema, read_split
+
+FILE_NAME = "_hoodie_file_name"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The table's rows behind an order key, as Hudi gave them when they were the newest."""
+
+    order_key: str
+    requested: str
+    rows: pa.Table
+
+
+@dataclass(slots=True)
+class Witness:
+    """Reads a told history step by step; `hudi` is the release that says what the rows are."""
+
+    hudi: Any
+    tale: Tale
+    draw: random.Random
+    table: pathlib.Path = field(init=False)
+    readable: pathlib.Path = field(init=False)
+    states: list[State] = field(default_factory=list)
+    order_keys: dict[str, str] = field(default_factory=dict)
+    stamps: excuses.Stamps = field(default_factory=excuses.Stamps)
+    shown: pa.Table | None = None
+    has_clean: bool = False
+    ended: bool = False
+    problems: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    done: int = 0
+    compared: int = 0
+
+    def run(self) -> None:
+        """Every step; stops at the first that has problems, or after which Hudi cannot read its own table."""
+        if self.tale.failure:
+            self.hudi_failed("writing", self.tale.failure)
+        for step in self.tale.steps:
+            self.done += 1
+            self.table = step.table
+            # excuse 1: Hudi hides rows that committed beside a crashed write (its new base files take their logs)
+            self.readable = excuses.as_if_rolled_back(step.table, step.crashed) if step.crashed else step.table
+            self.after(step)
+            if self.problems:
+                return
+            if self.ended:
+                self.done -= 1
+                return
+        if self.tale.steps:
+            self.at_the_end()
+
+    def hudi_failed(self, what: str, error: object) -> None:
+        """Hudi's own failure is no difference; it is noted so that nobody takes silence for agreement."""
+        history, lines = self.tale.history, str(error).splitlines()
+        causes = [line for line in lines if line.startswith(("Caused by", "pyspark", ": "))] or lines
+        where = f"{history.shape.release} seed {history.seed}, after action {self.done}"
+        self.failures.append(f"{where}: Hudi failed at {what}: {causes[-1][:600]}")
+
+    def after(self, step: Step) -> None:
+        """What an action made is noted, and the newest answers are compared."""
+        self.has_clean = self.has_clean or any(item[2] == "clean" for item in step.made)
+        known = set(self.order_keys)
+        if isinstance(step.action, Crash):
+            self.compare("snapshot", {}, self.shown, with_files=True)
+            return
+        self.note(step)
+        try:
+            self.shown = self.hudi.read(self.readable)
+        except RuntimeError as error:
+            self.hudi_failed("reading its own table", error)
+            self.ended = True
+            return
+        self.compare("snapshot", {}, self.shown, with_files=True)
+        self.other_road()
+        self.some_of_it()
+        if self.tale.history.shape.merge_on_read:
+            optimized = self.hudi.read(self.readable, hoodie__datasource__query__type="read_optimized")
+            self.compare("read_optimized", {"query": "read_optimized"}, optimized, with_files=True)
+        if self.states:
+            self.time_travel(self.draw.choice(self.states))
+        written = self.written(step)
+        if not written:
+            return
+        last = max(written, key=lambda item: item[1] or item[0]) if isinstance(step.action, Race) else min(written)
+        if isinstance(step.action, Upgrade):
+            last = max(item for item in written if item[2] != "commit" or not self.tale.history.shape.merge_on_read)
+        if isinstance(step.action, Race) and step.table.joinpath(".hoodie", "timeline").is_dir() is False:
+            self.states = [state for state in self.states if state.requested < min(written)[0]]
+        if isinstance(step.action, LogCompaction):
+            self.stamps.learn({item[0] for item in written} - {last[0]}, self.states[-1].rows)
+        self.states.append(State(last[1] or last[0], last[0], self.stamps.taken_off(self.shown)))
+        newest = max((key for name, key in self.order_keys.items() if name in known), default="earliest")
+        self.range(newest, self.states[-1])
+        self.hudis_range("000" if newest == "earliest" else newest, self.states[-1], step.action)
+        for _ in range(2):
+            self.range(self.draw.choice(["earliest", *self.order_keys.values()]), self.draw.choice(self.states))
+        self.problems += changes.differences(self, step, written)
+
+    def written(self, step: Step) -> list[tuple[str, str | None, str]]:
+        """The writes among what an action made; none of a service that is all of the action."""
+        if isinstance(step.action, Service):
+            return []
+        is_race = isinstance(step.action, Race)
+        return [item for item in step.made if item[2] in WRITES and (item[0] >= step.started or is_race)]
+
+    def note(self, step: Step) -> None:
+        """The order keys and the earlier states as they are after the action."""
+        self.order_keys |= {item[0]: item[1] or item[0] for item in step.made if item[2] in WRITES}
+        match step.action:
+            case Rollback():
+                gone = {max(self.order_keys)}
+            case Restore():
+                gone = {name for name in self.order_keys if name > step.restored and name not in step.keys}
+            case Upgrade():  # what was ordered by requested time is ordered by completion time now
+                self.order_keys |= step.keys
+                self.states = [replace(state, order_key=self.order_keys[state.requested]) for state in self.states]
+                return
+            case _:
+                return
+        self.order_keys = {name: key for name, key in self.order_keys.items() if name not in gone}
+        self.states = [state for state in self.states if state.requested in self.order_keys]
+
+    def at_the_end(self) -> None:
+        """Every range and every earlier instant once more, when services have moved the rows."""
+        for number, state in enumerate(self.states):
+            self.as_of(state)
+            for after in ["earliest", *(earlier.order_key for earlier in self.states[:number])]:
+                self.range(after, state)
+        if self.states and not self.tale.history.shape.merge_on_read:
+            state = self.draw.choice(self.states)
+            self.hudis_range(self.draw.choice(["000", *self.order_keys.values()]), state, None)
+        self.problems += changes.folds(self)
+
+    def inside(self, after: str, state: State) -> list[str]:
+        """Requested times of the data instants of (after, the state's order key]."""
+        floor = "" if after in ("earliest", "000") else after
+        return [name for name, key in self.order_keys.items() if floor < key <= state.order_key]
+
+    def range(self, after: str, state: State) -> None:
+        """(after, the state's order key] against the state's rows cut to the range's instants."""
+        if after != "earliest" and after > state.order_key:
+            return
+        wanted = excuses.rows_of(state.rows, self.inside(after, state))
+        asked = {"query": "incremental", "after": after, "upto": state.order_key}
+        newest = state is self.states[-1] and after in ("earliest", *(older.order_key for older in self.states[-2:]))
+        self.compare("range", asked, wanted, may_expire=not newest, is_whole=after == "earliest")
+
+    def as_of(self, state: State) -> None:
+        """Time travel to a requested time; where the state differs, Hudi's own answer decides."""
+        try:
+            given = self.ask({"as_of": state.requested})
+        except (PositionExpired, UnsupportedFeature) as error:
+            self.expired(f"as of {state.requested}", error, state is not self.states[-1])
+            return
+        if not difference(given, state.rows):
+            self.compared += 1
+            return
+        self.time_travel(state, otherwise=state.rows)
+
+    def time_travel(self, state: State, otherwise: pa.Table | None = None) -> None:
+        """Hudi's own time travel; `otherwise` counts where Hudi fails."""
+        try:
+            hudis = self.hudi.read(self.readable, as__of__instant=state.requested)
+        except RuntimeError as error:
+            self.hudi_failed(f"time travel to {state.requested}", error)
+            if otherwise is None:
+                return
+            hudis = otherwise
+        newest = state is self.states[-1]
+        self.compare("time travel", {"as_of": state.requested}, hudis, with_files=True, may_expire=not newest)
+
+    def hudis_range(self, begin: str, state: State, action: Action | None) -> None:
+        """A range by Hudi's own incremental reader, as far as its rows are not predicted wrong."""
+        if begin >= state.order_key or isinstance(action, PartialUpdate):
+            return  # Hudi reads a partial update without the row beneath it, if it does not run out of memory
+        try:
+            hudis = self.hudi.incremental(self.readable, begin, state.order_key)
+        except RuntimeError as error:
+            self.hudi_failed(f"range ({begin}, {state.order_key}]", error)
+            return
+        inside = self.inside(begin, state)
+        if action is None and self.has_clean:
+            fallback = excuses.rows_of(self.stamps.taken_off(self.shown), inside)
+            if not difference(self.stamps.taken_off(hudis), fallback):
+                return
+        if self.tale.history.shape.merge_on_read and action is not None:
+            hudis = excuses.without_late_rows(hudis, excuses.rows_of(state.rows, inside), action)
+        after = "earliest" if begin == "000" else begin
+        asked = {"query": "incremental", "after": after, "upto": state.order_key}
+        hudis = self.stamps.taken_off(hudis)
+        self.compare("Hudi's range", asked, hudis, may_expire=action is None, is_whole=after == "earliest")
+
+    def other_road(self) -> None:
+        """The snapshot again in the smallest batches by the plain decoder, each split in two parts."""
+        plan = EmbeddedEnumerator().plan(PlanRequest(table=str(self.table), query=Snapshot()))
+        batches, options = [], ReadOptions(batch_rows=2, compiled=False)
+        for split in plan.splits:
+            first = next(iter(read_split(plan.scan, split, options=options)), None)
+            if first is not None:
+                batches.append(first.batch)
+                rest = read_split(plan.scan, split, options=ReadOptions(), start=first.next_ordinal)
+                batches.extend(piece.batch for piece in rest)
+        given = pa.Table.from_batches(batches, output_schema(plan.scan))
+        found = difference(given, self.shown, with_files=True)
+        if found:
+            self.problems.append(f"after action {self.done}: snapshot in small batches: {found}")
+
+    def some_of_it(self) -> None:
+        """A filter over columns that are not asked for."""
+        least = self.draw.randint(0, 40)
+        wanted = self.shown.filter(pc.and_kleene(pc.greater(self.shown["qty"], least), pc.is_valid(self.shown["name"])))
+        asked = {"columns": "price,id", "where": f"qty > {least} AND name IS NOT NULL"}
+        found = difference(self.ask(asked), wanted.select(["id", "price"]))
+        if found:
+            self.problems.append(f"after action {self.done}: {asked}: {found}")
+
+    def ask(self, asked: Mapping[str, str]) -> pa.Table:
+        """Penstock's answer."""
+        return penstock.read(str(self.table), **asked).read_all()
+
+    def compare(
+        self,
+        what: str,
+        asked: dict[str, str],
+        wanted: pa.Table | None,
+        *,
+        with_files: bool = False,
+        may_expire: bool = False,
+        is_whole: bool = False,
+    ) -> None:
+        """One query of both; file names only where both read the same slices.
+
+        `is_whole`: a range from the start, whose rows show the stamps of log compactions as a snapshot's do.
+        """
+        try:
+            given = self.ask(asked)
+        except (PositionExpired, UnsupportedFeature) as error:
+            self.expired(f"{what} {asked}", error, may_expire)
+            return
+        except PenstockError as error:
+            self.problems.append(f"after action {self.done}: {what} {asked}: {type(error).__name__}: {error}")
+            return
+        self.compared += 1
+        given = self.stamps.taken_off(given) if is_whole else given
+        found = difference(given, wanted, with_files=with_files) if wanted is not None else f"{given.num_rows} rows"
+        if found:
+            self.problems.append(f"after action {self.done}: {what} {asked}: {found}")
+
+    def expired(self, what: str, error: Exception, may_expire: bool) -> None:
+        """Files may be gone after a clean, or instants archived, but not those of the newest state."""
+        behind = self.has_clean if isinstance(error, PositionExpired) else self.tale.history.shape.archives
+        archived = isinstance(error, PositionExpired) or "archived timeline" in str(error)
+        named = re.match(r"file (.+?) of table", str(error))
+        is_there = named is not None and (self.table / named[1]).exists()
+        if is_there or not (may_expire and behind and archived):
+            self.problems.append(f"after action {self.done}: {what}: {type(error).__name__}: {error}")
+
+
+def difference(given: pa.Table, wanted: pa.Table, *, with_files: bool = False) -> str:
+    """'' for the same rows. Columns that were added since are null in an older state."""
+    for field_ in given.schema:
+        if field_.name.startswith("extra_") and field_.name not in wanted.column_names:
+            wanted = wanted.append_column(field_, pa.nulls(wanted.num_rows, field_.type))
+    if not with_files and FILE_NAME in wanted.column_names:
+        given, wanted = given.drop_columns(FILE_NAME), wanted.drop_columns(FILE_NAME)
+    found = compare_rows(given, wanted)
+    return "" if found.is_empty else found.text()
