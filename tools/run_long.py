@@ -1,6 +1,7 @@
 """`make long`: the tests marked `long`, with a seed that is written down, and the run's record under docs/results/.
 
-PENSTOCK_SEED chooses the seed; otherwise it is drawn. Needs the environment `make` sets up; starts pytest as a process.
+PENSTOCK_SEED chooses the seed; otherwise it is drawn. Arguments are handed to pytest (paths: a part of it, recorded as
+such). Needs the environment `make` sets up; starts pytest as a process.
 """
 
 from __future__ import annotations
@@ -38,7 +39,17 @@ def run_tests(seed: int) -> tuple[int, str]:
 
 
 def _run_tests(seed: int, notes: pathlib.Path) -> tuple[int, str]:
-    command = [sys.executable, "-P", "-m", "pytest", "-m", "long", f"--hypothesis-seed={seed}", "--durations=20"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "pytest",
+        "-m",
+        "long",
+        f"--hypothesis-seed={seed}",
+        "--durations=20",
+        *sys.argv[1:],
+    ]
     environment = {**os.environ, "PENSTOCK_SEED": str(seed), "PENSTOCK_NOTES": str(notes)}
     lines: list[str] = []
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -61,6 +72,7 @@ def record(seed: int, status: int, tail: str) -> pathlib.Path:
 
 * commit: {commit}{changed}
 * seed: {seed}
+* part: {" ".join(sys.argv[1:]) or "all of it"}
 * outcome: {"passed" if status == 0 else f"failed (exit {status})"}
 * machine: {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}
 * versions: {versions}
@@ -70,7 +82,7 @@ def record(seed: int, status: int, tail: str) -> pathlib.Path:
 ```
 """
     RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{now:%Y-%m-%d}-{commit}.md"
+    path = RESULTS / f"{now:%Y-%m-%d-%H%M}-{commit}.md"
     path.write_text(text)
     return path
 

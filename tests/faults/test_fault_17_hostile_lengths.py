@@ -16,6 +16,7 @@ from corpus import Member, members
 from penstock.proto.errors import CorruptBlock, CorruptFile, FormatError, UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.reader.avro_records import AvroDecoder, record_bounds
+from penstock.reader.read_split import warm_up
 from penstock.table.avro_container import single_record
 from penstock.table.commits import parse_commit
 from penstock.table.hfile import HFile
@@ -30,6 +31,12 @@ LENGTHS = (2**31 - 1, -1, -(2**31), 2**32 - 1, 2**62, 2**63 - 1, -(2**63), 2**64
 PLACE = BlockPlace("t", "file", 0, "001")
 LIMIT_BYTES = 8 << 20
 """What refusing a few hundred bytes may take."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled() -> None:
+    """Kernels are compiled before memory is counted."""
+    warm_up()
 
 
 def bounded(action: Callable[[], object], *expected: type[Exception]) -> None:

@@ -203,6 +203,9 @@ class Witness:
         """A range by Hudi's own incremental reader, as far as its rows are not predicted wrong."""
         if begin >= state.order_key or isinstance(action, PartialUpdate):
             return  # Hudi reads a partial update without the row beneath it, if it does not run out of memory
+        shape = self.tale.history.shape
+        if shape.index == "memory" and shape.version < 8:
+            return  # of groups of logs alone it loses rows that its own snapshot has (seed 308 of 0.15.0)
         try:
             hudis = self.hudi.incremental(self.readable, begin, state.order_key)
         except RuntimeError as error:
