@@ -72,6 +72,11 @@ def state_of(rows: pa.Table, *, without: Collection[str] = ()) -> Counter[str]:
     return Counter(_texts(rows, without))
 
 
+def canonical_changes(changes: pa.Table) -> Counter[str]:
+    """Changes as a multiset, whole rows but for their place among those of the same commit."""
+    return Counter(canonical_texts(changes.drop_columns(["_change_seq"])))
+
+
 def balance(changes: pa.Table, *, without: Collection[str] = ()) -> dict[str, int]:
     """Of each row how many more changes bring it than take it away; rows in balance are left out."""
     found: Counter[str] = Counter()
