@@ -20,7 +20,7 @@ from penstock.proto.files import SliceFiles
 from penstock.proto.splits import WholeRecords
 from penstock.reader.changes.images import ChangeBatch, ChangeKind, Images, ImageStyle
 from penstock.reader.changes.states import IDENTITY, SEQUENCE, States, flat, one_batch, rows_of_keys, states_style
-from penstock.reader.merge.keys import number_keys
+from penstock.reader.merge.keys import RecordTable, number_keys
 from penstock.reader.shape import COMMIT_TIME
 from penstock.reader.virtual_keys import RECORD_KEY
 from penstock.table.schema.avro import META_COLUMNS, RecordSchema
@@ -98,8 +98,13 @@ class _Comparison:
                 old, old_numbers = old.filter(pa.array(~stays)), old_numbers[~stays]
         written_rows = written.num_rows if written is not None else 0
         replaced_rows = old.num_rows if old is not None else 0
-        if rows_before + written_rows - rows_after > replaced_rows:
-            yield from self._vanished(before, after)
+        gone = rows_before + written_rows - rows_after - replaced_rows
+        if gone > 0:
+            for batch in self._vanished(before, after):
+                gone -= len(batch.kinds)
+                yield batch
+        if gone > 0:
+            yield from self._copies_gone(before, after, keys)
         yield from self._paired(old, old_numbers, written, numbers)
 
     def _written(self, after: SliceFiles) -> tuple[pa.Table | None, int]:
@@ -129,6 +134,17 @@ class _Comparison:
             rows = keys.match(batch.column(RECORD_KEY), 0).rows
             if len(rows):
                 yield self.deleted(batch.take(pa.array(rows)))
+
+    def _copies_gone(self, before: SliceFiles, after: SliceFiles, written: RecordTable) -> Iterator[ChangeBatch]:
+        """Deletes of rows of which another with the same key stays: the base holds the key twice, and the delete lost
+        against one of them. Rarely asked for, so it holds the names of all rows."""
+        standing = pa.Table.from_batches(list(self.states.after(after, IDENTITY)))
+        names = _names(standing)
+        for batch in self.states.before(before, self.columns):
+            left = _is_among(batch.column(RECORD_KEY), flat(standing[RECORD_KEY])) & ~_is_among(_names(batch), names)
+            left[written.match(batch.column(RECORD_KEY), 0).rows] = False
+            if left.any():
+                yield self.deleted(batch.filter(pa.array(left)))
 
     def _absent(self, wanted: list[pa.Array], after: SliceFiles) -> pa.Array:
         """Those of the keys that the state after does not have."""
@@ -195,6 +211,12 @@ def _versions(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
     )
 
 
+def _names(rows: pa.Table | pa.RecordBatch) -> pa.Array:
+    """A text for each row that names this version of it, by its key."""
+    parts = (flat(rows.column(name)) for name in IDENTITY)
+    return pc.binary_join_element_wise(*parts, "\n", null_handling="replace", null_replacement="\t")
+
+
 def _contents(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
     """A text for each row of what is in it, meta columns apart."""
     own = [name for name in rows.column_names if name not in META_COLUMNS or name == COMMIT_TIME]
@@ -203,7 +225,7 @@ def _contents(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
 
 
 def _is_among(values: pa.Array, known: pa.Array) -> np.ndarray:
-    return np.asarray(pc.is_in(values, value_set=known).to_numpy(zero_copy_only=False))
+    return np.array(pc.is_in(values, value_set=known).to_numpy(zero_copy_only=False))
 
 
 def _places(numbers: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ schema's shape (`logged_schema`), states (`states`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,6 +31,9 @@ from penstock.table.schema.avro import AvroField, Primitive, RecordSchema
 
 _PARTITION_PATH: Final = "_hoodie_partition_path"
 _OPS: Final = {ord("i"): ChangeKind.INSERT, ord("u"): ChangeKind.UPDATE, ord("d"): ChangeKind.DELETE}
+_ALL: Final = tuple(ChangeKind)
+_DELETES: Final = (ChangeKind.DELETE,)
+_OTHERS: Final = (ChangeKind.INSERT, ChangeKind.UPDATE)
 _ADVICE: Final = "restore the file from a copy"
 
 
@@ -45,29 +48,37 @@ class LoggedChanges:
     format: ChangeFormat
 
     def batches(self) -> Iterator[ChangeBatch]:
-        """A batch for each block, deletes first. CorruptBlock and CorruptFile name the file, and what it lacks."""
+        """Deletes first, those of all blocks; else in the order of the log, a batch for each block. CorruptBlock and
+        CorruptFile name the file, and what it lacks."""
         files = LogFiles(self.states.storage, self.source.files, self.states.scan.table)
         try:
-            for place, ref in enumerate(self.source.files):
-                data = files.data(place)
-                for block in read_blocks(data, f"table {self.states.scan.table}: {ref.path}"):
-                    if isinstance(block, Damage):
-                        raise CorruptBlock(
-                            f"{self.states.where}: bytes {block.start} to {block.end} of {ref.path} are no log block "
-                            f"({block.reason}): logged changes are lost; {_ADVICE}"
-                        )
-                    if block.kind is BlockKind.CDC_DATA:
-                        where = BlockPlace(self.states.scan.table, ref.path, block.offset, block.header.instant_time)
-                        yield self._block(data, block, where)
+            blocks = [(place, block) for place in range(len(self.source.files)) for block in self._blocks(files, place)]
+            for wanted in (_ALL,) if len(blocks) == 1 else (_DELETES, _OTHERS):
+                for place, block in blocks:
+                    yield self._block(files.data(place), block, self.source.files[place].path, wanted)
         finally:
             files.release()
 
-    def _block(self, data: pa.Buffer, block: LogBlock, place: BlockPlace) -> ChangeBatch:
+    def _blocks(self, files: LogFiles, place: int) -> Iterator[LogBlock]:
+        """The blocks of changes of one file."""
+        path = self.source.files[place].path
+        for block in read_blocks(files.data(place), f"table {self.states.scan.table}: {path}"):
+            if isinstance(block, Damage):
+                raise CorruptBlock(
+                    f"{self.states.where}: bytes {block.start} to {block.end} of {path} are no log block "
+                    f"({block.reason}): logged changes are lost; {_ADVICE}"
+                )
+            if block.kind is BlockKind.CDC_DATA:
+                yield block
+
+    def _block(self, data: pa.Buffer, block: LogBlock, path: str, wanted: Collection[ChangeKind]) -> ChangeBatch:
+        place = BlockPlace(self.states.scan.table, path, block.offset, block.header.instant_time)
         schema = parse_logged_schema(block.header.schema_json, str(place))
         compiled = self.states.compiled
         begin, end = record_bounds(data, place, block.content_start, block.content_end, compiled=compiled)
         kinds = _kinds(data, begin, end, schema, place)
         order = np.argsort(np.where(kinds == ChangeKind.DELETE, 0, 1), kind="stable")
+        order = order[np.isin(kinds[order], list(wanted))]
         kinds, begin, end = kinds[order], begin[order], end[order]
         decoding = _Decoding(self, schema, data, place, kinds, begin, end)
         return ChangeBatch(kinds, decoding.side("before"), decoding.side("after"))

@@ -12,13 +12,15 @@ import pytest
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve
+from penstock.proto.changes import ChangeFormat
 from penstock.proto.client import EnumeratorClient
 from penstock.proto.codec import decode_plan, encode_plan
 from penstock.proto.errors import PenstockError
 from penstock.proto.positions import EARLIEST, Position
-from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot
+from penstock.proto.queries import Changes, Incremental, PlanRequest, Query, ReadOptimized, Snapshot
 from penstock.proto.reports import EndOfSlot, SplitReport
 from penstock.proto.splits import Split
+from penstock.reader.read_split import read_split
 
 pytestmark = pytest.mark.golden
 
@@ -42,7 +44,7 @@ def pulled(client: EnumeratorClient, plan_id: str, slots: int) -> list[Split]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("query", [Snapshot(), ReadOptimized(), Incremental()])
+@pytest.mark.parametrize("query", [Snapshot(), ReadOptimized(), Incremental(), *map(Changes, ChangeFormat)])
 def test_a_served_table_gives_what_the_embedded_enumerator_plans(golden: Any, name: str, query: Query) -> None:
     path = str(golden.table(TABLES[name]))
     embedded = EmbeddedEnumerator({name: path})
@@ -100,11 +102,46 @@ def test_every_plan_of_every_golden_table_survives_its_bytes(golden: Any) -> Non
     enumerator = EmbeddedEnumerator()
     planned = 0
     for name in golden.names():
-        for query in (Snapshot(), Incremental()):
+        for query in (Snapshot(), Incremental(), *map(Changes, ChangeFormat)):
             try:
                 plan = enumerator.plan(PlanRequest(table=str(golden.table(name)), query=query, slots=1))
             except PenstockError:
                 continue  # what may be refused, and how, is for the golden suite to say
             assert decode_plan(encode_plan(plan)) == plan, name
             planned += 1
-    assert planned > 100
+    assert planned > 300
+
+
+CHANGED = "B_v9_cdc_mor_op_key_only"
+"""Its changes are logged by key, so that each needs the states on both sides."""
+
+
+@pytest.mark.parametrize("form", ChangeFormat)
+def test_changes_of_served_splits_are_those_of_embedded_ones(golden: Any, form: ChangeFormat) -> None:
+    path = str(golden.table(CHANGED))
+    plan = EmbeddedEnumerator({"t": path}).plan(PlanRequest(table="t", query=Changes(form)))
+    assert len(plan.splits) >= 3
+    with serve({"t": path}, "127.0.0.1:0") as server:
+        client = EnumeratorClient(server.address)
+        opened = client.open_plan(PlanRequest(table="t", query=Changes(form), slots=2))
+        served = {split.split_id: split for split in pulled(client, opened.plan_id, opened.slots)}
+    for split in plan.splits:
+        want = [part.batch for part in read_split(plan.scan, split)]
+        assert [part.batch for part in read_split(opened.scan, served[split.split_id])] == want
+        assert sum(batch.num_rows for batch in want)
+
+
+def test_a_range_of_changes_goes_on_where_the_last_one_ended(golden: Any) -> None:
+    with serve({"t": str(golden.table(CHANGED))}, "127.0.0.1:0") as server:
+        client = EnumeratorClient(server.address)
+        newest, at, steps = client.newest_position("t"), EARLIEST, []
+        while at != newest:
+            upto = client.newest_position("t", at, 1)
+            opened = client.open_plan(PlanRequest(table="t", query=Changes(ChangeFormat.ROWS, at, upto), slots=1))
+            found = pulled(client, opened.plan_id, opened.slots)
+            steps += [step for split in found for step in split.part.steps]
+            at = upto
+        opened = client.open_plan(PlanRequest(table="t", query=Changes(ChangeFormat.ROWS), slots=1))
+        whole = [step for split in pulled(client, opened.plan_id, opened.slots) for step in split.part.steps]
+    assert sorted(steps, key=repr) == sorted(whole, key=repr)
+    assert len({step.instant for step in steps}) >= 5

@@ -1,7 +1,4 @@
-"""Which entries of the golden tables count, and what Penstock is asked for each (tests/golden/README.md).
-
-Change data capture has rules of its own and is not here.
-"""
+"""Which entries of the golden tables count, and what Penstock is asked for each (tests/golden/README.md)."""
 
 from __future__ import annotations
 
@@ -12,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.proto.changes import ChangeFormat
 from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.queries import Changes, Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 
 _HERE = pathlib.Path(__file__).parent
 _RANGE_OPTIONS = {
@@ -27,6 +25,7 @@ _BY_ID = "hoodie.schema.on.read.enable"
 """Hudi finds columns of a table with a schema history by id only if the reader sets this; Penstock always does unless
 it is told not to."""
 
+_DATA_ACTIONS = ("commit", "deltacommit", "replacecommit")
 _HUDI_DEFECTS = re.compile(r"_failed_leftover_v[89]|payload_postgres_v6")
 """Cases in which Hudi's own rows are wrong, and say so in their notes."""
 
@@ -55,6 +54,36 @@ def counted_entries() -> list[Entry]:
         if not _HUDI_DEFECTS.search(case["name"])
         for entry in _entries_of(case)
     ]
+
+
+def counted_changes() -> list[Entry]:
+    """Every entry of change data capture that counts, in the catalogue's order."""
+    found = []
+    for file in sorted(_HERE.glob("cases_*.json")):
+        for case in json.loads(file.read_text()):
+            for query in case["queries"]:
+                if query["query"] == "cdc" and _counts_as_changes(query):
+                    span = _changes_range(case, query.get("begin"), query.get("end"))
+                    if span is not None:
+                        found.append(Entry(case["name"], query["id"], Changes(ChangeFormat.HUDI, *span), False))
+    return found
+
+
+def _counts_as_changes(query: Mapping[str, Any]) -> bool:
+    if query.get("error") or not query.get("expected") or "@" in query["id"] or "WRONG" in (query.get("note") or ""):
+        return False
+    return _is_plain(query) and query.get("hudi") != "1.0.2"
+
+
+def _changes_range(case: Mapping[str, Any], begin: str | None, end: str | None) -> tuple[Position, Position] | None:
+    """Hudi bounds changes by requested times, Penstock by order keys: None where the same set of instants is no range
+    of ours."""
+    data = sorted((c or r, r) for r, c, action in case["instants"] if action in _DATA_ACTIONS)
+    wanted = [place for place, (_, r) in enumerate(data) if r > (begin or "") and (not end or r <= end)]
+    if not wanted or wanted != list(range(wanted[0], wanted[-1] + 1)):
+        return None
+    after = EARLIEST if wanted[0] == 0 else Position(InstantTime(data[wanted[0] - 1][0]))
+    return after, Position(InstantTime(data[wanted[-1]][0]))
 
 
 def _entries_of(case: Mapping[str, Any]) -> Iterator[Entry]:

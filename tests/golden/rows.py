@@ -74,3 +74,12 @@ def _canonical(value: object) -> object:
         case list():
             return [_canonical(item) for item in value]
     raise AssertionError(f"no canonical form for {type(value)}")
+
+
+def canonical_texts(table: pa.Table) -> list[str]:
+    """A text for each row that is equal for equal rows; columns by name."""
+    columns = {name: _microseconds(table.column(name)).to_pylist() for name in table.column_names}
+    return [
+        json.dumps({name: _canonical(values[row]) for name, values in columns.items()}, sort_keys=True)
+        for row in range(table.num_rows)
+    ]

@@ -16,15 +16,15 @@ import pytest
 import penstock
 from penstock.engine import arrow
 from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptBlock,
     InvariantViolation,
     TableNotFound,
-    UnsupportedFeature,
 )
 from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Incremental, PlanRequest, Snapshot
+from penstock.proto.queries import Changes, Incremental, PlanRequest, Snapshot
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
 
@@ -287,9 +287,27 @@ def test_wrong_arguments_are_refused(plan: ScriptedEnumerator, given: dict[str, 
     assert plan.requests == []
 
 
-def test_cdc_is_refused_by_name(plan: ScriptedEnumerator) -> None:
-    with pytest.raises(UnsupportedFeature, match="cdc"):
-        penstock.read("t", query="cdc")
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"query": "cdc"}, "query=cdc needs the option after"),
+        ({"query": "cdc", "after": "earliest", "as_of": "20260101000000000"}, "asOf goes with query=snapshot"),
+        ({"query": "incremental", "after": "earliest", "cdc_format": "rows"}, "cdcFormat.*give query=cdc"),
+        ({"cdc_format": "hudi"}, "cdcFormat.*give query=cdc"),
+    ],
+)
+def test_changes_need_a_range_and_their_format_needs_changes(
+    plan: ScriptedEnumerator, given: dict[str, str], told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        penstock.read("t", **given)
+    assert plan.requests == []
+
+
+@pytest.mark.parametrize("form", ChangeFormat)
+def test_changes_are_asked_for(reader: Reader, plan: ScriptedEnumerator, form: ChangeFormat) -> None:
+    penstock.read("t", query="cdc", after="earliest", upto="20260101000000000", cdc_format=form).read_all()
+    assert plan.requests[-1].query == Changes(form, EARLIEST, Position(InstantTime("20260101000000000")))
 
 
 def test_writers_names_are_one_warning(reader: Reader, plan: ScriptedEnumerator) -> None:

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 
 import pytest
 
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.option_translation import RULES, Renamed
 from penstock.proto.options import OPTIONS, Door, GivenOptions, Option, option_named, parse_options
 
@@ -99,7 +99,7 @@ def test_an_unknown_name_offers_the_nearest(name: str, near: str) -> None:
 
 
 def test_a_name_near_to_nothing_lists_what_there_is() -> None:
-    with pytest.raises(ConfigurationError, match=r"unknown option 'zzzzqqq': expected one of query, after"):
+    with pytest.raises(ConfigurationError, match=r"unknown option 'zzzzqqq': expected one of query, cdcFormat, after"):
         parsed(zzzzqqq="1")
 
 
@@ -175,9 +175,11 @@ class TestValues:
         with pytest.raises(ConfigurationError, match="did you mean snapshot"):
             parsed(query="snapshots")
 
-    def test_cdc_arrives_later(self) -> None:
-        with pytest.raises(UnsupportedFeature, match="later version"):
-            parsed(query="cdc")
+    def test_changes_are_rows_of_the_table_unless_hudis_form_is_asked_for(self) -> None:
+        assert (parsed(query="cdc").query, parsed(query="cdc").cdc_format) == ("cdc", "rows")
+        assert parsed(query="cdc", cdc_format="hudi").cdc_format == "hudi"
+        with pytest.raises(ConfigurationError, match=r"cdc_format.*did you mean rows"):
+            parsed(query="cdc", cdc_format="row")
 
     @pytest.mark.parametrize("name", ["where", "columns", "event_time", "query", "server"])
     def test_text_is_utf8(self, name: str) -> None:
@@ -267,8 +269,8 @@ class TestTranslation:
             ("changelog.enabled", "true"),
         ],
     )
-    def test_unread_features_are_named(self, name: str, value: object) -> None:
-        with pytest.raises(UnsupportedFeature, match=name.replace(".", r"\.")):
+    def test_hudis_own_ways_to_ask_for_changes_name_ours(self, name: str, value: object) -> None:
+        with pytest.raises(ConfigurationError, match=name.replace(".", r"\.") + r"=.*query=cdc.*cdcFormat"):
             parse_options({name: value}, door=Door.CLI)
 
     @pytest.mark.parametrize(

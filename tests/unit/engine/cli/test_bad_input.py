@@ -243,6 +243,11 @@ class TestNoTable:
         (["--option", "eventTime=nosuch"], "nosuch"),
         (["--option", "hoodie.payload.delete.field=op"], "deleteField without deleteMarker"),
         (["--option", "deleteMarker=D"], "deleteMarker without deleteField"),
+        (["--query", "cdc"], "query=cdc needs the option after"),
+        (["--cdc-format", "hudi"], "cdcFormat.*give query=cdc"),
+        (["--query", "cdc", "--after", "earliest", "--columns", "op"], "op"),
+        (["--query", "cdc", "--after", "earliest", "--where", "before IS NULL"], "before"),
+        (["--option", "hoodie.datasource.query.incremental.format=cdc"], "give query=cdc"),
         (["--option", "deleteMarker=D", "--option", "deleteField=nosuch"], "nosuch"),
     ],
 )
@@ -252,19 +257,6 @@ def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], to
     (line,) = ended.stderr.splitlines()
     assert re.match(r"error \[(CONFIGURATION|USAGE)\]: ", line)
     assert re.search(told, line), line
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--query", "cdc"],
-        ["--option", "hoodie.datasource.query.incremental.format=cdc"],
-    ],
-)
-def test_unread_features(cli: Cli, golden: GoldenTables, arguments: list[str]) -> None:
-    ended = cli("read", golden.table(V9), *arguments)
-    assert (ended.code, ended.stdout) == (1, b"")
-    assert ended.stderr.startswith("error [UNSUPPORTED_FEATURE]: ")
 
 
 def test_a_server_that_is_not_there_may_be_asked_again(

@@ -1,0 +1,205 @@
+"""Changes as rows lead to the state they are of: at every data instant of every golden table that is still readable."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from collections import Counter
+from decimal import Decimal
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pytest
+from changes import balance, by_key, folded, keys_of, rows_of, state_of
+
+from penstock.enumerator.discovery import read_timeline
+from penstock.enumerator.order import completed_in_order
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import (
+    ConfigurationError,
+    CorruptBlock,
+    CorruptFile,
+    PositionExpired,
+    SchemaMismatch,
+    UnsupportedFeature,
+)
+from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.queries import Changes, Incremental
+from penstock.table.hudi_table import open_table
+
+pytestmark = pytest.mark.golden
+
+MULTIPLIED = ("B_v6_inc_cow", "B_v6_cdc_cow_op_key_only", "B_v6_cdc_cow_data_before_after")
+"""Hudi 0.15.0's writer multiplied the decimals of carried-over rows by 100 when it rewrote a clustered file: rows
+changed that no commit wrote. Compared without the column `amt`; `test_a_rewrite_multiplied_decimals` is the proof."""
+
+BY_COMPACTION = "B_v8_inc_mor"
+COMPACTED_AT = "20261120215733184"
+"""1.0.2's compaction wrote rows that lose the merge: rows changed that no commit wrote. Compared up to it, and from it
+on; `test_a_compaction_changed_rows` is the proof."""
+
+READABLE = (PositionExpired, UnsupportedFeature, ConfigurationError, CorruptFile, CorruptBlock, SchemaMismatch)
+"""What may stand in the way of a state of a golden table: files that were cleaned, or damaged on purpose."""
+
+
+class Golden(Protocol):
+    def table(self, name: str) -> pathlib.Path: ...
+    def names(self) -> list[str]: ...
+
+
+def at(order_key: str) -> Position:
+    return Position(InstantTime(order_key)) if order_key else EARLIEST
+
+
+def rows_at(path: pathlib.Path, key: str) -> pa.Table:
+    return rows_of(path, Incremental(EARLIEST, at(key)))
+
+
+def changes_of(path: pathlib.Path, after: str, upto: str, **more: Any) -> pa.Table:
+    """The changes of (after, upto]; '' is the start."""
+    return rows_of(path, Changes(ChangeFormat.ROWS, at(after), at(upto)), **more)
+
+
+def data_keys(path: pathlib.Path) -> list[str]:
+    """The order keys of a table's data instants; none if it cannot be read at all."""
+    try:
+        facts = read_timeline(open_table(str(path)))
+    except READABLE:
+        return []
+    completed = completed_in_order(facts.timeline, facts.pending_clusterings)
+    return sorted({facts.timeline.order_key(item) for item in completed if facts.is_data(item)})
+
+
+def check(path: pathlib.Path, begin: str, key: str) -> bool:
+    """The rows at `begin` ('': none) and the changes of (begin, key] lead to the rows at `key`. False if either cannot
+    be read any more."""
+    without = ("amt",) if path.name in MULTIPLIED else ()
+    try:
+        rows = rows_at(path, key)
+        start = rows_at(path, begin) if begin else rows.slice(0, 0)
+        found = changes_of(path, begin, key)
+    except READABLE:
+        return False
+    what = (path.name, begin, key)
+    _same(found, start, rows, without, what)
+    sequence = found["_change_seq"].to_pylist()
+    assert len(set(sequence)) == len(sequence), what
+    assert all(text.startswith(instant) for text, instant in _places(path, found)), what
+    if len(set(keys_of(rows))) == rows.num_rows:  # a table may hold a key twice: no fold by key then
+        assert folded(found, by_key(start, without=without), without=without) == by_key(rows, without=without), what
+    own = [name for name in rows.column_names if not name.startswith("_hoodie_") and name not in without]
+    chosen = random.Random(str(what)).sample(own, min(2, len(own)))
+    projected = changes_of(path, begin, key, columns=(*chosen, "_change_type"))
+    assert projected.column_names == [*chosen, "_change_type"]
+    _same(projected, start.select(chosen), rows.select(chosen), (), (*what, *chosen))
+    return True
+
+
+def _same(found: pa.Table, start: pa.Table, rows: pa.Table, without: tuple[str, ...], what: object) -> None:
+    want = state_of(rows, without=without)
+    want.subtract(state_of(start, without=without))
+    assert balance(found, without=without) == {text: count for text, count in want.items() if count}, what
+
+
+def _places(path: pathlib.Path, found: pa.Table) -> list[tuple[str, str]]:
+    """Of each change its place, and the order key of its instant."""
+    timeline = read_timeline(open_table(str(path))).timeline
+    keys = {str(item.requested_time): str(timeline.order_key(item)) for item in timeline.completed_writes}
+    instants = found["_change_instant"].to_pylist()
+    return list(zip(found["_change_seq"].to_pylist(), (keys.get(item, "") for item in instants), strict=True))
+
+
+def begin_of(name: str, key: str) -> str:
+    return COMPACTED_AT if name == BY_COMPACTION and key > COMPACTED_AT else ""
+
+
+def test_changes_lead_to_the_newest_state(golden: Golden) -> None:
+    """Of every golden table its newest state."""
+    compared = 0
+    for name in golden.names():
+        path = golden.table(name)
+        keys = data_keys(path)
+        compared += bool(keys) and check(path, begin_of(name, keys[-1]), keys[-1])
+    assert compared >= 120
+
+
+def test_changes_lead_to_any_state(golden: Golden) -> None:
+    """A sample of the states on the way."""
+    rng = random.Random(20261121)
+    names = sorted(golden.names())
+    compared = 0
+    for name in [*rng.sample(names, 30), *MULTIPLIED, BY_COMPACTION]:
+        path = golden.table(name)
+        keys = data_keys(path)[:-1]
+        if keys:
+            key = rng.choice(keys)
+            compared += check(path, begin_of(name, key), key)
+    assert compared >= 20
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_changes_lead_to_every_state(golden: Golden) -> None:
+    compared = sum(
+        check(path, begin_of(path.name, key), key)
+        for path in map(golden.table, golden.names())
+        for key in data_keys(path)
+    )
+    assert compared >= 700
+
+
+def check_pieces(path: pathlib.Path) -> bool:
+    """Changes commit by commit are those of the whole range, with the same places. False if it cannot be read."""
+    keys = data_keys(path)
+    try:
+        whole = changes_of(path, "", keys[-1])
+    except (IndexError, *READABLE):
+        return False
+    pieces = [changes_of(path, after, upto) for after, upto in zip(["", *keys], keys, strict=False)]
+    together = pa.concat_tables(pieces).sort_by("_change_seq")
+    assert together.equals(whole.sort_by("_change_seq")), path.name
+    for piece, after, upto in zip(pieces, ["", *keys], keys, strict=False):  # the first may hold archived instants too
+        found = {text.partition(".")[0] for text in piece["_change_seq"].to_pylist()}
+        assert all(after < key <= upto for key in found), path.name
+    return True
+
+
+def test_changes_commit_by_commit_are_those_of_the_range(golden: Golden) -> None:
+    names = [name for name in golden.names() if "_cdc_" in name or "_ooo_" in name]
+    sample = random.Random(7).sample(sorted(set(golden.names()) - set(names)), 12)
+    assert sum(check_pieces(golden.table(name)) for name in names + sample) >= 25
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_changes_commit_by_commit_are_those_of_the_range_in_every_table(golden: Golden) -> None:
+    assert sum(check_pieces(golden.table(name)) for name in golden.names()) >= 120
+
+
+@pytest.mark.parametrize("name", MULTIPLIED)
+def test_a_rewrite_multiplied_decimals(golden: Golden, name: str) -> None:
+    """Why `amt` is left out of these tables: the last commit left rows alone (sequence number and all), and they have
+    a hundred times the amount. Nothing else of them differs."""
+    path = golden.table(name)
+    before, after = (
+        {row["_hoodie_commit_seqno"]: row for row in rows_at(path, key).to_pylist()} for key in data_keys(path)[-2:]
+    )
+    carried = [(before[place], row) for place, row in after.items() if place in before and row != before[place]]
+    assert carried
+    for old, new in carried:
+        assert new == {**old, "amt": old["amt"] * Decimal(100), "_hoodie_file_name": new["_hoodie_file_name"]}
+
+
+def test_a_compaction_changed_rows(golden: Golden) -> None:
+    """Why the changes of this table begin anew at its compaction: the states right before it and of it differ, and no
+    commit lies between. Two keys fell back to writes with an ordering value below that of the row they had."""
+    path = golden.table(BY_COMPACTION)
+    keys = data_keys(path)
+    last = max(key for key in keys if key < COMPACTED_AT)
+    before, after = (rows_at(path, key) for key in (last, COMPACTED_AT))
+    assert changes_of(path, last, COMPACTED_AT).num_rows == 0
+    old = {row["_hoodie_record_key"]: row["ts"] for row in before.to_pylist()}
+    new = {row["_hoodie_record_key"]: row["ts"] for row in after.to_pylist()}
+    worse = {key: (old[key], new[key]) for key in old if old[key] != new.get(key)}
+    assert worse == {"k1": (20, 5), "k3": (10, 5)}
+    assert not Counter(keys_of(before)) - Counter(keys_of(after))

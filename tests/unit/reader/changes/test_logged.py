@@ -1,0 +1,254 @@
+"""Logged changes from hand-written `.cdc` files, in the three logging modes and both formats."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from change_slices import ChangeFolder, instant, kinds_and
+
+from penstock.proto.changes import ChangeFormat, LoggedImages
+from penstock.proto.errors import CorruptBlock, CorruptFile
+from penstock.reader.read_split import ReadOptions
+
+PLACE = {"type": "record", "name": "place", "fields": [{"name": "x", "type": ["null", "int"]}]}
+FIELDS = {"id": "string", "v": "long", "tags": {"type": "array", "items": ["null", "string"]}, "place": PLACE}
+COLUMNS = ("id", "v", "tags", "place")
+
+
+def row(key: str, v: int | None, tags: list[str | None] | None = None, x: int | None = None) -> dict[str, Any]:
+    return {"id": key, "v": v, "tags": tags, "place": None if x is None else {"x": x}}
+
+
+def stored(found: dict[str, Any]) -> dict[str, Any]:
+    """The row as a base file holds it."""
+    return {"_hoodie_record_key": found["id"], "_hoodie_partition_path": "", **found}
+
+
+def logged_schema(*fields: str, null_first: bool = True, name: str = "ns.row") -> dict[str, Any]:
+    image = {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": column, "type": ["null", kind]} for column, kind in FIELDS.items()],
+    }
+    seen = False
+
+    def union(field: str) -> list[Any]:
+        nonlocal seen
+        kind: Any = "string"
+        if field in ("before", "after"):
+            kind, seen = (name if seen else image), True
+        return ["null", kind] if null_first else [kind, "null"]
+
+    return {"type": "record", "name": "CDC", "fields": [{"name": field, "type": union(field)} for field in fields]}
+
+
+OLD, NEW = row("a", 1, ["x", None], 7), row("a", 2, [], None)
+BORN, DEAD = row("b", None, None, 3), row("c", 5, ["y"], 4)
+CHANGES = [
+    {"op": "i", "record_key": "b", "ts_ms": "1", "before": None, "after": BORN},
+    {"op": "d", "record_key": "c", "ts_ms": "1", "before": DEAD, "after": None},
+    {"op": "u", "record_key": "a", "ts_ms": "1", "before": OLD, "after": NEW},
+]
+ROWS = [
+    ("-D", "c", 5, ["y"], {"x": 4}),
+    ("+I", "b", None, None, {"x": 3}),
+    ("-U", "a", 1, ["x", None], {"x": 7}),
+    ("+U", "a", 2, [], None),
+]
+HUDI = [("d", DEAD, None), ("i", None, BORN), ("u", OLD, NEW)]
+
+MODES = {
+    "data_before_after": ("op", "ts_ms", "before", "after"),
+    "data_before": ("op", "record_key", "before"),
+    "op_key_only": ("op", "record_key"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> ChangeFolder:
+    return ChangeFolder(tmp_path, FIELDS)
+
+
+def source_of(folder: ChangeFolder, mode: str, **more: Any) -> LoggedImages:
+    """The three changes as the mode logs them, with the states that the mode needs."""
+    log = folder.change_log(2, logged_schema(*MODES[mode], **more), CHANGES)
+    before = folder.base(1, [stored(OLD), stored(DEAD)])
+    after = folder.base(2, [stored(NEW), stored(BORN)])
+    return LoggedImages(
+        (log,),
+        before if mode == "op_key_only" else None,
+        None if mode == "data_before_after" else after,
+        ("id",) if mode == "data_before_after" else (),
+    )
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("null_first", [True, False])
+@pytest.mark.parametrize("mode", MODES)
+def test_rows(folder: ChangeFolder, mode: str, null_first: bool, compiled: bool) -> None:
+    """Deletes first, an update's old row right before its new one; nested values whole."""
+    source = source_of(folder, mode, null_first=null_first)
+    found = folder.read((2, source), known=[1], options=ReadOptions(compiled=compiled))
+    assert kinds_and(found, *COLUMNS) == ROWS
+    assert found["_hoodie_record_key"].to_pylist() == ["c", "b", "a", "a"]
+    assert found["_hoodie_partition_path"].to_pylist() == [""] * 4
+    assert found["_hoodie_commit_time"].to_pylist() == [None, instant(2), None, instant(2)]
+    assert set(found["_change_instant"].to_pylist()) == {instant(2)}
+    assert found["_change_seq"].to_pylist() == sorted(set(found["_change_seq"].to_pylist()))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_hudis_form(folder: ChangeFolder, mode: str) -> None:
+    found = folder.read((2, source_of(folder, mode)), known=[1], form=ChangeFormat.HUDI)
+    assert found["op"].to_pylist() == [op for op, _, _ in HUDI]
+    assert found["ts_ms"].to_pylist() == [instant(2)] * 3
+    for side, wanted in (("before", [old for _, old, _ in HUDI]), ("after", [new for _, _, new in HUDI])):
+        texts = found[side].to_pylist()
+        is_logged = side in MODES[mode]
+        for text, want in zip(texts, wanted, strict=True):
+            if want is None:
+                assert text == ("null" if is_logged else None)
+                continue
+            image = {name: value for name, value in json.loads(text).items() if not name.startswith("_hoodie_")}
+            assert image == (want if is_logged else {name: value for name, value in want.items() if value is not None})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_some_columns(folder: ChangeFolder, mode: str) -> None:
+    """Also those that the images do not have, and none of the table's at all."""
+    source = source_of(folder, mode)
+    for columns in (("v",), ("_change_type",), ("_hoodie_partition_path", "place"), ("tags", "_change_seq", "id")):
+        whole = folder.read((2, source), known=[1])
+        assert folder.read((2, source), known=[1], columns=columns).equals(whole.select(columns))
+
+
+def test_a_column_added_since_is_null(tmp_path: pathlib.Path) -> None:
+    folder = ChangeFolder(tmp_path, {**FIELDS, "later": "double"})
+    log = folder.change_log(2, logged_schema("op", "ts_ms", "before", "after"), CHANGES)
+    found = folder.read((2, LoggedImages((log,), key_fields=("id",))), columns=("later", "id"))
+    assert found.to_pydict() == {"later": [None] * 4, "id": ["c", "b", "a", "a"]}
+
+
+def test_several_files_and_blocks(folder: ChangeFolder) -> None:
+    schema = logged_schema("op", "ts_ms", "before", "after")
+    one = folder.change_log(2, schema, CHANGES[:1], CHANGES[1:])
+    two = folder.change_log(3, schema, [{**CHANGES[0], "after": row("z", 9)}])
+    found = folder.read((2, LoggedImages((one, two), key_fields=("id",))))
+    assert kinds_and(found, "id") == [("-D", "c"), ("+I", "b"), ("-U", "a"), ("+U", "a"), ("+I", "z")]
+    assert found.sort_by("_change_seq").equals(found)  # a group's changes come in order, whatever block they are in
+
+
+def test_an_empty_block(folder: ChangeFolder) -> None:
+    log = folder.change_log(2, logged_schema("op", "ts_ms", "before", "after"), [])
+    assert folder.read((2, LoggedImages((log,), key_fields=("id",)))).num_rows == 0
+
+
+def broken(folder: ChangeFolder, change: dict[str, Any], mode: str = "data_before_after") -> LoggedImages:
+    log = folder.change_log(2, logged_schema(*MODES[mode]), [CHANGES[2], change])
+    before, after = folder.base(1, [stored(OLD)]), folder.base(2, [stored(NEW)])
+    keyed = mode != "data_before_after"
+    return LoggedImages((log,), before if keyed else None, after if keyed else None, () if keyed else ("id",))
+
+
+@pytest.mark.parametrize("op", ["x", "", "ii", None, "I", "é"])
+def test_an_unknown_operation(folder: ChangeFolder, op: str | None) -> None:
+    with pytest.raises(CorruptBlock, match=r"orders.*\.cdc.*change 1 is no i, u or d"):
+        folder.read((2, broken(folder, {**CHANGES[0], "op": op})))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {**CHANGES[0], "before": OLD},
+        {**CHANGES[0], "after": None},
+        {**CHANGES[1], "before": None},
+        {**CHANGES[2], "before": None},
+        {**CHANGES[2], "after": None},
+    ],
+)
+@pytest.mark.parametrize("form", ChangeFormat)
+def test_images_that_do_not_go_with_the_operation(
+    folder: ChangeFolder, change: dict[str, Any], form: ChangeFormat
+) -> None:
+    with pytest.raises(CorruptBlock, match=r"orders.*\.cdc"):
+        folder.read((2, broken(folder, change)), form=form)
+
+
+@pytest.mark.parametrize(("mode", "side"), [("data_before", "after"), ("op_key_only", "before")])
+def test_a_key_without_a_row(folder: ChangeFolder, mode: str, side: str) -> None:
+    change = {"op": "i" if side == "after" else "d", "record_key": "nosuch", "before": None, "after": None}
+    with pytest.raises(CorruptFile, match=rf"\.cdc.*key 'nosuch' has no row in the state {side} the commit"):
+        folder.read((2, broken(folder, change, mode)), known=[1])
+
+
+def test_a_mode_that_was_changed_since(folder: ChangeFolder) -> None:
+    """The plan thinks that images are logged, and they are not."""
+    log = folder.change_log(2, logged_schema("op", "record_key"), CHANGES)
+    with pytest.raises(CorruptFile, match=r"\.cdc.*logging mode"):
+        folder.read((2, LoggedImages((log,), key_fields=("id",))))
+
+
+def test_a_logged_row_without_a_key(folder: ChangeFolder) -> None:
+    with pytest.raises(CorruptBlock, match=r"\.cdc.*without id"):
+        folder.read((2, broken(folder, {**CHANGES[0], "after": {**BORN, "id": None}})))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "garbage"])
+def test_damage_is_an_error_not_fewer_changes(folder: ChangeFolder, damage: str) -> None:
+    source = source_of(folder, "data_before_after")
+    path = folder.folder / source.files[0].path
+    data = path.read_bytes()
+    match damage:
+        case "cut":
+            data = data[:-9]
+        case "flipped":
+            data = data[:-4] + bytes([data[-4] ^ 0xFF]) + data[-3:]
+        case "garbage":
+            data += b"not a block"
+    path.write_bytes(data)
+    source = LoggedImages((folder.ref(path),), key_fields=("id",))
+    with pytest.raises(CorruptBlock, match=r"orders: changes of instant \d+ .*\.cdc are no log block.*are lost"):
+        folder.read((2, source))
+
+
+def test_a_file_that_is_gone(folder: ChangeFolder) -> None:
+    source = source_of(folder, "data_before_after")
+    (folder.folder / source.files[0].path).unlink()
+    with pytest.raises(CorruptFile, match=r"\.cdc"):
+        folder.read((2, source))
+
+
+def test_the_logged_key_counts_where_images_are_logged_too(folder: ChangeFolder) -> None:
+    """Without key columns in the plan the key is the logged one."""
+    source = source_of(folder, "data_before")
+    found = folder.read((2, source), known=[1], columns=("_hoodie_record_key",))
+    assert found["_hoodie_record_key"].to_pylist() == ["c", "b", "a", "a"]
+
+
+def test_a_duplicate_key_takes_its_first_row(folder: ChangeFolder) -> None:
+    log = folder.change_log(2, logged_schema("op", "record_key"), [CHANGES[2]])
+    before = folder.base(1, [stored(OLD), stored({**OLD, "v": 99})])
+    found = folder.read((2, LoggedImages((log,), before, folder.base(2, [stored(NEW)]))), known=[1])
+    assert kinds_and(found, "v") == [("-U", 1), ("+U", 2)]
+
+
+def test_many_changes_in_small_batches(folder: ChangeFolder) -> None:
+    rows = [
+        {
+            "op": "iud"[n % 3],
+            "before": row(f"k{n}", n) if n % 3 else None,
+            "after": row(f"k{n}", -n) if n % 3 < 2 else None,
+        }
+        for n in range(50)
+    ]
+    log = folder.change_log(2, logged_schema("op", "before", "after"), rows[:20], rows[20:])
+    source = LoggedImages((log,), key_fields=("id",))
+    whole = folder.read((2, source))
+    assert whole.sort_by("_change_seq").equals(whole)
+    assert whole.num_rows == 17 + 2 * 17 + 16
+    assert folder.read((2, source), options=ReadOptions(batch_rows=7)).equals(whole)
+    for start in (0, 1, 7, 33, whole.num_rows, whole.num_rows + 5):
+        assert folder.read((2, source), start=start, options=ReadOptions(batch_rows=7)).equals(whole.slice(start))
