@@ -30,8 +30,9 @@ long: java .venv/.ready wheel ## what does not fit into `make test`; writes docs
 proto: .venv/.ready ## regenerate the gRPC stubs in proto/v1
 	@$(PY) tools/generate_stubs.py
 
-docs: .venv/.ready ## regenerate docs/options.md from the option registry
+docs: .venv/.ready ## regenerate docs/options.md from the option registry, docs/compatibility.md from the golden tables
 	@$(PY) tools/generate_options_doc.py
+	@$(PY) tools/generate_compatibility.py
 
 bench: .venv/.ready wheel ## measure reading (bench/README.md)
 	@$(WHEEL_PY) -P bench/read_slice.py

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
-from supported import SUPPORTED
+from catalogue import counted_entries
 
 from penstock.enumerator import filtered_files
 from penstock.enumerator.planning import plan_request
@@ -139,7 +139,7 @@ def compare(table: HudiTable, query: Query, count: int, seed: str, *, metadata: 
     return total
 
 
-@pytest.mark.parametrize("case", sorted(SUPPORTED))
+@pytest.mark.parametrize("case", sorted({entry.case for entry in counted_entries()}))
 def test_a_filtered_read_is_the_full_read_filtered(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = open_table(str(golden.table(case)))
     if case in WITHOUT_SNAPSHOT:

@@ -1,0 +1,37 @@
+"""docs/compatibility.md says what this suite asserts, entry by entry."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+from types import ModuleType
+
+import pytest
+
+pytestmark = pytest.mark.golden
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tool", REPOSITORY / "tools" / "generate_compatibility.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_what_the_suite_asserts(tool: ModuleType) -> None:
+    assert (REPOSITORY / "docs" / "compatibility.md").read_text() == tool.document(tool.asserted())
+
+
+def test_every_golden_table_is_about_a_feature(tool: ModuleType) -> None:
+    named = {tool.feature_of(case) for case, _ in tool.asserted()}
+    assert named == {feature for feature, _ in tool.FEATURES}
+
+
+def test_an_entry_that_differs_changes_the_page(tool: ModuleType) -> None:
+    outcomes = tool.asserted()
+    outcomes[next(iter(outcomes))] = "other rows"
+    assert "other rows (1)" in tool.document(outcomes)

@@ -1,0 +1,188 @@
+"""Writes docs/compatibility.md from a run over the golden tables: what equals Hudi, by feature and table version.
+
+Every entry of the catalogue that counts is planned and read, and held against the rows that Hudi returned; the golden
+suite asserts the same of each, and that this page says what it asserts. Takes a minute or two.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pathlib
+import re
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
+GOLDEN = REPOSITORY / "tests" / "golden"
+TARGET = REPOSITORY / "docs" / "compatibility.md"
+VERSIONS: Final = (6, 8, 9)
+EQUAL, EXPIRED, OTHER = "equal", "files gone: an error, as it must be", "not comparable"
+
+sys.path.append(str(GOLDEN))
+from catalogue import Entry, counted_changes, counted_entries  # noqa: E402
+
+FEATURES: Final = (
+    ("Merge: event time, every ordering type", r"A_(merge_(default|event|null)|fuzz_event)"),
+    ("Merge: commit time", r"A_(merge_commit|fuzz_commit|nbcc_commit)"),
+    ("Merge: several ordering fields", r"A_merge_multi"),
+    ("Merge: custom delete markers", r"A_merge_custom_delete"),
+    ("Merge: payload classes of Hudi", r"A_payload"),
+    ("Merge: partial updates (MERGE INTO)", r"A_merge_into_partial"),
+    ("Logs: Parquet data blocks", r"A_(block_parquet|types_parquet_log)"),
+    ("Logs: HFile data blocks (read-optimized)", r"A_block_hfile"),
+    ("Logs: damage and leftovers", r"A_(corrupt|failed_leftover)"),
+    ("Logs: rollbacks", r"A_rollback"),
+    ("Logs: log compaction", r"A_log_compaction"),
+    ("Logs: record positions", r"A_positions"),
+    ("Slices: groups of logs alone", r"A_log_only"),
+    ("Slices: bucket index", r"A_bucket_index"),
+    ("Slices: compaction, pending and done", r"A_compaction"),
+    ("Slices: clustering, pending and done", r"A_clustering"),
+    ("Slices: insert overwrite, delete partition", r"A_(replace|delete_all|cow_mixed)"),
+    ("Slices: savepoint and restore", r"A_savepoint"),
+    ("Timeline: archived instants", r"A_archive|B_arch"),
+    ("Timeline: pending writes, restore, services", r"B_timeline"),
+    ("Timeline: writers out of order, several writers", r"B_(ooo|nbcc)"),
+    ("Timeline: tables upgraded in place", r"B_up_"),
+    ("Metadata table", r"A_mdt|B_colstats"),
+    ("Schema: added and widened columns", r"A_evo_(add|widen)"),
+    ("Schema: schema-on-read (renamed, dropped, by id)", r"A_evo_on_read"),
+    ("Schema: types", r"A_types(?!_parquet)"),
+    ("Keys and partitions", r"A_(key|part|ts_keygen|custom_keygen|nonpart|drop_part)"),
+    ("Ranges", r"B_inc"),
+    ("Changes, the three logging modes", r"B_cdc"),
+    ("Tables filled from Kafka", r"C_"),
+)
+"""Feature, and which cases (without `_v<version>` and release) are about it. The first that fits counts."""
+
+HEAD: Final = """# Compatibility
+
+<!-- written by tools/generate_compatibility.py from a run over tests/golden; do not edit -->
+
+Tables that real Hudi wrote (0.14 to 1.2), and the rows that Hudi returned for them: snapshots, read-optimized reads,
+time travel, ranges and changes. Each number is that of queries whose rows equal Hudi's, by feature and by the version
+of the table; – : no golden table of that version. What is refused, and where Penstock answers otherwise on purpose, is
+in [semantics.md](semantics.md).
+
+"""
+
+
+def document(outcomes: Mapping[tuple[str, str], str]) -> str:
+    """The page for what became of each entry, by (case, query id)."""
+    versions = _versions()
+    found: dict[str, dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for (case, _), outcome in outcomes.items():
+        found[feature_of(case)][versions[case]][outcome] += 1
+    lines = ["| feature | version 6 | version 8 | version 9 |", "|---|---|---|---|"]
+    for feature, _ in FEATURES:
+        cells = [_cell(found[feature][version]) for version in VERSIONS]
+        lines.append(f"| {feature} | {' | '.join(cells)} |")
+    totals = ", ".join(f"{count} {what}" for what, count in sorted(Counter(outcomes.values()).items()))
+    lines += ["", f"Of {len(outcomes)} queries: {totals}."]
+    lines += ["", *_notes(outcomes)]
+    return HEAD + "\n".join(lines).rstrip() + "\n"
+
+
+def feature_of(case: str) -> str:
+    """The feature that a golden table is about."""
+    plain = re.sub(r"_v[689](?=_|$)", "", case)
+    for feature, pattern in FEATURES:
+        if re.match(pattern, plain):
+            return feature
+    raise SystemExit(f"golden table {case} is about no feature that this page has: add it to FEATURES")
+
+
+def _cell(counts: Counter[str]) -> str:
+    if not counts:
+        return "–"
+    return ", ".join(f"{what} ({count})" for what, count in sorted(counts.items()) if what != OTHER) or "–"
+
+
+def _notes(outcomes: Mapping[tuple[str, str], str]) -> list[str]:
+    from test_every_golden_table import LATE_ROWS
+
+    late = [name for name in LATE_ROWS if tuple(name.split("/")) in outcomes]
+    notes = [
+        f'In {len(late)} of the ranges rows that lose their merge, which Hudi returns (semantics.md, "Where Penstock '
+        f"differs from Hudi\"), are taken out of Hudi's answer first: {', '.join(late)}."
+    ]
+    left_out = [f"{case}/{query}" for (case, query), outcome in outcomes.items() if outcome == OTHER]
+    if left_out:
+        notes += [
+            "",
+            f"Not comparable, because Hudi's own answer holds no values: {', '.join(left_out)} (tests/golden).",
+        ]
+    return notes
+
+
+def _versions() -> dict[str, int]:
+    cases = (case for file in sorted(GOLDEN.glob("cases_*.json")) for case in json.loads(file.read_text()))
+    return {case["name"]: case["table_version"] for case in cases}
+
+
+def asserted() -> dict[tuple[str, str], str]:
+    """What the golden suite asserts of each entry."""
+    from test_changes import DUMPED
+
+    rows = {(entry.case, entry.query_id): EXPIRED if entry.must_fail else EQUAL for entry in counted_entries()}
+    changes = {(entry.case, entry.query_id): OTHER if str(entry) == DUMPED else EQUAL for entry in counted_changes()}
+    return {**rows, **changes}
+
+
+def run() -> dict[tuple[str, str], str]:
+    """What becomes of each entry now. Stops at the first that is neither equal nor expected to fail."""
+    from changes import hudi_changes, lost_decimals, rows_of
+    from rows import difference
+    from test_changes import DUMPED
+    from test_every_golden_table import wanted_rows
+
+    from penstock.proto.errors import PositionExpired
+
+    def of_rows(tables: Any, entry: Entry) -> str:
+        try:
+            got = rows_of(tables.table(entry.case), entry.query, columns_by_name=entry.columns_by_name)
+        except PositionExpired:
+            if entry.must_fail:
+                return EXPIRED
+            raise
+        return difference(got, wanted_rows(tables, entry)) or EQUAL
+
+    def of_changes(tables: Any, entry: Entry) -> str:
+        if str(entry) == DUMPED:
+            return OTHER
+        want, got = tables.expected(entry.case, entry.query_id), rows_of(tables.table(entry.case), entry.query)
+        lost = lost_decimals(want)
+        return EQUAL if hudi_changes(want, lost) == hudi_changes(got, lost) else "other changes"
+
+    outcomes: dict[tuple[str, str], str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        tables = _conftest().GoldenTables(pathlib.Path(folder))
+        for entries, judge in ((counted_entries(), of_rows), (counted_changes(), of_changes)):
+            for entry in _progress(entries):
+                outcome = outcomes[entry.case, entry.query_id] = judge(tables, entry)
+                if outcome not in (EQUAL, EXPIRED, OTHER):
+                    raise SystemExit(f"{entry}: {outcome}")
+    return outcomes
+
+
+def _conftest() -> Any:
+    """The suite's own way to golden tables."""
+    spec = importlib.util.spec_from_file_location("golden_conftest", REPOSITORY / "tests" / "conftest.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _progress(entries: Iterable[Entry]) -> Iterable[Entry]:
+    from rich.progress import track
+
+    return track(list(entries), description="golden tables", transient=True)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(document(run()), encoding="utf-8")
