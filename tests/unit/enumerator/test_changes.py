@@ -20,7 +20,7 @@ from penstock.proto.changes import (
     LoggedImages,
     StoredKinds,
 )
-from penstock.proto.errors import ConfigurationError, CorruptFile, PositionExpired, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, CorruptFile, PositionExpired
 from penstock.proto.files import SliceFiles
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Changes, Latest, PlanRequest
@@ -444,7 +444,7 @@ class TestPlans:
         orders = Orders(tmp_path)
         written_twice(orders)
         orders.properties(meta="false")
-        with pytest.raises(UnsupportedFeature, match="without meta columns"):
+        with pytest.raises(ConfigurationError, match="without meta columns"):
             orders.plan()
 
     def test_ids_depend_on_content_and_range_alone(self, tmp_path: pathlib.Path) -> None:
