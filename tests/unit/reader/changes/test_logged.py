@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from change_slices import ChangeFolder, instant, kinds_and
+from oracle import slice_writer
 
 from penstock.proto.changes import ChangeFormat, LoggedImages
 from penstock.proto.errors import CorruptBlock, CorruptFile
@@ -130,6 +131,60 @@ def test_a_column_added_since_is_null(tmp_path: pathlib.Path) -> None:
     log = folder.change_log(2, logged_schema("op", "ts_ms", "before", "after"), CHANGES)
     found = folder.read((2, LoggedImages((log,), key_fields=("id",))), columns=("later", "id"))
     assert found.to_pydict() == {"later": [None] * 4, "id": ["c", "b", "a", "a"]}
+
+
+def test_a_column_widened_since_has_the_tables_type(tmp_path: pathlib.Path) -> None:
+    folder = ChangeFolder(tmp_path, {"id": "string", "v": "double"})
+    old = {"id": "string", "v": "int"}
+    image = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", k]} for n, k in old.items()]}
+    fields = [{"name": "op", "type": ["null", "string"]}, {"name": "after", "type": ["null", image]}]
+    rows = [{"op": "i", "after": {"id": "a", "v": 3}}]
+    log = folder.change_log(2, {"type": "record", "name": "CDC", "fields": fields}, rows)
+    source = LoggedImages((log,), key_fields=("id",))
+    found = folder.read((2, source), columns=("id", "v"))
+    assert found.schema.field("v").type == "double"
+    assert found["v"].to_pylist() == [3.0]
+    stored = folder.read((2, source), form=ChangeFormat.HUDI)["after"].to_pylist()
+    assert [json.loads(text) for text in stored] == [{"id": "a", "v": 3}]  # as it was logged
+
+
+@pytest.mark.parametrize("mode", ["data_before_after", "op_key_only"])
+def test_columns_are_found_by_id_where_the_table_has_a_history(tmp_path: pathlib.Path, mode: str) -> None:
+    """`v` is called `w` now, and another column `v`: images of then show their value under the new name."""
+    fields = {"id": "string", "w": "long", "v": "long"}
+    names_then, names_now = {5: "id", 6: "v"}, {5: "id", 6: "w", 7: "v"}
+    meta = [{"id": place, "name": name, "type": "string"} for place, name in enumerate(slice_writer.META)]
+    history = {
+        "schemas": [
+            {
+                "version_id": version,
+                "max_column_id": 7,
+                "type": "record",
+                "fields": [
+                    *meta,
+                    *({"id": n, "name": name, "type": "string" if n == 5 else "long"} for n, name in names.items()),
+                ],
+            }
+            for version, names in ((int(instant(3)), names_now), (0, names_then))
+        ]
+    }
+    then = ChangeFolder(tmp_path, {"id": "string", "v": "long"})
+    image = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": n, "type": ["null", k]} for n, k in then.fields.items()],
+    }
+    kinds: dict[str, Any] = {"op": "string", "record_key": "string", "before": image, "after": "r"}
+    logged = [{"name": name, "type": ["null", kinds[name]]} for name in MODES[mode] if name in kinds]
+    old, new = {"id": "a", "v": 1}, {"id": "a", "v": 2}
+    change = {"op": "u", "record_key": "a", "before": old, "after": new}
+    log = then.change_log(2, {"type": "record", "name": "CDC", "fields": logged}, [change])
+    keyed = mode == "op_key_only"
+    before, after = then.base(1, [stored(old)]), then.base(2, [stored(new)])
+    source = LoggedImages((log,), before if keyed else None, after if keyed else None, () if keyed else ("id",))
+    now = ChangeFolder(tmp_path, fields)
+    found = now.read((2, source), known=[1, 3], schema_history=json.dumps(history))
+    assert kinds_and(found, "_hoodie_record_key", "w", "v") == [("-U", "a", 1, None), ("+U", "a", 2, None)]
 
 
 def test_several_files_and_blocks(folder: ChangeFolder) -> None:
