@@ -63,7 +63,8 @@ def parse_external_name(name: str) -> ExternalName | None:
     if not original or not _INSTANT.fullmatch(instant) or bool(mark) != bool(folder):
         return None
     try:
-        if checked_path(f"{folder}/{original}".lstrip("/")) != f"{folder}/{original}".lstrip("/"):
+        inside = f"{folder}/{original}" if folder else original
+        if checked_path(inside) != inside:
             return None
     except CorruptFile:
         return None

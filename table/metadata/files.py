@@ -37,14 +37,15 @@ def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[FileI
     """A partition's data files by name, from its records, oldest first; times are not known (0).
 
     As `partitions.list_data_files`: what is no data file is left out. One that another writer made has the name that
-    tells its instant, and the path where it lies. CorruptFile for any other name with a folder in it.
+    tells its instant, and the path where it lies. CorruptFile for any other name with a folder in it, and for a mark
+    that tells no instant.
     """
     found: list[FileInfo] = []
     for name, size_bytes in sorted(_combined(versions).items()):
         path = checked_path(f"{partition}/{name}" if partition else name)
         folder, _, bare = name.rpartition("/")
         external = parse_external_name(bare) if is_external(bare) else None
-        if folder != (external.folder if external else ""):
+        if folder != (external.folder if external else "") or (is_external(bare) and external is None):
             raise CorruptFile(f"metadata table: got a file {name[:200]!r} in partition {partition[:200]!r}")
         if parse_file_name(bare) is not None:
             found.append(
