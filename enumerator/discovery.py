@@ -21,6 +21,7 @@ from penstock.proto.positions import InstantTime
 from penstock.proto.queries import PlanRequest, SnapshotAsOf
 from penstock.proto.splits import RowsOf
 from penstock.table.commits import CommitMetadata
+from penstock.table.external_names import ExternalFiles, is_external
 from penstock.table.hudi_table import HudiTable
 from penstock.table.instants import Action, Instant
 from penstock.table.metadata.listing import TableListing
@@ -63,7 +64,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     births = asks_every_partition(request.query, facts)
     known = _written_partitions(facts) if wanted is None else {partition for partition, _ in wanted}
     pruning = pruning_before_listing(table.properties, schema_json, filter_of_rows(request), facts, known)
-    files_now = TableListing(table, facts.timeline, metadata=request.metadata)
+    files_now = TableListing(table, facts.timeline, metadata=request.metadata, external=_external(table, facts))
     if wanted is None or births:
         listing = files_now.everything(_every_partition(facts), pruning)
     else:
@@ -90,6 +91,14 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
         schema_history="" if request.columns_by_name else _schema_history(table, facts, as_of),
         pruned=pruned,
     )
+
+
+def _external(table: HudiTable, facts: TimelineFacts) -> ExternalFiles:
+    """Whether instants registered files of other writers: such tables are written without meta columns."""
+    if any(is_external(stat.path) for commit in facts.commits.values() for stat in commit.stats):
+        return ExternalFiles.KNOWN
+    archived = facts.complete_from and not table.properties.populate_meta_fields
+    return ExternalFiles.POSSIBLE if archived else ExternalFiles.NONE
 
 
 def _every_partition(facts: TimelineFacts) -> set[str] | None:

@@ -17,6 +17,7 @@ from penstock.enumerator.bounds import read_footer
 from penstock.enumerator.selection import TimelineFacts
 from penstock.proto.errors import SchemaMismatch
 from penstock.proto.splits import FileRef
+from penstock.table.external_names import stored_path
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.names import LogName, parse_file_name
 from penstock.table.storage import Storage
@@ -43,13 +44,14 @@ def schema_of_newest_file(storage: Storage, facts: TimelineFacts, instants: Iter
     for instant in instants:
         for stat in facts.commits[instant].stats:
             name = parse_file_name(stat.file_name) if stat.path else None
-            info = storage.file_info(stat.path) if name is not None else None
+            path = stored_path(stat.path)
+            info = storage.file_info(path) if name is not None else None
             if info is None:
                 continue
             if isinstance(name, LogName):
-                found = "" if name.is_cdc else _schema_of_log(storage, stat.path)
+                found = "" if name.is_cdc else _schema_of_log(storage, path)
             else:
-                found = schema_of_footer(read_footer(storage, FileRef(stat.path, info.size_bytes)), stat.path)
+                found = schema_of_footer(read_footer(storage, FileRef(path, info.size_bytes)), path)
             if found:
                 return found
     return ""

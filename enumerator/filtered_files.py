@@ -43,7 +43,9 @@ def without_ruled_out(
     """The plan without splits of log-free files that hold no row which its filter keeps, as far as statistics tell;
     as it is if there are none that may be used, which is told if the table's properties name them."""
     scan = plan.scan
-    candidates = [split for split in plan.splits if split.base is not None and not split.logs]
+    candidates = [
+        split for split in plan.splits if split.base is not None and not split.logs and not _is_external(split)
+    ]
     asked = len(candidates) > (FEW_FILES if few is None else few) and COLUMN_STATS in indexes(table.properties)
     columns = _judged_columns(scan) if asked and scan.where and not scan.schema_history else {}
     if not columns:
@@ -62,6 +64,11 @@ def without_ruled_out(
     may_hold = may_hold_rows(scan, columns)
     kept = (split for split in plan.splits if split.split_id not in stats or may_hold(stats[split.split_id]))
     return replace(plan, splits=tuple(kept))
+
+
+def _is_external(split: Split) -> bool:
+    """Of another writer's file: its statistics are recorded under a bare name that several files may share."""
+    return split.base is not None and split.base.path == f"{split.partition}/{split.file_group}".lstrip("/")
 
 
 def may_hold_rows(scan: Scan, columns: Mapping[str, AvroType]) -> Callable[[Mapping[str, ColumnStats | None]], bool]:

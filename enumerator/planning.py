@@ -28,7 +28,7 @@ from penstock.enumerator.planner import event_time_column, plan_splits
 from penstock.enumerator.row_groups import cut
 from penstock.enumerator.selection import TimelineFacts, select
 from penstock.enumerator.split_ids import in_commit_order, run_id
-from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, StorageError, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, StorageError, TableError
 from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest
 from penstock.proto.reports import TableDescription
@@ -107,7 +107,7 @@ def _lags(table: HudiTable, timeline: Timeline, after: Position) -> bool:
 def _told_merge_mode(properties: TableProperties) -> str:
     try:
         mode = merge_mode(properties)
-    except UnsupportedFeature:
+    except TableError:
         return properties.merge_mode or properties.payload_class or "CUSTOM"
     return "EVENT_TIME_ORDERING" if isinstance(mode, EventTimeOrdering) else "COMMIT_TIME_ORDERING"
 

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.enumerator.selection import TimelineFacts
-from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.errors import CorruptFile
 from penstock.proto.splits import FileRef
+from penstock.table.external_names import stored_path
 from penstock.table.names import BaseName, LogName, parse_file_name
 from penstock.table.slices import DataFile, GroupId
 from penstock.table.storage import FileInfo
@@ -52,7 +53,8 @@ def files_of_groups(
 
     `listing` holds the data files of each partition. Sizes are the listing's; those of files that are not listed are
     what metadata says, or 0. `sizes_may_lag`: of logs the greater of both counts (a metadata table may know of a log
-    from before it was appended to). UnsupportedFeature for a commit that names a file of unknown kind.
+    from before it was appended to). CorruptFile for a commit that names a file of unknown kind.
+    Files of other writers are told apart by the names that metadata gives them, not by where they lie.
     """
     named = _named_files(facts, groups)
     found: dict[str, DataFile] = {}
@@ -60,11 +62,12 @@ def files_of_groups(
         for info in infos:
             name = parse_file_name(info.name)
             if name is not None and (groups is None or (partition, name.file_id) in groups):
-                by = named.pop(info.path, None)
+                key = _path(info.path.rpartition("/")[0], info.name)
+                by = named.pop(key, None)
                 size_bytes = info.size_bytes
                 if sizes_may_lag and by is not None and isinstance(name, LogName):
                     size_bytes = max(size_bytes, by.size_bytes)
-                found[info.path] = DataFile(
+                found[key] = DataFile(
                     partition=partition,
                     ref=FileRef(info.path, size_bytes),
                     name=name,
@@ -74,7 +77,7 @@ def files_of_groups(
     for path, item in named.items():
         found[path] = DataFile(
             partition=item.partition,
-            ref=FileRef(path, item.size_bytes),
+            ref=FileRef(stored_path(path), item.size_bytes),
             name=_known_name(path, item, facts),
             listed=False,
             named_by=item.named_by,
@@ -105,9 +108,9 @@ def _named_files(facts: TimelineFacts, groups: Collection[GroupId] | None) -> di
 def _known_name(path: str, item: _Named, facts: TimelineFacts) -> BaseName | LogName:
     name = parse_file_name(path.rpartition("/")[2])
     if name is None:
-        raise UnsupportedFeature(
-            f"data file of unknown kind: instant {item.named_by} of table {facts.table} names {path[:300]!r}; "
-            "this build reads base and log files that Hudi named"
+        raise CorruptFile(
+            f"data file of unknown kind: instant {item.named_by} of table {facts.table} names {path[:300]!r}, expected "
+            "the name of a base or log file; restore the commit's metadata"
         )
     return name
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,6 @@ class OnlyValue:
 
     values: frozenset[str]
     advice: str
-    unsupported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +72,17 @@ Rule = Renamed | OnlyValue | Refused | NoEffect
 def translate(name: str, value: object) -> Translation | None:
     """What a foreign name means; None if it is neither known nor a `hoodie.` name that says nothing about reading.
 
-    ConfigurationError or UnsupportedFeature if the value asks for something that Penstock would answer differently.
+    ConfigurationError if the value asks for something that Penstock would answer differently.
     """
     key, text = name.lower(), _as_text(value)
     match RULES.get(key):
         case Renamed(option=option, convert=convert):
             converted = convert(name, text)
             return Accepted() if converted is None else OurOption(option, converted)
-        case OnlyValue(values=values, advice=advice, unsupported=unsupported):
+        case OnlyValue(values=values, advice=advice):
             if text.strip().lower() in values:
                 return Accepted()
-            error = UnsupportedFeature if unsupported else ConfigurationError
-            raise error(f"option {name}={text[:80]}: {advice}")
+            raise ConfigurationError(f"option {name}={text[:80]}: {advice}")
         case Refused(advice=advice):
             raise ConfigurationError(f"option {name}={text[:80]}: {advice}")
         case NoEffect():
@@ -181,8 +179,8 @@ def _opposite_switch(name: str, value: str) -> str:
     return "off" if _switch(name, value) == "on" else "on"
 
 
-def _only(*values: str, advice: str, unsupported: bool = False) -> OnlyValue:
-    return OnlyValue(frozenset(values), advice, unsupported)
+def _only(*values: str, advice: str) -> OnlyValue:
+    return OnlyValue(frozenset(values), advice)
 
 
 _TABLE_PROPERTY: Final = Refused("Penstock merges as the table's own properties say; leave the option out")

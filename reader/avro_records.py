@@ -7,6 +7,7 @@ that names the block. Not here: which blocks count and which record wins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NoReturn, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from penstock.reader.widening import HUDI_TOO, NotExact, widened
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.schema.arrow import arrow_type
-from penstock.table.schema.avro import AvroField, AvroType, RecordSchema, parse_record_schema
+from penstock.table.schema.avro import AvroField, AvroType, Fixed, RecordSchema, Vector, parse_record_schema
 from penstock.table.schema.compatibility import Promoted, Refused, compatible, lacking
 
 CHUNK_ROWS: Final = 8192
@@ -93,6 +94,8 @@ class AvroDecoder:
         self._promotions: dict[int, tuple[AvroType, AvroType]] = {
             place: (written[name].type, wanted[name].type) for place, name in enumerate(columns) if name in promoted
         }
+        writer = _stored(writer)
+        written = writer.by_name()
         decoded = {name: (written if name in promoted else wanted)[name].type for name in columns}
         present = [name for name in columns if name in written]
         self._places = [present.index(name) if name in written else None for name in columns]
@@ -180,6 +183,17 @@ def _is_promoted(written: AvroField | None, wanted: AvroField, where: str) -> bo
     if isinstance(answer, Refused):
         raise SchemaMismatch(f"{where}: {answer.reason}; Hudi neither makes nor reads this")
     return isinstance(answer, Promoted)
+
+
+def _stored(writer: RecordSchema) -> RecordSchema:
+    """The schema with vectors as the bytes they are stored as."""
+    if not any(isinstance(field.type, Vector) for field in writer.fields):
+        return writer
+    fields = (
+        replace(field, type=Fixed(field.type.size)) if isinstance(field.type, Vector) else field
+        for field in writer.fields
+    )
+    return replace(writer, fields=tuple(fields))
 
 
 def _as_array(data: Bytes) -> np.ndarray:

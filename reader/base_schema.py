@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import SchemaMismatch, UnsupportedFeature
+from penstock.proto.errors import SchemaMismatch
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import (
     ArrayType,
@@ -23,6 +23,7 @@ from penstock.table.schema.avro import (
     Primitive,
     RecordSchema,
     RecordType,
+    Vector,
 )
 from penstock.table.schema.compatibility import Promoted, Refused, compatible, lacking
 from penstock.table.schema.history import FileNames
@@ -123,7 +124,10 @@ def column_sources(
             raise SchemaMismatch(f"{where}: column {name!r} is there {len(places)} times")
         found = file_schema.field(places[0]).type
         if _is_shredded(found):
-            raise UnsupportedFeature(f"{where}: column {name!r} holds shredded variants (a part in typed columns)")
+            raise SchemaMismatch(
+                f"{where}: column {name!r} holds shredded variants (a part in typed columns), which Hudi 1.2.0 reads "
+                "on Spark 4 alone; have the table's writer store them whole"
+            )
         written = _written(found, iter(own[there.name]), there.type)
         if written is not None and names is not None:
             written = names.in_table(AvroField(there.name, written, True, 0)).type
@@ -193,7 +197,7 @@ def _flat(kind: pa.DataType, physical: str, table: AvroType) -> AvroType | None:
     if pa.types.is_decimal128(kind):
         return Decimal(kind.precision, kind.scale)
     if pa.types.is_fixed_size_binary(kind):
-        return Fixed(kind.byte_width)
+        return table if isinstance(table, Vector) and table.size == kind.byte_width else Fixed(kind.byte_width)
     return _PLAIN.get(kind)
 
 

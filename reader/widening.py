@@ -1,4 +1,5 @@
-"""Values of an older type as the table's: numbers wider, numbers and dates as text, text as either. Vectorised.
+"""Values of an older type as the table's: numbers wider, numbers and dates as text, text as either; stored
+vectors as lists. Vectorised.
 
 One conversion for base files and for both roads of log records, so that they agree. Values come out as Hudi 1.2.0 gives
 them; what it fails on, or reads differently from base files and logs, is refused. Source: Hudi
@@ -12,12 +13,13 @@ import datetime
 import re
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.reader.java_texts import float_texts, rounded_decimals
 from penstock.table.schema.arrow import arrow_type
-from penstock.table.schema.avro import ArrayType, AvroType, Decimal, MapType, Primitive, RecordType
+from penstock.table.schema.avro import ArrayType, AvroType, Decimal, MapType, Primitive, RecordType, Vector
 
 HUDI_TOO: Final = "Hudi does not read it either: it fails, or gives different values by different roads"
 """What the error of a `NotExact` goes on with."""
@@ -27,6 +29,7 @@ _FIRST_DATE: Final = datetime.date(1582, 10, 15)
 _LAST_DATE: Final = datetime.date(9999, 12, 31)
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_MOST_ITEMS: Final = (1 << 31) - 1
 _MILLIS_LIMIT: Final = ((1 << 63) - 1) // 1000
 
 
@@ -61,7 +64,26 @@ def widened(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
             ]
             mask = array.is_null() if array.null_count else None
             return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+        case Vector(), Vector() if written == wanted:
+            return _numbers_of(array, written, target)
     return _leaf(_cast(array, arrow_type(written)), written, wanted, target)
+
+
+def _numbers_of(array: pa.Array, vector: Vector, target: pa.ListType) -> pa.Array:
+    """Lists of the numbers that stored vectors (binary or fixed) hold."""
+    stored = _cast(array, pa.binary(vector.size))
+    behind = np.concatenate([[0], np.cumsum(stored.is_valid().to_numpy(zero_copy_only=False)) * vector.dimension])
+    if behind[-1] > _MOST_ITEMS:
+        raise NotExact(f"{behind[-1]} numbers of vectors in one batch, at most {_MOST_ITEMS}")
+    there = stored.drop_null()
+    start = there.offset * vector.size
+    numbers = pa.Array.from_buffers(
+        target.value_type,
+        len(there) * vector.dimension,
+        [None, there.buffers()[1].slice(start, len(there) * vector.size)],
+    )
+    mask = stored.is_null() if stored.null_count else None
+    return pa.ListArray.from_arrays(pa.array(behind, pa.int32()), numbers, type=target, mask=mask)
 
 
 def _leaf(array: pa.Array, written: AvroType, wanted: AvroType, target: pa.DataType) -> pa.Array:

@@ -14,6 +14,7 @@ from typing import Final
 from penstock.proto.errors import CorruptFile
 from penstock.proto.positions import InstantTime
 from penstock.table.avro_container import is_container, single_record
+from penstock.table.external_names import folder_of_partition
 from penstock.table.instants import Action, Instant
 from penstock.table.metadata_fields import Fields
 
@@ -148,7 +149,7 @@ def _without_scheme(path: str, partition: str) -> str:
 
 def _write_stat(partition: str, stat: Fields) -> WriteStat:
     path = _without_scheme(stat.file_path("path"), partition)
-    if path and path.rpartition("/")[0] != partition:
+    if path and folder_of_partition(path) != partition:
         raise CorruptFile(
             f"{stat.where}, field {stat.path}path: got {path[:200]!r}, expected a file in partition {partition[:200]!r}"
         )

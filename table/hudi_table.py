@@ -177,13 +177,16 @@ class HudiTable:
         """The requested time of the instant that created each partition, where its marker file tells."""
         return created_by(self.storage, partitions)
 
-    def list_partition(self, partition: str) -> tuple[FileInfo, ...]:
-        """The data files in a partition's folder, by name; () if there is no such folder."""
-        return list_data_files(self.storage, partition)
+    def list_partition(self, partition: str, *, strict: bool = False) -> tuple[FileInfo, ...]:
+        """The data files in a partition's folder, by name; () if there is no such folder. `strict`: TableError for a
+        Parquet file that Hudi did not name."""
+        return list_data_files(self.storage, partition, strict=strict)
 
-    def list_partition_files(self, partitions: Collection[str]) -> dict[str, tuple[FileInfo, ...]]:
+    def list_partition_files(
+        self, partitions: Collection[str], *, strict: bool = False
+    ) -> dict[str, tuple[FileInfo, ...]]:
         """`list_partition` of several, one by one (on a local disk threads cost more than they save)."""
-        return {partition: self.list_partition(partition) for partition in partitions}
+        return {partition: self.list_partition(partition, strict=strict) for partition in partitions}
 
     @property
     def metadata_fallbacks(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
 from penstock.proto.splits import (
     CommitTimeOrdering,
     DeleteMarker,
@@ -97,13 +97,16 @@ def _stored_mode(properties: TableProperties) -> MergeMode:
     """The mode as versions 8 and 9 store it."""
     _refuse_strategy(properties)
     if properties.merge_mode not in (_EVENT_TIME, _COMMIT_TIME):
-        _refuse(
+        (_refuse if properties.merge_mode == _CUSTOM else _contradict)(
             properties,
             f"record merge mode {properties.merge_mode or '(none)'} with strategy "
             f"{properties.merge_strategy or '(none)'} and payload {properties.payload_class or '(none)'}",
         )
     if properties.payload_class and not is_plain(properties.payload_class):
-        _refuse(properties, f"payload class {properties.payload_class}")
+        of_hudi = payload_rules(properties.payload_class, properties.ordering_fields) is not None
+        (_contradict if of_hudi else _refuse)(
+            properties, f"payload class {properties.payload_class} with record merge mode {properties.merge_mode}"
+        )
     if properties.merge_mode == _COMMIT_TIME:
         return CommitTimeOrdering()
     return EventTimeOrdering(properties.ordering_fields)
@@ -136,24 +139,31 @@ def _refuse_strategy(properties: TableProperties) -> None:
 
 
 def refuse_unsupported(properties: TableProperties) -> None:
-    """UnsupportedFeature, naming the setting, if no query can read the table."""
+    """UnsupportedFeature, naming the setting, if no query can read the table; TableError for a setting that Hudi 1.2.0
+    does not read or know itself.
+
+    Files of other formats in a table that may hold several are refused one by one, when a query needs them.
+    """
     raw = properties.raw
     if properties.base_file_format != "PARQUET":
         _refuse(properties, f"base file format {properties.base_file_format} (hoodie.table.base.file.format)")
-    if raw.get("hoodie.table.multiple.base.file.formats.enable", "").strip().lower() == "true":
-        _refuse(properties, "several base file formats (hoodie.table.multiple.base.file.formats.enable=true)")
-    if properties.log_file_format != "HOODIE_LOG":
-        _refuse(properties, f"log file format {properties.log_file_format} (hoodie.table.log.file.format)")
     if raw.get("hoodie.bootstrap.base.path", "").strip():
         _refuse(properties, "bootstrapped table (hoodie.bootstrap.base.path is set)")
+    if properties.log_file_format != "HOODIE_LOG":
+        _contradict(properties, f"log file format {properties.log_file_format} (hoodie.table.log.file.format)")
     if raw.get("hoodie.table.format", "native").strip().lower() not in ("", "native"):
-        _refuse(properties, f"table format {raw['hoodie.table.format'][:60]} (hoodie.table.format)")
+        _contradict(properties, f"table format {raw['hoodie.table.format'][:60]} (hoodie.table.format)")
     if (properties.version >= 8) != (properties.layout == 2):
-        _refuse(properties, f"table version {properties.version} on timeline layout {properties.layout}")
+        _contradict(properties, f"table version {properties.version} on timeline layout {properties.layout}")
 
 
 def _refuse(properties: TableProperties, feature: str) -> NoReturn:
-    raise UnsupportedFeature(
-        f"{feature}: table {shown_uri(properties.base_path)} (version {properties.version}, {properties.table_type}) "
-        "uses it and this build does not read it"
-    )
+    raise UnsupportedFeature(f"{feature}: {_who(properties)} uses it and this build does not read it")
+
+
+def _contradict(properties: TableProperties, setting: str) -> NoReturn:
+    raise TableError(f"{setting}: {_who(properties)} says so, and Hudi 1.2 by itself writes and reads none")
+
+
+def _who(properties: TableProperties) -> str:
+    return f"table {shown_uri(properties.base_path)} (version {properties.version}, {properties.table_type})"

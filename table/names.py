@@ -6,11 +6,16 @@ import re
 from dataclasses import dataclass
 
 from penstock.proto.positions import InstantTime
+from penstock.table.external_names import is_external, parse_external_name
 
 
 @dataclass(frozen=True, slots=True)
 class BaseName:
-    """`<file id>_<write token>_<instant>.<extension>`; `extension` without the dot."""
+    """`<file id>_<write token>_<instant>.<extension>`; `extension` without the dot.
+
+    Of a file that another writer made (`table.external_names`) `file_id` is its path in the partition's folder, and
+    `write_token` is ''.
+    """
 
     file_id: str
     write_token: str
@@ -51,8 +56,12 @@ _LOG = re.compile(
 def parse_file_name(name: str) -> BaseName | LogName | None:
     """What a file of a partition folder is by its name (no folders); None if it is no data file.
 
-    No data file: markers, checksums, `.hoodie_partition_metadata`, whatever else lies there.
+    No data file: markers, checksums, `.hoodie_partition_metadata`, whatever else lies there. A file that another
+    writer made is one under the name that metadata gives it, with the instant that registered it.
     """
+    if is_external(name):
+        external = parse_external_name(name)
+        return external and BaseName(external.file_id, "", InstantTime(external.instant), external.extension)
     if len(name) > _MAX_NAME:
         return None
     if name.startswith("."):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from penstock.proto.errors import CorruptFile, FormatError, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, FormatError, TableError
+from penstock.table.external_names import is_external
 from penstock.table.java_properties import parse_properties
 from penstock.table.names import parse_file_name
 from penstock.table.storage import FileInfo, Storage, shown_uri
@@ -19,7 +20,6 @@ _LISTERS: Final = 8
 _MARKER_BYTES: Final = 1 << 16
 _INSTANT = re.compile(r"[0-9]{1,24}")
 _NOT_DATA: Final = ("__MACOSX",)
-EXTERNAL_FILE: Final = "_hudiext"
 
 
 def find_partitions(storage: Storage, skipped: Callable[[str], bool] | None = None) -> tuple[str, ...]:
@@ -82,20 +82,35 @@ def created_by(storage: Storage, partitions: Collection[str]) -> dict[str, str]:
         return {partition: time for partition, time in told if _INSTANT.fullmatch(time)}
 
 
-def list_data_files(storage: Storage, partition: str) -> tuple[FileInfo, ...]:
+def list_data_files(storage: Storage, partition: str, *, strict: bool = False) -> tuple[FileInfo, ...]:
     """The base and log files in a partition's folder (`.cdc` logs too), by name; () if there is no such folder.
 
-    Files that are no data files are left out. UnsupportedFeature for files that another writer registered
-    (`…_hudiext`, Hudi `ExternalFilePathUtil`).
+    Files that are no data files are left out, and so are those of other writers: only metadata tells of which instant
+    they are (`table.external_names`). `strict`: TableError where such a Parquet file lies, or one in a folder further
+    down.
     """
-    files = [info for info in storage.list_dir(partition) if not info.is_dir]
-    for info in files:
-        if info.name.endswith(EXTERNAL_FILE):
-            raise UnsupportedFeature(
-                f"externally written data file {info.path} in table {shown_uri(storage.base_path)}: this build reads "
-                "files that Hudi named"
-            )
-    return tuple(info for info in files if parse_file_name(info.name) is not None)
+    infos = storage.list_dir(partition)
+    files = [info for info in infos if not info.is_dir and parse_file_name(info.name) is not None]
+    if strict:
+        known = {info.path for info in files}
+        _refuse_foreign(storage, [info for info in infos if info.path not in known])
+    return tuple(info for info in files if not is_external(info.name))
+
+
+def _refuse_foreign(storage: Storage, infos: Sequence[FileInfo]) -> None:
+    level = list(infos)
+    for _ in range(MAX_DEPTH):
+        level = [info for info in level if not info.name.startswith((".", "_"))]
+        for info in level:
+            if not info.is_dir and info.name.endswith(".parquet"):
+                raise TableError(
+                    f"file {info.path} of table {shown_uri(storage.base_path)} was not named by Hudi: another writer "
+                    "may have registered it, and only the metadata table tells; it cannot be used, and Hudi does not "
+                    "read such a table without it either"
+                )
+        level = [found for info in level if info.is_dir for found in storage.list_dir(info.path)]
+        if not level:
+            return
 
 
 def _too_many(storage: Storage, what: str) -> CorruptFile:

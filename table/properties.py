@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.proto.errors import CorruptFile, TableNotFound, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, TableError, TableNotFound, UnsupportedFeature
 from penstock.table.java_properties import parse_properties
 from penstock.table.storage import Storage, checked_path, shown_uri
 
@@ -116,22 +116,22 @@ def parse_table_properties(data: bytes, base_path: str, path: str = PROPERTIES_F
         raise CorruptFile(f"{where} cannot be read: {error}") from error
     _check_identity(raw, where)
     version = _whole_number(raw, "hoodie.table.version", "0", where)
-    if not OLDEST_VERSION <= version <= NEWEST_VERSION:
+    said = f"table {shown_uri(base_path)} says so in {path}"
+    if version < OLDEST_VERSION:
         raise UnsupportedFeature(
-            f"table version {version}: table {shown_uri(base_path)} says so in {path}; this build reads versions "
-            f"{OLDEST_VERSION} to {NEWEST_VERSION}"
+            f"table version {version}: {said}; this build reads versions {OLDEST_VERSION} to {NEWEST_VERSION}"
+        )
+    if version > NEWEST_VERSION:
+        raise TableError(
+            f"table version {version}: {said}; Hudi 1.2 knows none above {NEWEST_VERSION}, and this build reads "
+            f"versions {OLDEST_VERSION} to {NEWEST_VERSION}"
         )
     layout = _whole_number(raw, "hoodie.timeline.layout.version", "2" if version >= 8 else "1", where)
     if layout not in (1, 2):
-        raise UnsupportedFeature(
-            f"timeline layout {layout}: table {shown_uri(base_path)} says so in {path}; this build reads layouts 1, 2"
-        )
+        raise TableError(f"timeline layout {layout}: {said}; a table of version {version} has layout 1 or 2")
     table_type = raw.get("hoodie.table.type", COPY_ON_WRITE).strip().upper()
     if table_type not in (COPY_ON_WRITE, MERGE_ON_READ):
-        raise UnsupportedFeature(
-            f"table type {table_type!r}: table {shown_uri(base_path)} says so in {path}; expected {COPY_ON_WRITE} or "
-            f"{MERGE_ON_READ}"
-        )
+        raise TableError(f"table type {table_type!r}: {said}; expected {COPY_ON_WRITE} or {MERGE_ON_READ}")
     timeline, history = _folders(raw, layout)
     return TableProperties(
         base_path=base_path,

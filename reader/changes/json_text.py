@@ -20,7 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.reader.changes.images import Images, ImageStyle
-from penstock.table.schema.avro import ArrayType, AvroField, AvroType, Decimal, Fixed, MapType, Primitive, RecordType
+from penstock.table.schema.avro import (
+    VECTOR_ELEMENT_BYTES,
+    ArrayType,
+    AvroField,
+    AvroType,
+    Decimal,
+    Fixed,
+    MapType,
+    Primitive,
+    RecordType,
+    Vector,
+)
 
 _NEEDS_ESCAPE: Final = r'["\\\x00-\x1f]'
 _WHOLE: Final = r"^-?[0-9]+$"
@@ -62,6 +73,11 @@ class _Spelling:
         """The JSON text of each value; null for null."""
         match kind:
             case ArrayType(items=items):
+                return self._list(array, self.values(array.flatten(), items))
+            case Vector(dimension, element) if self.is_avro:
+                return self.values(_stored_vectors(array), Fixed(dimension * VECTOR_ELEMENT_BYTES[element]))
+            case Vector(_, element):
+                items = Primitive("int") if element == "INT8" else Primitive("double")
                 return self._list(array, self.values(array.flatten(), items))
             case MapType(values=inner):
                 return self._map(array, inner)
@@ -159,3 +175,10 @@ def _unscaled(decimals: pa.Array, size: int | None) -> pa.Array:
         return number.to_bytes(size or (8 + (number + (number < 0)).bit_length()) // 8, "big", signed=True)
 
     return pa.array([None if value is None else stored(value) for value in decimals.to_pylist()], pa.binary())
+
+
+def _stored_vectors(lists: pa.Array) -> pa.Array:
+    """The bytes that vectors are stored as: their numbers, little-endian."""
+    kind = np.dtype(lists.type.value_type.to_pandas_dtype()).newbyteorder("<")
+    stored = [None if numbers is None else np.array(numbers, kind).tobytes() for numbers in lists.to_pylist()]
+    return pa.array(stored, pa.binary())

@@ -25,6 +25,7 @@ from penstock.table.schema.avro import (
     Primitive,
     RecordSchema,
     RecordType,
+    Vector,
     parse_record_schema,
 )
 from penstock.table.schema.history import FileNames
@@ -140,6 +141,9 @@ def _node(kind: AvroType, fresh: count[int], physical: bool) -> object:
             return {**stored, **logical_parts}
         case Fixed(size):
             return {"type": "fixed", "name": f"n{next(fresh)}", "size": size}
+        case Vector(dimension, element) as vector:
+            parts = {} if physical else {"logicalType": "vector", "dimension": dimension, "elementType": element}
+            return {"type": "fixed", "name": f"n{next(fresh)}", "size": vector.size, **parts}
         case EnumType(symbols):
             return {"type": "enum", "name": f"n{next(fresh)}", "symbols": list(symbols)}
         case ArrayType(items, null_branch):

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.proto.errors import CorruptBlock, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock
 from penstock.table.log.delete_walk import (
     BOOLEAN,
     DATE,
@@ -48,8 +48,8 @@ class KryoDeletes:
 def decode_kryo(content: bytes, place: str, advice: str) -> KryoDeletes:
     """The records of a version 1 or 2 block's content.
 
-    CorruptBlock, beginning with `place`, for bytes that are not that. UnsupportedFeature for an ordering value of a
-    class that is not read: text, numbers, booleans, decimals, dates and timestamps are.
+    CorruptBlock, beginning with `place`, for bytes that are not that, and for an ordering value that is no text,
+    number, boolean, decimal, date or timestamp.
     """
     if not content:
         return KryoDeletes()
@@ -155,10 +155,7 @@ class _Kryo:
                 return self._object(found)
             case str():
                 return self._object(found)
-        raise UnsupportedFeature(
-            f"{self._place}: a delete block of Hudi 0.13 or older (Kryo) with an ordering value of registered class "
-            f"{found}, which is not read; let Hudi compact the file group"
-        )
+        raise self._no_ordering_value(f"registered class {found}")
 
     def _object(self, name: str | int) -> Value:
         """A value that may be a reference to an earlier one."""
@@ -181,9 +178,11 @@ class _Kryo:
             case "java.math.BigDecimal":
                 return self._decimal()
             case "java.sql.Date":
-                return DATE, (self._varint(64) + _DAY_MS // 2) // _DAY_MS, b""
+                return DATE, (self._long() + _DAY_MS // 2) // _DAY_MS, b""
             case "java.sql.Timestamp" | "java.util.Date":
-                return TIMESTAMP_MICROS, self._varint(64) * 1000, b""
+                return self._micros(self._long() * 1000)
+            case "java.time.Instant":
+                return self._micros(self._long() * 1_000_000 + self._varint(32) // 1000)
             case "java.time.LocalDate":
                 year = self._varint(32)
                 month, day = self._bytes(2)
@@ -195,10 +194,18 @@ class _Kryo:
                     )
                 except ValueError as error:
                     raise self.damage(f"a date: {error}") from None
-        raise UnsupportedFeature(
-            f"{self._place}: a delete block of Hudi 0.13 or older (Kryo) with an ordering value of class "
-            f"{str(name)[:80]!r}, which is not read; let Hudi compact the file group"
+        raise self._no_ordering_value(f"class {str(name)[:80]!r}")
+
+    def _no_ordering_value(self, of: str) -> CorruptBlock:
+        return self.damage(
+            f"an ordering value of {of}, which no column of a table gives (such blocks are content of table versions "
+            "4 and 5)"
         )
+
+    def _micros(self, micros: int) -> Value:
+        if not -(1 << 63) <= micros < 1 << 63:
+            raise self.damage(f"a timestamp of {micros} microseconds")
+        return TIMESTAMP_MICROS, micros, b""
 
     def _decimal(self) -> Value:
         unscaled = int.from_bytes(self._bytes(self._count() - 1), "big", signed=True)
@@ -284,6 +291,11 @@ class _Kryo:
     def _signed(self, bits: int) -> int:
         number = self._varint(bits)
         return (number >> 1) ^ -(number & 1)
+
+    def _long(self) -> int:
+        """A long that Kryo writes as if it were never negative."""
+        number = self._varint(64)
+        return number - (number >> 63 << 64)
 
     def _varint(self, bits: int) -> int:
         """7 bits a byte, low ones first; the ninth byte of a long holds 8."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile
+from penstock.table.external_names import is_external, parse_external_name, stored_path
 from penstock.table.metadata_fields import Fields
 from penstock.table.names import parse_file_name
-from penstock.table.partitions import EXTERNAL_FILE
 from penstock.table.storage import FileInfo, checked_path
 
 FILES: Final = "files"
@@ -36,18 +36,21 @@ def partition_paths(versions: Sequence[Fields | None]) -> frozenset[str]:
 def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[FileInfo, ...]:
     """A partition's data files by name, from its records, oldest first; times are not known (0).
 
-    As `partitions.list_data_files`: what is no data file is left out, UnsupportedFeature for externally written ones.
-    CorruptFile for a name with a folder in it.
+    As `partitions.list_data_files`: what is no data file is left out. One that another writer made has the name that
+    tells its instant, and the path where it lies. CorruptFile for any other name with a folder in it, and for a mark
+    that tells no instant.
     """
     found: list[FileInfo] = []
     for name, size_bytes in sorted(_combined(versions).items()):
         path = checked_path(f"{partition}/{name}" if partition else name)
-        if "/" in name:
+        folder, _, bare = name.rpartition("/")
+        external = parse_external_name(bare) if is_external(bare) else None
+        if folder != (external.folder if external else "") or (is_external(bare) and external is None):
             raise CorruptFile(f"metadata table: got a file {name[:200]!r} in partition {partition[:200]!r}")
-        if name.endswith(EXTERNAL_FILE):
-            raise UnsupportedFeature(f"externally written data file {path}: this build reads files that Hudi named")
-        if parse_file_name(name) is not None:
-            found.append(FileInfo(name=name, path=path, size_bytes=size_bytes, is_dir=False, modified_ns=0))
+        if parse_file_name(bare) is not None:
+            found.append(
+                FileInfo(name=bare, path=stored_path(path), size_bytes=size_bytes, is_dir=False, modified_ns=0)
+            )
     return tuple(found)
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from penstock.proto.errors import PenstockError
+from penstock.proto.errors import PenstockError, TableError
+from penstock.table.external_names import ExternalFiles
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.files import ALL_PARTITIONS, FILES, data_files, files_key, partition_paths
 from penstock.table.metadata.metadata_table import MetadataTable, Unusable, Versions, indexes, open_metadata_table
 from penstock.table.partition_pruning import PartitionPruning
-from penstock.table.storage import FileInfo
+from penstock.table.storage import FileInfo, shown_uri
 from penstock.table.timeline import Timeline
 
 FEW_PARTITIONS: Final = 8
@@ -28,17 +29,29 @@ class TableListing:
 
     `timeline` was read before, so that files of instants behind it do not matter. `metadata` False: folders alone.
     Up to `few_partitions` (FEW_PARTITIONS) are listed by their folders in any case.
+    `external`: folders cannot tell the instants of other writers' files. If there are any, only the metadata table will
+    do (TableError without it, as Hudi fails then too); if there may be, a folder that holds one is a TableError.
     `fallback` says afterwards why folders had to do for a metadata table that the table's properties name; '' if
     they had not.
     """
 
     def __init__(
-        self, table: HudiTable, timeline: Timeline, *, metadata: bool, few_partitions: int | None = None
+        self,
+        table: HudiTable,
+        timeline: Timeline,
+        *,
+        metadata: bool,
+        few_partitions: int | None = None,
+        external: ExternalFiles = ExternalFiles.NONE,
     ) -> None:
         self._table = table
         self._timeline = timeline
         self._wanted = metadata and FILES in indexes(table.properties)
         self._few = FEW_PARTITIONS if few_partitions is None else few_partitions
+        self._only_metadata = external is ExternalFiles.KNOWN
+        self._strict = external is ExternalFiles.POSSIBLE
+        if self._strict:
+            self._few = -1
         self._opened: MetadataTable | None = None
         self.fallback = ""
 
@@ -55,23 +68,25 @@ class TableListing:
         if not self._table.properties.partition_fields:
             partitions = {""}
         left = [name for name in partitions or () if pruning is None or not pruning.drops(name)]
-        if self._wanted and (partitions is None or len(left) > self._few):
+        if self._only_metadata or (self._wanted and (partitions is None or len(left) > self._few)):
             found = self._by_metadata(None, pruning)
             if found is not None:
                 return found
         if pruning is not None:
             names = self._table.list_partitions(pruning.skipped_folders(partitions))
             if pruning.fits(names):
-                return self._table.list_partition_files([name for name in names if not pruning.drops(name)])
-        return self._table.list_partition_files(self._table.list_partitions())
+                return self._table.list_partition_files(
+                    [name for name in names if not pruning.drops(name)], strict=self._strict
+                )
+        return self._table.list_partition_files(self._table.list_partitions(), strict=self._strict)
 
     def of(self, partitions: Collection[str]) -> Mapping[str, tuple[FileInfo, ...]]:
         """The data files of these partitions, () for one that is not there."""
-        if self._wanted and len(partitions) > self._few:
+        if self._only_metadata or (self._wanted and len(partitions) > self._few):
             found = self._by_metadata(partitions)
             if found is not None:
                 return found
-        return self._table.list_partition_files(partitions)
+        return self._table.list_partition_files(partitions, strict=self._strict)
 
     def metadata_table(self) -> MetadataTable | None:
         """The metadata table, if its content may be used; opened once."""
@@ -91,12 +106,22 @@ class TableListing:
     ) -> Mapping[str, tuple[FileInfo, ...]] | None:
         opened = self.metadata_table()
         if opened is None:
+            if self._only_metadata:
+                raise self._needed(self.fallback or "the table has none, or the option metadata is off")
             return None
         try:
             return _listed(opened, _kept(opened, pruning) if pruning is not None else partitions)
         except PenstockError as error:
+            if self._only_metadata:
+                raise self._needed(str(error)) from error
             self._fall_back(str(error))
             return None
+
+    def _needed(self, reason: str) -> TableError:
+        return TableError(
+            f"table {shown_uri(self._table.base_path)} holds files that another writer made: its metadata table alone "
+            f"tells which count, and it cannot be used: {reason}; Hudi does not read the table without it either"
+        )
 
     def _fall_back(self, reason: str) -> None:
         self._opened = None

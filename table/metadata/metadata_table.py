@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, TableError
 from penstock.proto.splits import FileRef
 from penstock.table.hfile import HFile
 from penstock.table.hudi_table import HudiTable
@@ -80,7 +80,7 @@ def indexes(properties: TableProperties) -> frozenset[str]:
 def open_metadata_table(table: HudiTable, timeline: Timeline) -> MetadataTable | Unusable:
     """The metadata table of `table`, whose timeline was read before; Unusable if it lacks an instant of it.
 
-    Errors as for opening and listing any table: CorruptFile, StorageError, TableNotFound, UnsupportedFeature,
+    Errors as for opening and listing any table: CorruptFile, StorageError, TableError,
     FormatError.
     """
     storage = FolderStorage(table.storage, METADATA_FOLDER)
@@ -105,7 +105,7 @@ class MetadataTable:
         """The records of a metadata partition under these keys (None: all); a key without records is left out.
 
         Every file group is asked for every key: which group a key belongs to is its writer's affair. CorruptFile for
-        anything damaged, UnsupportedFeature for a log compaction or a log block that is no HFile.
+        anything damaged, TableError for a log compaction or a log block that is no HFile.
         """
         files = self._files(partition)
         valid = ValidBlocks(self._committed(files), self._pending)
@@ -183,7 +183,7 @@ class MetadataTable:
                             kept.append(_Block(block, data, log.ref.path))
                     case kind:
                         what = "log compaction" if header.compacted_block_times else f"{kind.name} block"
-                        raise UnsupportedFeature(f"{what} in the metadata table: {self._where(log.ref.path)}")
+                        raise TableError(f"{what} in the metadata table: {self._where(log.ref.path)}")
         return kept
 
     def _deleted_keys(self, item: _Block, content: memoryview) -> Iterator[str]:

@@ -19,6 +19,7 @@ from penstock.table.schema.avro import (
     Primitive,
     RecordSchema,
     RecordType,
+    Vector,
 )
 
 _ARROW: Final = {
@@ -39,6 +40,8 @@ _ARROW: Final = {
     ("string", "uuid"): pa.string(),
 }
 
+_VECTOR_ELEMENTS: Final = {"FLOAT": pa.float32(), "DOUBLE": pa.float64(), "INT8": pa.int8()}
+
 
 def arrow_schema(record: RecordSchema) -> pa.Schema:
     """The Arrow schema of a record: its columns in order, each nullable, without metadata."""
@@ -48,7 +51,8 @@ def arrow_schema(record: RecordSchema) -> pa.Schema:
 def arrow_type(avro_type: AvroType) -> pa.DataType:
     """The Arrow type whose values are exactly this Avro type's.
 
-    Times of millis become micros; decimals decimal128; uuids and enums text; fixed binary; lists `list<element>`.
+    Times of millis become micros; decimals decimal128; uuids and enums text; fixed binary; lists `list<element>`, and
+    vectors the same.
     """
     match avro_type:
         case Primitive(kind, logical):
@@ -57,6 +61,8 @@ def arrow_type(avro_type: AvroType) -> pa.DataType:
             return pa.decimal128(precision, scale)
         case Fixed():
             return pa.binary()
+        case Vector(_, element):
+            return pa.list_(pa.field("element", _VECTOR_ELEMENTS[element]))
         case EnumType():
             return pa.string()
         case ArrayType(items):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeGuard
 
-from penstock.proto.errors import CorruptFile, SchemaMismatch, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, SchemaMismatch
 
 META_COLUMNS: Final = (
     "_hoodie_commit_time",
@@ -21,6 +21,8 @@ META_COLUMNS: Final = (
     "_hoodie_file_name",
 )
 """The columns Hudi puts in front of every row, in its order (`HoodieRecord.HOODIE_META_COLUMNS`)."""
+
+_UNIONS: Final = "only null and one other type are read, and Hudi 1.2.0 reads no table with another union"
 
 MAX_JSON_BYTES: Final = 16 << 20
 MAX_DEPTH: Final = 64
@@ -39,6 +41,9 @@ _LOGICAL: Final = {
     ),
     "string": ("uuid",),
 }
+
+
+VECTOR_ELEMENT_BYTES: Final = {"FLOAT": 4, "DOUBLE": 8, "INT8": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,22 @@ class Fixed:
     """`size` bytes."""
 
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`dimension` numbers of one kind, stored little-endian in a fixed (Hudi `HoodieSchema.Vector`).
+
+    `element` is FLOAT, DOUBLE or INT8. A column of the table, never a nested field.
+    """
+
+    dimension: int
+    element: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of a stored value."""
+        return self.dimension * VECTOR_ELEMENT_BYTES[self.element]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +116,7 @@ class RecordType:
     fields: tuple[AvroField, ...]
 
 
-AvroType = Primitive | Decimal | Fixed | EnumType | ArrayType | MapType | RecordType
+AvroType = Primitive | Decimal | Fixed | Vector | EnumType | ArrayType | MapType | RecordType
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +153,8 @@ def parse_record_schema(json_text: str, where: str = "Avro schema") -> RecordSch
     repeated named type counts each time). A logical type that Avro does not know there is passed over, as Avro says
     (so Hudi's `variant` and `blob` are the records they are stored as). CorruptFile if it is no legal record schema or
     leaves the bounds; naming the field's path, SchemaMismatch for what no Hudi table has (recursive and empty records,
-    null columns, decimals of more than 38 digits), UnsupportedFeature for unions of several types and for `vector`.
+    null columns, decimals of more than 38 digits, nested vectors), and for unions other than null and one type: Hudi
+    1.2.0 reads no column of a table that has one (`HoodieSchema.getNonNullType` never ends).
     """
     if len(json_text) > MAX_JSON_BYTES:
         raise CorruptFile(f"{where}: schema of {len(json_text)} characters, expected at most {MAX_JSON_BYTES}")
@@ -163,7 +185,7 @@ class _Parser:
                 return self._primitive(node, "", path)
             return self._named(node, namespace, path, depth)
         if isinstance(node, list):
-            raise self._unsupported(path, f"union {_shown(node)}")
+            raise self._mismatch(path, f"union {_shown(node)}", _UNIONS)
         kind = node.get("type") if isinstance(node, dict) else None
         if not isinstance(node, dict) or not isinstance(kind, str | dict):
             raise self._corrupt(path, f"type is {_shown(node)}, expected a name, an object or a union")
@@ -178,7 +200,7 @@ class _Parser:
         if not isinstance(node, list):
             return self.type_of(node, namespace, path, depth), -1
         if len(node) != 2 or node.count("null") != 1:
-            raise self._unsupported(path, f"union {_shown(node)}, only null and one other type are read")
+            raise self._mismatch(path, f"union {_shown(node)}", _UNIONS)
         null_branch = node.index("null")
         return self.type_of(node[1 - null_branch], namespace, path, depth), null_branch
 
@@ -258,9 +280,21 @@ class _Parser:
             raise self._corrupt(path, f"fixed size is {_shown(size)}, expected 1 to {MAX_FIXED_BYTES}")
         if logical == "decimal":
             return self._decimal(node, size, path)
-        if logical == "vector":
-            raise self._unsupported(path, "type fixed with logicalType 'vector'")
-        return Fixed(size)
+        return self._vector(node, size, path) if logical == "vector" else Fixed(size)
+
+    def _vector(self, node: Mapping[str, object], size: int, path: str) -> Vector:
+        """As Hudi 1.2.0 checks it: at the top level, and of the size that its parts say."""
+        dimension, element = node.get("dimension"), node.get("elementType") or "FLOAT"
+        backing = node.get("storageBacking") or "FIXED_BYTES"
+        digits = str(dimension)
+        if "." in path or not (digits.isascii() and digits.isdigit() and len(digits) < 9):
+            raise self._mismatch(path, "a vector inside of another column, or without a dimension")
+        if element not in VECTOR_ELEMENT_BYTES or backing != "FIXED_BYTES":
+            raise self._mismatch(path, f"vector of {_shown(element)} stored as {_shown(backing)}")
+        vector = Vector(int(digits), str(element))
+        if vector.size != size:
+            raise self._mismatch(path, f"vector of {digits} {element} in {size} bytes")
+        return vector
 
     def _decimal(self, node: Mapping[str, object], size: int | None, path: str) -> Decimal:
         precision, scale = node.get("precision"), node.get("scale", 0)
@@ -283,11 +317,8 @@ class _Parser:
     def _corrupt(self, path: str, text: str) -> CorruptFile:
         return CorruptFile(f"{self._where}: {'field ' + path[:400] if path else 'record'}: {text}")
 
-    def _mismatch(self, path: str, text: str) -> SchemaMismatch:
-        return SchemaMismatch(f"{self._where}: column {path[:400] or '(the record)'}: {text}: no Hudi table has this")
-
-    def _unsupported(self, path: str, text: str) -> UnsupportedFeature:
-        return UnsupportedFeature(f"{self._where}: column {path[:400] or '(the record)'}: {text} is not supported")
+    def _mismatch(self, path: str, text: str, why: str = "no Hudi table has this") -> SchemaMismatch:
+        return SchemaMismatch(f"{self._where}: column {path[:400] or '(the record)'}: {text}: {why}")
 
 
 def _is_int(value: object) -> TypeGuard[int]:

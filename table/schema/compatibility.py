@@ -17,6 +17,7 @@ from penstock.table.schema.avro import (
     MapType,
     Primitive,
     RecordType,
+    Vector,
 )
 from penstock.table.schema.promotion import is_promotion
 
@@ -33,7 +34,8 @@ class Converted:
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """Values, or those of a nested field, are of a narrower type that Hudi promotes (`promotion.is_promotion`)."""
+    """Values, or those of a nested field, are of a narrower type that Hudi promotes (`promotion.is_promotion`), or are
+    vectors, which are stored as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ def compatible(writer: AvroType, reader: AvroType, column: str) -> Compatibility
             return Same()
         case Primitive("int", ""), Primitive("long", ""):
             return Converted()
+        case Vector(), Vector() if writer == reader:
+            return Promoted()
     if writer == reader or (_is_text(writer) and _is_text(reader)):
         return Same()
     if is_promotion(writer, reader):
@@ -84,6 +88,8 @@ def type_name(avro_type: AvroType) -> str:
             return f"decimal({precision}, {scale})"
         case Fixed(size):
             return f"fixed({size})"
+        case Vector(dimension, element):
+            return f"vector({dimension}, {element})"
         case EnumType():
             return "enum"
         case ArrayType(items):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
 from penstock.proto.splits import (
     CommitTimeOrdering,
     DeleteMarker,
@@ -63,8 +63,9 @@ def test_later_versions_go_by_the_stored_mode(version: int) -> None:
 def test_version_9_mode_is_never_derived_from_the_legacy_payload() -> None:
     legacy = {"table__legacy__payload__class": MODEL + "OverwriteWithLatestAvroPayload"}
     assert merge_mode(_table(9, record__merge__mode="EVENT_TIME_ORDERING", **legacy)) == EVENT
-    with pytest.raises(UnsupportedFeature, match=r"record merge mode \(none\)"):
+    with pytest.raises(TableError, match=r"record merge mode \(none\)") as caught:
         merge_mode(_table(9, **legacy))
+    assert not isinstance(caught.value, UnsupportedFeature)
 
 
 @pytest.mark.parametrize(
@@ -77,14 +78,6 @@ def test_version_9_mode_is_never_derived_from_the_legacy_payload() -> None:
         (8, {"record__merge__mode": "EVENT_TIME_ORDERING", "compaction__payload__class": "x.Y"}, "payload class x.Y"),
         (9, {"record__merge__mode": "CUSTOM"}, "record merge mode CUSTOM"),
         (9, {"record__merge__mode": "EVENT_TIME_ORDERING", "record__merge__strategy__id": USER_STRATEGY}, "strategy"),
-        (
-            8,
-            {
-                "record__merge__mode": "EVENT_TIME_ORDERING",
-                "compaction__payload__class": MODEL + "PartialUpdateAvroPayload",
-            },
-            "payload class .*PartialUpdateAvroPayload",
-        ),
     ],
 )
 def test_refused_by_name_on_merge_on_read_only(version: int, settings: dict[str, str], named: str) -> None:
@@ -114,17 +107,38 @@ def test_several_ordering_fields() -> None:
     [
         ({"table__base__file__format": "ORC"}, "base file format ORC"),
         ({"table__ro__file__format": "HFILE"}, "base file format HFILE"),
-        ({"table__log__file__format": "OTHER"}, "log file format OTHER"),
-        ({"table__multiple__base__file__formats__enable": "true"}, "several base file formats"),
         ({"bootstrap__base__path": "s3://x/y"}, "bootstrapped table"),
-        ({"table__format": "plugged"}, "table format plugged"),
-        ({"timeline__layout__version": "1"}, "table version 9 on timeline layout 1"),
     ],
 )
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
 def test_what_no_query_reads_is_refused(settings: dict[str, str], named: str, table_type: str) -> None:
     with pytest.raises(UnsupportedFeature, match=named):
         refuse_unsupported(_table(9, table_type, **settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"table__log__file__format": "OTHER"}, "log file format OTHER"),
+        ({"table__format": "plugged"}, "table format plugged"),
+        ({"timeline__layout__version": "1"}, "table version 9 on timeline layout 1"),
+    ],
+)
+def test_what_hudi_does_not_read_either_is_no_missing_feature(settings: dict[str, str], named: str) -> None:
+    with pytest.raises(TableError, match=named) as caught:
+        refuse_unsupported(_table(9, **settings))
+    assert not isinstance(caught.value, UnsupportedFeature)
+
+
+def test_a_mode_that_contradicts_hudis_own_payload_class() -> None:
+    payload = {"compaction__payload__class": MODEL + "PartialUpdateAvroPayload"}
+    with pytest.raises(TableError, match=r"payload class .*PartialUpdateAvroPayload with") as caught:
+        merge_mode(_table(8, record__merge__mode="EVENT_TIME_ORDERING", **payload))
+    assert not isinstance(caught.value, UnsupportedFeature)
+
+
+def test_a_table_that_may_hold_several_formats_is_read() -> None:
+    refuse_unsupported(_table(9, table__multiple__base__file__formats__enable="true"))
 
 
 def test_ordinary_settings_are_not_refused() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, TableError
 from penstock.table import partitions
 from penstock.table.partitions import created_by, find_partitions, list_data_files
 from penstock.table.storage import open_storage
@@ -79,10 +79,15 @@ def test_data_files_only(tmp_path: pathlib.Path, touch: Touch) -> None:
     assert list_data_files(open_storage(str(tmp_path)), "none") == ()
 
 
-def test_external_files_are_refused_by_name(tmp_path: pathlib.Path, touch: Touch) -> None:
-    touch("p/part-0.parquet_001_hudiext")
-    with pytest.raises(UnsupportedFeature, match=r"externally written data file p/part-0\.parquet_001_hudiext"):
-        list_data_files(open_storage(str(tmp_path)), "p")
+def test_files_of_other_writers_are_left_out_unless_they_may_count(tmp_path: pathlib.Path, touch: Touch) -> None:
+    touch("p/part-0.parquet", "p/part-0.parquet_001_hudiext", "p/f-0_0-1-2_001.parquet", "p/.tmp/x.parquet")
+    touch("q/f-0_0-1-2_001.parquet", "r/deep/er/x.parquet")
+    storage = open_storage(str(tmp_path))
+    assert [info.path for info in list_data_files(storage, "p")] == ["p/f-0_0-1-2_001.parquet"]
+    assert [info.path for info in list_data_files(storage, "q", strict=True)] == ["q/f-0_0-1-2_001.parquet"]
+    for partition, named in (("p", r"p/part-0\.parquet"), ("r", r"r/deep/er/x\.parquet")):
+        with pytest.raises(TableError, match=rf"file {named} of table .* was not named by Hudi"):
+            list_data_files(storage, partition, strict=True)
 
 
 def test_markers_tell_which_instant_created_a_partition(tmp_path: pathlib.Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.proto.errors import CorruptBlock, PenstockError, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
 from penstock.table.log.kryo_deletes import decode_kryo
@@ -160,17 +160,54 @@ def test_a_text_or_key_that_was_there_before() -> None:
         (NAME_2 + b"\2" + RECORD + b"\x7f", CorruptBlock, "reference 127"),
         (content("v2:int0") + b"\0", CorruptBlock, "left over"),
         (
-            content("v2:stamps").replace(b"java.sql.Timestam\xf0", b"java.time.Instan\xf4"),
-            UnsupportedFeature,
-            "java.time",
+            content("v2:stamps").replace(b"java.sql.Timestam\xf0", b"java.time.Yea\xf2"),
+            CorruptBlock,
+            "java.time.Year.*table versions 4 and 5",
         ),
-        (content("v2:int0")[:-2] + b"\x13\0", UnsupportedFeature, "registered class 17"),
+        (content("v2:int0")[:-2] + b"\x13\0", CorruptBlock, "registered class 17"),
     ],
 )
 def test_what_is_no_such_block(raw: bytes, error: type[PenstockError], says: str) -> None:
     with pytest.raises(error, match=says) as caught:
         block(raw)
     assert str(caught.value).startswith(str(PLACE))
+
+
+def varint(number: int) -> bytes:
+    """As Kryo's `writeLong(number, true)`: 7 bits a byte, the ninth byte has 8."""
+    number &= (1 << 64) - 1
+    out = bytearray()
+    while len(out) < 8 and number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(out) + bytes([number])
+
+
+@pytest.mark.parametrize(
+    ("java_class", "stored", "column", "value"),
+    [
+        (b"java.sql.Dat\xe5", varint(-86_400_000), pa.date32(), -1),
+        (b"java.sql.Timestam\xf0", varint(-1), pa.timestamp("us", "UTC"), -1000),
+        (b"java.time.Instan\xf4", varint(-1) + varint(999_999_000), pa.timestamp("us", "UTC"), -1),
+        (
+            b"java.time.Instan\xf4",
+            varint(1_577_836_800) + varint(123_456_789),
+            pa.timestamp("us", "UTC"),
+            1577836800123456,
+        ),
+    ],
+)
+def test_moments_before_and_after_1970(java_class: bytes, stored: bytes, column: pa.DataType, value: int) -> None:
+    name = b"\1\2" + java_class + b"\1"
+    raw = NAME_2 + b"\2" + RECORD + b"\1k\xb1p=\xf8" + name + stored
+    array, _ = block(raw).ordering_as(column)
+    assert array.view(pa.int32() if column == pa.date32() else pa.int64()).to_pylist() == [value]
+
+
+def test_a_moment_beyond_64_bits_of_microseconds_is_damage() -> None:
+    raw = NAME_2 + b"\2" + RECORD + b"\1k\xb1p=\xf8" + b"\1\2java.sql.Timestam\xf0\1" + varint(1 << 62)
+    with pytest.raises(CorruptBlock, match="microseconds"):
+        block(raw)
 
 
 @settings(max_examples=400, deadline=None)

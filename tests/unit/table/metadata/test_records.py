@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.enumerator.bounds import slice_bounds
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptFile
 from penstock.proto.splits import EventTimeBounds, UnknownBounds
 from penstock.table.instants import parse_instant_file
 from penstock.table.metadata.column_stats import ColumnStats, combined_stats
@@ -60,9 +60,17 @@ class TestFiles:
         with pytest.raises(CorruptFile, match="expected a size"):
             data_files("p", [Fields({"filesystemMetadata": {LOG: value}}, "record")])
 
-    def test_externally_written_files_are_refused(self) -> None:
-        with pytest.raises(UnsupportedFeature, match="external"):
-            data_files("p", [Fields({"filesystemMetadata": {"x_hudiext": {"size": 1, "isDeleted": False}}}, "r")])
+    def test_files_of_other_writers_lie_where_they_were_written(self) -> None:
+        names = ["a.parquet_001_hudiext", "sub/b.parquet_002_fg%3Dsub_hudiext"]
+        record = Fields({"filesystemMetadata": {name: {"size": 1, "isDeleted": False} for name in names}}, "r")
+        found = {info.path: info.name for info in data_files("p", [record])}
+        assert found == {"p/a.parquet": names[0], "p/sub/b.parquet": "b.parquet_002_fg%3Dsub_hudiext"}
+
+    @pytest.mark.parametrize("name", ["s/b.parquet_2_fg%3Dsub_hudiext", "b.parquet_2_fg%3Dsub_hudiext", "x_hudiext"])
+    def test_a_name_that_does_not_tell_its_place_is_refused(self, name: str) -> None:
+        record = Fields({"filesystemMetadata": {name: {"size": 1, "isDeleted": False}}}, "r")
+        with pytest.raises(CorruptFile, match="in partition 'p'"):
+            data_files("p", [record])
 
     def test_partitions(self) -> None:
         assert partition_paths([Fields({"filesystemMetadata": {".": {"size": 0, "isDeleted": False}}}, "r")]) == {""}

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.proto.errors import CorruptFile, PenstockError, SchemaMismatch, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, PenstockError, SchemaMismatch
+from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import (
     META_COLUMNS,
     ArrayType,
@@ -21,6 +22,7 @@ from penstock.table.schema.avro import (
     MapType,
     Primitive,
     RecordType,
+    Vector,
     parse_record_schema,
 )
 
@@ -108,6 +110,25 @@ def test_a_default_other_than_null_is_told() -> None:
     assert [field.has_default for field in schema.fields] == [False, True, False]
 
 
+VECTOR = {"type": "fixed", "name": "v", "size": 8, "logicalType": "vector", "dimension": 2, "elementType": "FLOAT"}
+
+
+def test_vectors_are_columns_of_the_table() -> None:
+    schema = parse_record_schema(
+        record(
+            {"name": "f", "type": ["null", VECTOR]},
+            {"name": "d", "type": VECTOR | {"name": "w", "dimension": 1, "elementType": "DOUBLE"}},
+            {"name": "i", "type": VECTOR | {"name": "x", "dimension": "8", "elementType": "INT8"}},
+        )
+    )
+    assert [field.type for field in schema.fields] == [Vector(2, "FLOAT"), Vector(1, "DOUBLE"), Vector(8, "INT8")]
+    assert [str(kind) for kind in arrow_schema(schema).types] == [
+        "list<element: float>",
+        "list<element: double>",
+        "list<element: int8>",
+    ]
+
+
 @pytest.mark.parametrize(
     ("node", "named"),
     [
@@ -116,11 +137,18 @@ def test_a_default_other_than_null_is_told() -> None:
         (["null"], "union"),
         (["null", "null"], "union"),
         (["null", ["null", "int"]], "union"),
-        ({"type": "fixed", "name": "v", "size": 8, "logicalType": "vector"}, "vector"),
+        ({"type": "array", "items": ["int", "string"]}, "union"),
+        (VECTOR | {"dimension": None}, "vector"),
+        (VECTOR | {"dimension": "x"}, "vector"),
+        (VECTOR | {"dimension": 3}, "vector of 3 FLOAT in 8 bytes"),
+        (VECTOR | {"elementType": "INT4"}, "vector of 'INT4'"),
+        (VECTOR | {"storageBacking": "ARRAY"}, "stored as 'ARRAY'"),
+        ({"type": "array", "items": VECTOR}, "vector inside"),
+        ({"type": "record", "name": "s", "fields": [{"name": "v", "type": ["null", VECTOR]}]}, "vector inside"),
     ],
 )
-def test_what_is_not_read_is_refused_by_column_and_name(node: Any, named: str) -> None:
-    with pytest.raises(UnsupportedFeature, match=named) as refusal:
+def test_what_hudi_does_not_read_is_refused_by_column_and_name(node: Any, named: str) -> None:
+    with pytest.raises(SchemaMismatch, match=named) as refusal:
         parse_record_schema(record({"name": "p", "type": "int"}, {"name": "col", "type": node}), where="t/log.1")
     assert "t/log.1" in str(refusal.value) and "col" in str(refusal.value)
 
