@@ -23,6 +23,7 @@ from penstock.table.schema.avro import (
     Primitive,
     RecordSchema,
     RecordType,
+    Vector,
 )
 
 FLAT = Primitive | Decimal | Fixed | EnumType
@@ -142,6 +143,8 @@ def _decoding(avro_type: AvroType, to_long: bool) -> tuple[int, int]:
             return kernel.DECIMAL, -1 if size is None else size
         case Fixed(size):
             return kernel.FIXED, size
+        case Vector():
+            return kernel.FIXED, avro_type.size
         case EnumType(symbols):
             return kernel.ENUM, len(symbols)
         case ArrayType() | MapType() | RecordType():
@@ -159,6 +162,8 @@ def _skipping(avro_type: AvroType, steps: list[tuple[int, int, int]]) -> tuple[i
             return kernel.SKIP_TEXT, 0
         case Decimal(_, _, int(size)) | Fixed(size):
             return kernel.SKIP_FIXED, size
+        case Vector():
+            return kernel.SKIP_FIXED, avro_type.size
         case _:
             first = len(steps)
             _add_steps(avro_type, steps)

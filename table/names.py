@@ -61,7 +61,9 @@ def parse_file_name(name: str) -> BaseName | LogName | None:
     """
     if is_external(name):
         external = parse_external_name(name)
-        return external and BaseName(external.file_id, "", InstantTime(external.instant), external.extension)
+        if external is None:
+            return None
+        return BaseName(external.file_id, "", InstantTime(external.instant), external.extension)
     if len(name) > _MAX_NAME:
         return None
     if name.startswith("."):

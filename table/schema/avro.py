@@ -274,7 +274,7 @@ class _Parser:
             raise self._mismatch(path, "type null")
         return Primitive(kind, logical if logical in _LOGICAL.get(kind, ()) else "")
 
-    def _fixed(self, node: Mapping[str, object], path: str) -> Fixed | Decimal:
+    def _fixed(self, node: Mapping[str, object], path: str) -> Fixed | Decimal | Vector:
         size, logical = node.get("size"), node.get("logicalType", "")
         if not _is_int(size) or not 1 <= size <= MAX_FIXED_BYTES:
             raise self._corrupt(path, f"fixed size is {_shown(size)}, expected 1 to {MAX_FIXED_BYTES}")

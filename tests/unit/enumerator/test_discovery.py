@@ -173,16 +173,16 @@ class TestMissingFiles:
         table = open_table(str(golden.table("B_v9_inc_cow")))
         real, calls = HudiTable.list_partition, []
 
-        def once(self: HudiTable, partition: str) -> Any:
+        def once(self: HudiTable, partition: str, **asked: bool) -> Any:
             calls.append(partition)
             if len(calls) == 1:
                 raise StorageError("a timeline file is gone")
-            return real(self, partition)
+            return real(self, partition, **asked)
 
         monkeypatch.setattr(HudiTable, "list_partition", once)
         assert plan_request(table, "t", PlanRequest(table="t", query=Snapshot())).splits
         calls.clear()
-        monkeypatch.setattr(HudiTable, "list_partition", lambda *_: once_and_for_all())
+        monkeypatch.setattr(HudiTable, "list_partition", lambda *_, **__: once_and_for_all())
         with pytest.raises(StorageError):
             plan_request(table, "t", PlanRequest(table="t", query=Snapshot()))
 
