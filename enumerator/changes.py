@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from penstock.enumerator.log_writes import LogContents, log_contents, without_gone_logs
 from penstock.enumerator.missing import Missing, later_evidence, missing_of_group
+from penstock.enumerator.scans import refuse_unread_format
 from penstock.enumerator.selection import Selection, TimelineFacts, groups_of
 from penstock.enumerator.table_state import TableState
 from penstock.proto.changes import (
@@ -186,6 +187,8 @@ class _ChangePlanner:
             missing = missing_of_group(group.id, group.slices, found, evidence, state.cleaned)
         if missing is not None:
             raise missing.error(state.facts.table)
+        if found is not None and found.base is not None:
+            refuse_unread_format(state, found.base)
         return None if found is None else _slice_files(found.base, found.logs, self.contents)
 
 

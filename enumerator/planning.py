@@ -24,8 +24,9 @@ from penstock.enumerator.filtered_partitions import filter_of_rows
 from penstock.enumerator.history import with_archive
 from penstock.enumerator.log_slice_bounds import bounds_of_log_slices
 from penstock.enumerator.order import is_earliest, newest_position
-from penstock.enumerator.planner import event_time_column, plan_splits
+from penstock.enumerator.planner import plan_splits
 from penstock.enumerator.row_groups import cut
+from penstock.enumerator.scans import event_time_column
 from penstock.enumerator.selection import TimelineFacts, select
 from penstock.enumerator.split_ids import in_commit_order, run_id
 from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, StorageError, TableError

@@ -29,7 +29,7 @@ class Kind(Enum):
 
 
 RAISED = {
-    "enumerator/planner.py": [{Kind.BASE_FORMAT}],
+    "enumerator/scans.py": [{Kind.BASE_FORMAT}],
     "engine/spark/types.py": [{Kind.ENGINE_TYPE}] * 3,
     "reader/log_blocks.py": [{Kind.HFILE_LOG}],
     "reader/log_damage.py": [{Kind.HFILE_LOG}],
