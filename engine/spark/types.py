@@ -22,6 +22,7 @@ _SIMPLE: Final[tuple[tuple[pa.DataType, st.DataType], ...]] = (
     (pa.string(), st.StringType()),
     (pa.binary(), st.BinaryType()),
     (pa.bool_(), st.BooleanType()),
+    (pa.int8(), st.ByteType()),
     (pa.int32(), st.IntegerType()),
     (pa.int64(), st.LongType()),
     (pa.float32(), st.FloatType()),

@@ -94,3 +94,10 @@ def test_depth_is_bounded() -> None:
         arrow = pa.list_(arrow)
     with pytest.raises(UnsupportedFeature, match="deeper than 64"):
         types.spark_schema(pa.schema([pa.field("c", arrow)]))
+
+
+def test_the_numbers_of_small_vectors_are_bytes() -> None:
+    shown = types.spark_type(pa.list_(pa.int8()), "c")
+    assert shown.simpleString() == "array<tinyint>" and types.arrow_type(shown, "c") == pa.list_(
+        pa.field("element", pa.int8())
+    )
