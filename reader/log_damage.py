@@ -29,6 +29,7 @@ _ADVICE: Final = (
     "restore the file from a copy, or roll the instant back in Hudi; the option onCorrupt=skip reads on without what "
     "is lost, as Hudi does"
 )
+_UNCOUNTED: Final = (BlockKind.PARQUET_DATA, BlockKind.HFILE_DATA, BlockKind.COMMAND)
 _EMPTY: Final = Damage(0, 0, "the file is empty")
 
 
@@ -56,9 +57,14 @@ def whole_blocks(
             blocks.append(item)
     if not blocks and not gaps:
         gaps = [_EMPTY]
-    if not gaps:
-        return blocks
     where = f"table {scan.table}: log file {ref.path}"
+    if not gaps:
+        short = _cut_short(blocks, data, ref, scan)
+        if short and not scan.skip_corrupt:
+            raise CorruptBlock(f"{where} ends early: {short}: {_ADVICE}")
+        if short:
+            log.warning("%s ends early: %s; what is missing is given up", where, short)
+        return blocks
     lost = lost_records(blocks, data, ref, scan, record)
     shown = _shown(gaps)
     if lost and not scan.skip_corrupt:
@@ -69,6 +75,26 @@ def whole_blocks(
             "%s: %s; skipped: %s", where, shown, lost or "every record that completed instants wrote into it is there"
         )
     return blocks
+
+
+def _cut_short(blocks: Sequence[LogBlock], data: pa.Buffer, ref: FileRef, scan: Scan) -> str:
+    """What a file without a gap lacks of a write that the scan shows: one that was cut between two blocks looks whole.
+
+    Only what headers of contents tell is counted: the records of Avro blocks, and whether there is a delete block. Rows
+    may be more than was said, where a task of the instant was tried twice.
+    """
+    view = memoryview(data)
+    for write in ref.writes or ():
+        own = [block for block in blocks if block.header.instant_time == write.instant]
+        if not scan.visible.holds(write.instant) or any(block.kind in _UNCOUNTED for block in own):
+            continue
+        starts = [block.content_start + 4 for block in own if block.kind is BlockKind.AVRO_DATA]
+        rows = sum(int.from_bytes(view[start : start + 4], "big") for start in starts)
+        if rows < write.data_rows:
+            return f"of completed instant {write.instant} {rows} rows are there, expected {write.data_rows}"
+        if write.delete_rows and not any(block.kind is BlockKind.DELETE for block in own):
+            return f"of completed instant {write.instant} the {write.delete_rows} deletes are missing"
+    return ""
 
 
 def _shown(gaps: Sequence[Damage]) -> str:

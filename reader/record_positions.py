@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from penstock.proto.errors import CorruptBlock
 from penstock.reader.log_blocks import CountedBlock
 from penstock.table.log.positions import cardinality
 
@@ -37,16 +38,18 @@ def usable_positions(
             return None
         if cardinality(header.record_positions, str(found.place)) != count:
             return None
-        usable.append(_positions(base64.b64decode(header.record_positions)))
+        usable.append(_positions(base64.b64decode(header.record_positions), str(found.place)))
     return usable
 
 
-def _positions(data: bytes) -> np.ndarray:
+def _positions(data: bytes, where: str) -> np.ndarray:
     """The positions of a map that `cardinality` has found to be whole: portable Roaring bitmaps by high 32 bits."""
     place = 8
     parts = [np.empty(0, np.int64)]
     for _ in range(int.from_bytes(data[:8], "little")):
         high = int.from_bytes(data[place : place + 4], "little") << 32
+        if high >= 1 << 63:
+            raise CorruptBlock(f"{where}: a record position of {high} or more: no file has so many rows")
         place = _bitmap(data, place + 4, high, parts)
     return np.concatenate(parts)
 

@@ -118,10 +118,18 @@ def test_only_instants_that_the_scan_shows_must_be_whole(folder: SliceFolder) ->
         read(folder)
 
 
-def test_an_undamaged_file_is_not_held_against_what_was_written(folder: SliceFolder) -> None:
-    write(folder, data(folder, "001", "a"), writes=None)
-    write(folder, data(folder, "002", "b"), writes=(("002", 7, 7),))
-    assert read(folder)[0] == ["a001", "b002"]
+def test_a_file_that_was_cut_between_blocks_lacks_what_was_written(folder: SliceFolder) -> None:
+    write(folder, data(folder, "001", "a"), writes=None)  # not known: taken as it is
+    write(folder, data(folder, "002", "b", "c"), writes=(("002", 1, 0),))  # more than was said: a task tried twice
+    assert read(folder)[0] == ["a001", "b002", "c002"]
+    write(folder, data(folder, "002", "d"), writes=(("002", 2, 0),))
+    with pytest.raises(CorruptBlock, match="ends early: of completed instant 002 1 rows are there, expected 2"):
+        read(folder)
+    assert read(folder, skip_corrupt=True)[0] == ["a001", "b002", "c002", "d002"]
+    folder.logs.pop()
+    write(folder, data(folder, "002", "d"), writes=(("002", 1, 1),))
+    with pytest.raises(CorruptBlock, match="ends early: of completed instant 002 the 1 deletes are missing"):
+        read(folder)
 
 
 def test_each_file_is_judged_by_itself(folder: SliceFolder) -> None:

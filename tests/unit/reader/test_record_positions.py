@@ -49,6 +49,16 @@ def test_runs_and_high_halves() -> None:
     assert log_file.positions(block) == expected
 
 
+def test_positions_beyond_every_file_are_damage() -> None:
+    """Found by mutated inputs: the high half is any 32 bits, and a row's number is a signed 64-bit one."""
+    import base64
+
+    data = bytearray(base64.b64decode(slice_writer.roaring([1, 2])))
+    data[8:12] = b"\0\0\0\x80"
+    with pytest.raises(CorruptBlock, match="a record position of"):
+        usable_positions([counted(base64.b64encode(data).decode())], [2], "1")
+
+
 @pytest.mark.parametrize(
     "blocks",
     [
