@@ -1,6 +1,7 @@
 """Where Hudi 1.2.0's answer is known to be wrong: each rule says what Hudi returns instead, and where that is written.
 
-At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is a difference. 5 to 8 are in `history_changes`.
+At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is a difference. 5 to 8 are in
+`history_changes`.
 
 1. A pending multi-writer write hides committed rows of its file groups until it is rolled back
    (docs/semantics.md "Where Penstock differs", golden case A_failed_leftover_v9): the answer is that of the table as if
