@@ -130,6 +130,9 @@ def test_a_file_that_was_cut_between_blocks_lacks_what_was_written(folder: Slice
     write(folder, data(folder, "002", "d"), writes=(("002", 1, 1),))
     with pytest.raises(CorruptBlock, match="ends early: of completed instant 002 the 1 deletes are missing"):
         read(folder)
+    folder.logs.pop()
+    write(folder, data(folder, "002", "d", "e"), writes=(("002", 1, 1),))  # a delete that is a row of a changelog
+    assert read(folder)[0] == ["a001", "b002", "c002", "d002", "e002"]
 
 
 def test_each_file_is_judged_by_itself(folder: SliceFolder) -> None:
