@@ -43,7 +43,9 @@ def told_by_old_releases(
 ) -> dict[tuple[str, int], Tale]:
     """What the older releases wrote for the chosen tests, written before the newest one starts."""
     chosen = dict.fromkeys(
-        item.callspec.params["old"] for item in request.session.items if "old" in getattr(item, "fixturenames", ())
+        item.callspec.params["old"]
+        for item in request.session.items
+        if "told_by_old_releases" in getattr(item, "fixturenames", ())
     )
     tales = {}
     for release in dict.fromkeys(release for release, _ in chosen):
