@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.proto.changes import ChangesOf, ChangeStep
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.files import SliceFiles
+from penstock.proto.positions import InstantTime
 from penstock.proto.splits import AllRows, Scan, Split, VisibleInstants, WholeFile
 from penstock.reader.batches import SplitBatch
 from penstock.reader.changes.images import ImageStyle
@@ -96,7 +97,7 @@ class States:
         return self._instants.index(self.step.instant)
 
     @property
-    def _instants(self) -> Sequence[str]:
+    def _instants(self) -> Sequence[InstantTime]:
         if not isinstance(self.scan.rows, ChangesOf):
             raise InvariantViolation(f"{self.where}: the scan is not one of changes")
         return self.scan.rows.instants
@@ -104,9 +105,7 @@ class States:
     def _visible(self, known: int) -> VisibleInstants:
         return replace(
             self.scan.visible,
-            members=frozenset(self.scan.rows.instants[:known])
-            if isinstance(self.scan.rows, ChangesOf)
-            else frozenset(),
+            members=frozenset(self._instants[:known]),
             archived_before=min(self.scan.visible.archived_before, self.step.order_key),
         )
 
