@@ -1,6 +1,6 @@
 """Where Hudi 1.2.0's answer is known to be wrong: each rule says what Hudi returns instead, and where that is written.
 
-At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is a difference. 5 to 8 are in
+At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is a difference. 5 to 7 are in
 `history_changes`.
 
 1. A pending multi-writer write hides committed rows of its file groups until it is rolled back
@@ -12,15 +12,18 @@ At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is
    differs", golden B_v9_inc_mor inc_03).
 4. A range whose files were cleaned is answered from the newest snapshot (same place, golden B_v9_arch_cow).
 5. Decimals of images that come from files are lost (golden B_v9_cdc_types_*); 0.15.0 also writes nested values of them
-   as they lie in memory (golden B_v6_cdc_types_cow cdc_01), and multiplies decimals of rows that it carries over when
-   it rewrites a clustered file, so that a state changes behind a range (golden B_v6_inc_cow).
-6. A change is taken from the log record alone (`HoodieCDCInferenceCase` LOG_FILE): a delete that loses the merge is a
-   `d` nevertheless, a write of a key that was deleted an `i` of its own row though the base row beneath it wins.
+   as they lie in memory (golden B_v6_cdc_types_cow cdc_01).
+6. A change is inferred from one file alone (`HoodieCDCInferenceCase`). LOG_FILE: a delete that loses the merge is a `d`
+   nevertheless, a write of a key that was deleted an `i` of its own row though the base row beneath it wins.
+   BASE_FILE_INSERT: a base file with as many rows as inserts is taken for its group's first one. Where delete flags
+   emptied it, the deletes of its rows miss; where a flagged row counts as an insert, rows carried over are inserts.
 7. 1.2.0 fails on changes in logs of version 6 ("Not an Avro data file", golden B_v6_cdc_mor_*): 0.15.0 answers where it
    wrote the table, but in commit-time order: there it merges by ordering value, where 1.x does not (docs/semantics.md
    "Merging", payload OverwriteWithLatestAvroPayload).
-8. An upsert whose delete flags empty a base file logs no change (`HoodieCDCInferenceCase`: no rows written, as many as
-   inserted, so BASE_FILE_INSERT of an empty file): the deletes of all its rows are missing.
+8. Services of 0.15.0 change rows. Its compaction merges by rules of its own (ordering values in commit-time order too,
+   a late delete may win, of a doubled key one row stays): the states before one that changed the newest rows stand no
+   longer, nor does a sum of changes. What it rewrites of a clustered file has its decimals multiplied (golden
+   B_v6_inc_cow).
 """
 
 from __future__ import annotations
