@@ -6,6 +6,7 @@ PenstockError
 │   ├── TableNotFound             NOT_FOUND            no table there
 │   ├── PositionExpired           OUT_OF_RANGE         files or instants the answer needs were cleaned
 │   ├── DataInvalidated           DATA_LOSS            consumed or planned data is no longer the table's
+│   ├── LateInstant               DATA_LOSS            an instant completed at or behind a position that passed it
 │   └── UnsupportedFeature        UNIMPLEMENTED        the table uses something Penstock does not read (yet)
 ├── FormatError                   DATA_LOSS            bytes that are not what the format says
 │   ├── CorruptBlock                                   a log block
@@ -14,8 +15,16 @@ PenstockError
 ├── PlanError                     ABORTED
 │   ├── UnknownPlan                                    no such plan (never an empty answer)
 │   └── UnknownSplit                                   no such split in that plan
+├── LeaseError                    ABORTED
+│   ├── Fenced                                         a reader's epoch is not the one that holds the lease
+│   └── UnknownGroup              NOT_FOUND            no such consumer group (never an empty one)
+├── AccessError
+│   ├── Unauthenticated           UNAUTHENTICATED      no token or certificate, or one that is not known
+│   └── PermissionDenied          PERMISSION_DENIED    known, but not allowed to
 ├── StateVersionError             FAILED_PRECONDITION  a record of a format version this build does not know
-└── StorageError                  UNAVAILABLE          the only retryable one
+├── StateDamaged                  DATA_LOSS            the service's own state directory holds damaged records
+├── Overloaded                    RESOURCE_EXHAUSTED   a stated limit is reached; asking later may help
+└── StorageError                  UNAVAILABLE          storage or the server did not answer; asking again may help
 
 InvariantViolation (INTERNAL) stands outside: it is our own bug, is never caught and never retried.
 
@@ -75,6 +84,14 @@ class DataInvalidated(TableError):
     exit_code = 3
 
 
+class LateInstant(TableError):
+    """An instant was first seen completed with an order key at or below a position that had already passed it."""
+
+    code = "LATE_INSTANT"
+    grpc_status = "DATA_LOSS"
+    exit_code = 3
+
+
 class UnsupportedFeature(TableError):
     """The table uses a feature that Penstock does not read; no row is returned rather than a wrong one."""
 
@@ -127,11 +144,69 @@ class UnknownSplit(PlanError):
     code = "UNKNOWN_SPLIT"
 
 
+class LeaseError(PenstockError):
+    """What a reader of a consumer group asked for is not its own (any more)."""
+
+    code = "LEASE"
+    grpc_status = "ABORTED"
+
+
+class Fenced(LeaseError):
+    """The reader's epoch is not current: its lease ran out, it joined again elsewhere, or the group was reset."""
+
+    code = "FENCED"
+
+
+class UnknownGroup(LeaseError):
+    """No such consumer group on that table."""
+
+    code = "UNKNOWN_GROUP"
+    grpc_status = "NOT_FOUND"
+
+
+class AccessError(PenstockError):
+    """Who asks may not, or did not say who it is."""
+
+    code = "ACCESS"
+    grpc_status = "PERMISSION_DENIED"
+    exit_code = 4
+
+
+class Unauthenticated(AccessError):
+    """No token or certificate, or one that this server does not know."""
+
+    code = "UNAUTHENTICATED"
+    grpc_status = "UNAUTHENTICATED"
+
+
+class PermissionDenied(AccessError):
+    """The caller is known and not allowed to do this with this table or group."""
+
+    code = "PERMISSION_DENIED"
+
+
 class StateVersionError(PenstockError):
     """A split, plan or position was written in a format version that this build does not know."""
 
     code = "STATE_VERSION"
     grpc_status = "FAILED_PRECONDITION"
+
+
+class StateDamaged(PenstockError):
+    """The service's own state is damaged in the middle: it does not start on it."""
+
+    code = "STATE_DAMAGED"
+    grpc_status = "DATA_LOSS"
+    exit_code = 3
+
+
+class Overloaded(PenstockError):
+    """A stated limit of the server is reached; asking later may help."""
+
+    code = "OVERLOADED"
+    grpc_status = "RESOURCE_EXHAUSTED"
+    exit_code = 75
+    retryable = True
 
 
 class StorageError(PenstockError):

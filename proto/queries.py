@@ -6,8 +6,10 @@ Values only. A new query kind is a new class in `Query`; everything that matches
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.splits import DeleteMarker
 
@@ -82,3 +84,25 @@ class PlanRequest:
     delete_marker: DeleteMarker | None = None
     skip_corrupt: bool = False
     columns_by_name: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundLimits:
+    """How far one round may move a position; 0: no limit of that kind.
+
+    Counted in the order in which positions move. A round holds at least one file group, however large; it may end
+    inside a commit (`Position.index`), but for one that replaces file groups.
+    """
+
+    max_commits: int = 0
+    max_files: int = 0
+    max_bytes: int = 0
+    max_rows: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("max_commits", "max_files", "max_bytes", "max_rows"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name}: got {getattr(self, name)}, expected 0 (no limit) or more")
+
+
+NO_LIMITS: Final = RoundLimits()

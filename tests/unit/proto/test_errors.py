@@ -14,6 +14,7 @@ CODES = {
     "TABLE_NOT_FOUND": ("NOT_FOUND", 1),
     "POSITION_EXPIRED": ("OUT_OF_RANGE", 3),
     "DATA_INVALIDATED": ("DATA_LOSS", 3),
+    "LATE_INSTANT": ("DATA_LOSS", 3),
     "UNSUPPORTED_FEATURE": ("UNIMPLEMENTED", 1),
     "FORMAT": ("DATA_LOSS", 3),
     "CORRUPT_BLOCK": ("DATA_LOSS", 3),
@@ -22,7 +23,15 @@ CODES = {
     "PLAN": ("ABORTED", 1),
     "UNKNOWN_PLAN": ("ABORTED", 1),
     "UNKNOWN_SPLIT": ("ABORTED", 1),
+    "LEASE": ("ABORTED", 1),
+    "FENCED": ("ABORTED", 1),
+    "UNKNOWN_GROUP": ("NOT_FOUND", 1),
+    "ACCESS": ("PERMISSION_DENIED", 4),
+    "UNAUTHENTICATED": ("UNAUTHENTICATED", 4),
+    "PERMISSION_DENIED": ("PERMISSION_DENIED", 4),
     "STATE_VERSION": ("FAILED_PRECONDITION", 1),
+    "STATE_DAMAGED": ("DATA_LOSS", 3),
+    "OVERLOADED": ("RESOURCE_EXHAUSTED", 75),
     "STORAGE": ("UNAVAILABLE", 75),
 }
 """Code -> (gRPC status, exit code): users' scripts rely on these."""
@@ -48,8 +57,8 @@ def test_each_status_is_one_of_grpc(code: str) -> None:
     assert errors.all_error_classes()[code].grpc_status in grpc.StatusCode.__members__
 
 
-def test_only_storage_is_retryable() -> None:
-    assert [cls for cls in _tree() if cls.retryable] == [errors.StorageError]
+def test_only_what_may_pass_is_retryable() -> None:
+    assert {cls for cls in _tree() if cls.retryable} == {errors.StorageError, errors.Overloaded}
 
 
 def test_a_bug_is_outside_the_tree() -> None:
