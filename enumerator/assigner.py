@@ -117,8 +117,13 @@ class SlotAssigner:
         """See `Assigner.slots`."""
         return len(self._lists)
 
-    def next(self, slot: int, index: int) -> Assignment:
-        """See `Assigner.next`."""
+    def length(self, slot: int) -> int:
+        """How many splits the slot's list holds."""
+        self._check_slot(slot)
+        return len(self._lists[slot])
+
+    def told(self, slot: int, index: int) -> Assignment | None:
+        """The answer to (slot, index) if it was given before. UnknownSplit as in `Assigner.next`."""
         self._check_slot(slot)
         told = self._lists[slot]
         if 0 <= index < len(told):
@@ -128,8 +133,13 @@ class SlotAssigner:
                 f"slot {slot} has {len(told)} splits so far: got index {index}, expected 0 to {len(told)}; "
                 "entries are asked for one after the other"
             )
-        if self._sealed[slot]:
-            return Sealed(replayed=True)
+        return Sealed(replayed=True) if self._sealed[slot] else None
+
+    def next(self, slot: int, index: int) -> Assignment:
+        """See `Assigner.next`."""
+        before = self.told(slot, index)
+        if before is not None:
+            return before
         if not self._started[slot]:
             self._started[slot] = True
             self._offer(slot)
@@ -141,7 +151,7 @@ class SlotAssigner:
         split = self._pending[owner].popleft()
         self._pending_bytes[owner] -= self._sizes[split]
         self._offer(owner)
-        told.append(split)
+        self._lists[slot].append(split)
         return Assigned(split, replayed=False)
 
     def holds(self, slot: int, index: int) -> bool:

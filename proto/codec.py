@@ -1,4 +1,4 @@
-"""Split, Scan and Plan ⇄ bytes: what an embedded plan is packed as, and what fixtures freeze.
+"""Split, Scan, Plan and PlanRequest ⇄ bytes: what an embedded plan is packed as, what is stored, what fixtures freeze.
 
 The bytes are a message of `penstock.v1` (proto/v1/penstock.proto), written deterministically: equal values give equal
 bytes. The messages of the service's calls are in `codec_calls`. Decoding checks every field; what is no such message
@@ -12,6 +12,7 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from penstock.proto import codec_checks as check
+from penstock.proto.codec_calls import request_from_message, request_to_message
 from penstock.proto.codec_splits import (
     plan_from_message,
     plan_to_message,
@@ -21,6 +22,7 @@ from penstock.proto.codec_splits import (
     split_to_message,
 )
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.queries import PlanRequest
 from penstock.proto.splits import Plan, Scan, Split
 from penstock.proto.v1 import penstock_pb2 as pb
 
@@ -58,6 +60,16 @@ def encode_plan(plan: Plan) -> bytes:
 def decode_plan(data: bytes) -> Plan:
     """The plan that was encoded. StateVersionError for a format version that this build does not know."""
     return plan_from_message(_parsed("plan", pb.Plan(), data))
+
+
+def encode_request(request: PlanRequest) -> bytes:
+    """The request as bytes; ConfigurationError if a field cannot be written."""
+    return request_to_message(request).SerializeToString(deterministic=True)
+
+
+def decode_request(data: bytes) -> PlanRequest:
+    """The request that was encoded. ConfigurationError for a query kind that this build does not know."""
+    return request_from_message(_parsed("plan request", pb.OpenPlanRequest(), data))
 
 
 def _parsed(what: str, message: _M, data: bytes) -> _M:

@@ -1,0 +1,278 @@
+"""Durable records ⇄ what a store keeps: a kind, a version, JSON.
+
+A record's version grows when its meaning does; a newer one than this build knows is refused by name, an older one is
+read for ever (tests/fixtures). Facts of a round's splits are not in the record: they are a piece of its plan.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from penstock.enumerator.core.facts import SplitFacts
+from penstock.enumerator.core.records import (
+    Durable,
+    Gone,
+    GroupCreated,
+    GroupDeleted,
+    GroupEnded,
+    GroupKey,
+    GroupMoved,
+    GroupStopped,
+    Moved,
+    NumbersUsed,
+    PlanOpened,
+    PlansForgotten,
+    ReaderGone,
+    ReaderJoined,
+    RoundPlanned,
+    SlotsAsked,
+    SplitsAssigned,
+    SplitsCommitted,
+)
+from penstock.enumerator.store.protocol import StoredRecord
+from penstock.enumerator.watch.values import Progress
+from penstock.proto.codec import decode_request, encode_request
+from penstock.proto.errors import ConfigurationError, StateDamaged, StateVersionError
+from penstock.proto.groups import GroupScope, OnLostRange
+from penstock.proto.positions import CommitRange, InstantTime, Position
+from penstock.proto.queries import RoundLimits
+
+Json = Mapping[str, Any]
+FactsOf = Callable[[str], SplitFacts]
+"""The facts of a plan that the store keeps, by plan id."""
+
+VERSION: Final = 1
+"""Of every kind of record, so far."""
+
+
+def encode_record(record: Durable) -> StoredRecord:
+    """The record as it is kept."""
+    payload = json.dumps(_payload(record), separators=(",", ":"), sort_keys=True).encode()
+    return StoredRecord(_KINDS[type(record)], VERSION, payload)
+
+
+def decode_record(stored: StoredRecord, facts_of: FactsOf) -> Durable:
+    """The record that was encoded. StateVersionError for a kind or version of a newer build; StateDamaged."""
+    if stored.kind not in _DECODERS or stored.version != VERSION:
+        raise StateVersionError(
+            f"state record {stored.kind[:80]!r} of version {stored.version}: this build knows version {VERSION} of "
+            f"{', '.join(sorted(_DECODERS))}; start the release that wrote it, or a newer one"
+        )
+    try:
+        return _DECODERS[stored.kind](json.loads(stored.payload), facts_of)
+    except (KeyError, ValueError, TypeError, AttributeError, ConfigurationError) as error:
+        raise StateDamaged(
+            f"state record {stored.kind!r}: {type(error).__name__}: {error}; the state directory is damaged: restore a "
+            "copy, or start with an empty one and reset the groups"
+        ) from error
+
+
+def _payload(record: Durable) -> dict[str, Any]:
+    match record:
+        case NumbersUsed(last):
+            return {"last": last}
+        case PlanOpened():
+            return {
+                "plan": record.plan_id,
+                "request_id": record.request_id,
+                "table": record.table,
+                "splits": len(record.facts),
+                "slots": record.slots,
+            }
+        case SlotsAsked(plan_id, slots):
+            return {"plan": plan_id, "slots": slots}
+        case PlansForgotten(plan_ids):
+            return {"plans": plan_ids}
+        case GroupCreated():
+            scope = record.scope
+            told = {
+                "number": record.number,
+                "request": base64.b64encode(encode_request(scope.request)).decode(),
+                "upto": None if scope.upto is None else _position(scope.upto),
+                "on_lost_range": scope.on_lost_range.value,
+                "limits": {name: getattr(record.limits, name) for name in record.limits.__slots__},
+                "progress": _progress(record.progress),
+            }
+        case RoundPlanned():
+            told = {
+                "plan": record.plan_id,
+                "after": _position(record.commit_range.after),
+                "upto": _position(record.commit_range.upto),
+                "progress": _progress(record.progress),
+                "splits": len(record.facts),
+                "reshaped": sorted(record.reshaped),
+                "commits": record.commits,
+            }
+        case ReaderJoined():
+            told = {"reader": record.reader_id, "epoch": record.epoch, "request_id": record.request_id}
+        case SplitsAssigned():
+            told = {"reader": record.reader_id, "sequence": record.sequence, "splits": record.splits}
+        case SplitsCommitted():
+            told = {"ordinals": record.ordinals, "finished": record.finished}
+        case ReaderGone():
+            told = {"reader": record.reader_id, "cause": record.cause.value}
+        case GroupStopped():
+            told = {"code": record.code, "text": record.text}
+        case GroupMoved():
+            told = {
+                "number": record.number,
+                "progress": _progress(record.progress),
+                "cause": record.cause.value,
+                "behind": _position(record.behind),
+            }
+        case GroupEnded() | GroupDeleted():
+            told = {}
+    return {"table": record.key.table, "group": record.key.group, **told}
+
+
+def _position(position: Position) -> list[Any]:
+    return [str(position.order_key), position.index]
+
+
+def _progress(progress: Progress) -> dict[str, Any]:
+    return {
+        "position": _position(progress.position),
+        "layout": progress.layout,
+        "consumed": sorted(progress.consumed),
+        "ahead": sorted(progress.ahead),
+        "table_id": progress.table_id,
+    }
+
+
+def _key(told: Json) -> GroupKey:
+    return GroupKey(str(told["table"]), str(told["group"]))
+
+
+def _position_of(told: Any) -> Position:
+    order_key, index = told
+    return Position(InstantTime(order_key), int(index))
+
+
+def _progress_of(told: Json) -> Progress:
+    return Progress(
+        position=_position_of(told["position"]),
+        layout=int(told["layout"]),
+        consumed=frozenset(map(InstantTime, told["consumed"])),
+        ahead=frozenset(map(InstantTime, told["ahead"])),
+        table_id=str(told["table_id"]),
+    )
+
+
+def _pairs(told: Any) -> tuple[tuple[str, int], ...]:
+    return tuple((str(plan_id), int(index)) for plan_id, index in told)
+
+
+def _created(told: Json, facts_of: FactsOf) -> GroupCreated:
+    scope = GroupScope(
+        request=decode_request(base64.b64decode(told["request"])),
+        upto=None if told["upto"] is None else _position_of(told["upto"]),
+        on_lost_range=OnLostRange(told["on_lost_range"]),
+    )
+    return GroupCreated(
+        key=_key(told),
+        number=int(told["number"]),
+        scope=scope,
+        limits=RoundLimits(**{name: int(value) for name, value in told["limits"].items()}),
+        progress=_progress_of(told["progress"]),
+    )
+
+
+def _planned(told: Json, facts_of: FactsOf) -> RoundPlanned:
+    return RoundPlanned(
+        key=_key(told),
+        plan_id=str(told["plan"]),
+        commit_range=CommitRange(_position_of(told["after"]), _position_of(told["upto"])),
+        progress=_progress_of(told["progress"]),
+        facts=_facts(told, facts_of),
+        reshaped=frozenset(int(item) for item in told["reshaped"]),
+        commits=int(told["commits"]),
+    )
+
+
+def _opened(told: Json, facts_of: FactsOf) -> PlanOpened:
+    return PlanOpened(
+        plan_id=str(told["plan"]),
+        request_id=str(told["request_id"]),
+        table=str(told["table"]),
+        facts=_facts(told, facts_of),
+        slots=int(told["slots"]),
+    )
+
+
+def _facts(told: Json, facts_of: FactsOf) -> SplitFacts:
+    plan_id = str(told["plan"])
+    facts = facts_of(plan_id)
+    if len(facts) != told["splits"]:
+        raise StateDamaged(f"plan {plan_id}: {len(facts)} splits are kept, the record says {told['splits']}")
+    return facts
+
+
+def _joined(told: Json, facts_of: FactsOf) -> ReaderJoined:
+    return ReaderJoined(
+        key=_key(told),
+        reader_id=str(told["reader"]),
+        epoch=int(told["epoch"]),
+        request_id=str(told["request_id"]),
+    )
+
+
+def _assigned(told: Json, facts_of: FactsOf) -> SplitsAssigned:
+    return SplitsAssigned(
+        key=_key(told),
+        reader_id=str(told["reader"]),
+        sequence=int(told["sequence"]),
+        splits=_pairs(told["splits"]),
+    )
+
+
+def _committed(told: Json, facts_of: FactsOf) -> SplitsCommitted:
+    ordinals = tuple((str(plan_id), int(index), int(ordinal)) for plan_id, index, ordinal in told["ordinals"])
+    return SplitsCommitted(key=_key(told), ordinals=ordinals, finished=_pairs(told["finished"]))
+
+
+def _moved(told: Json, facts_of: FactsOf) -> GroupMoved:
+    return GroupMoved(
+        key=_key(told),
+        number=int(told["number"]),
+        progress=_progress_of(told["progress"]),
+        cause=Moved(told["cause"]),
+        behind=_position_of(told["behind"]),
+    )
+
+
+_KINDS: Final[dict[type[Durable], str]] = {
+    NumbersUsed: "numbers",
+    GroupCreated: "group-created",
+    RoundPlanned: "round-planned",
+    ReaderJoined: "reader-joined",
+    SplitsAssigned: "splits-assigned",
+    SplitsCommitted: "splits-committed",
+    ReaderGone: "reader-gone",
+    GroupStopped: "group-stopped",
+    GroupMoved: "group-moved",
+    GroupEnded: "group-ended",
+    GroupDeleted: "group-deleted",
+    PlanOpened: "plan-opened",
+    SlotsAsked: "slots-asked",
+    PlansForgotten: "plans-forgotten",
+}
+
+_DECODERS: Final[dict[str, Callable[[Json, FactsOf], Durable]]] = {
+    "numbers": lambda told, _: NumbersUsed(int(told["last"])),
+    "group-created": _created,
+    "round-planned": _planned,
+    "reader-joined": _joined,
+    "splits-assigned": _assigned,
+    "splits-committed": _committed,
+    "reader-gone": lambda told, _: ReaderGone(key=_key(told), reader_id=str(told["reader"]), cause=Gone(told["cause"])),
+    "group-stopped": lambda told, _: GroupStopped(key=_key(told), code=str(told["code"]), text=str(told["text"])),
+    "group-moved": _moved,
+    "group-ended": lambda told, _: GroupEnded(key=_key(told)),
+    "group-deleted": lambda told, _: GroupDeleted(_key(told)),
+    "plan-opened": _opened,
+    "slots-asked": lambda told, _: SlotsAsked(str(told["plan"]), tuple(int(slot) for slot in told["slots"])),
+    "plans-forgotten": lambda told, _: PlansForgotten(tuple(str(plan_id) for plan_id in told["plans"])),
+}

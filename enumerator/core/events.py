@@ -1,0 +1,194 @@
+"""What happens: calls of readers, members and operators, what was found in tables, time. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.enumerator.core.facts import SplitFacts
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.watch.values import Progress
+from penstock.proto.groups import GroupScope, Member, SplitProgress
+from penstock.proto.positions import CommitRange, Position
+from penstock.proto.queries import RoundLimits
+from penstock.proto.reports import SplitReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateGroup:
+    """A group is to begin behind `progress`, unless it is there already."""
+
+    key: GroupKey
+    scope: GroupScope
+    limits: RoundLimits
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A reader comes, or comes back; the same request id twice is one join."""
+
+    key: GroupKey
+    reader_id: str
+    scope: GroupScope
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A member lives."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSplits:
+    """A member asks for more splits."""
+
+    member: Member
+    max_splits: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSplits:
+    """A member is done with rows."""
+
+    member: Member
+    done: tuple[SplitProgress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A member goes."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """An operator moves the group."""
+
+    key: GroupKey
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """An operator deletes the group."""
+
+    key: GroupKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovered:
+    """A round was found behind `start`; it counts only if the group still stands there (`number` is its generation)."""
+
+    key: GroupKey
+    number: int
+    start: Position
+    commit_range: CommitRange
+    progress: Progress
+    facts: SplitFacts
+    reshaped: frozenset[int]
+    commits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingFound:
+    """Nothing is behind `start`."""
+
+    key: GroupKey
+    number: int
+    start: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CannotGoOn:
+    """What lies behind `start` cannot be planned, and asking again does not help: an error's code and text."""
+
+    key: GroupKey
+    number: int
+    start: Position
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeLost:
+    """The range behind `start` is lost and the group's scope says to go on from `progress` instead."""
+
+    key: GroupKey
+    number: int
+    start: Position
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed since `before_ms`, when the last tick was. A gap means that this process stood still."""
+
+    before_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The state was read from a store: nobody could renew anything meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenPlan:
+    """A plan was made and is to be held under `plan_id`; the same request id again is the same plan."""
+
+    plan_id: str
+    request_id: str
+    table: str
+    facts: SplitFacts
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsePlan:
+    """Somebody asks about a plan."""
+
+    plan_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextEntry:
+    """A slot asks for the entry `index` of its list."""
+
+    plan_id: str
+    slot: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinishEntry:
+    """The split at that entry was read."""
+
+    plan_id: str
+    slot: int
+    index: int
+    report: SplitReport
+
+
+Event = (
+    CreateGroup
+    | Join
+    | Heartbeat
+    | RequestSplits
+    | CommitSplits
+    | Leave
+    | Reset
+    | Delete
+    | Discovered
+    | NothingFound
+    | CannotGoOn
+    | RangeLost
+    | Tick
+    | Restarted
+    | OpenPlan
+    | UsePlan
+    | NextEntry
+    | FinishEntry
+)

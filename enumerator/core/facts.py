@@ -1,0 +1,78 @@
+"""What deciding needs of a round's splits: sizes, and which of them must keep an order. Arrays, no split.
+
+A *lane* is a file group: its splits of different rounds go to one reader at a time, in order. Lanes and partitions are
+told apart by 64-bit hashes: two that share one wait for each other without need, and nothing worse.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.proto.errors import StateDamaged
+
+_MAGIC: Final = b"facts1\n"
+_COLUMNS: Final = 3
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitFacts:
+    """By split of a plan, in its order: bytes, lane, partition. Equal lengths; not to be changed."""
+
+    sizes: Numbers
+    lanes: Numbers
+    partitions: Numbers
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SplitFacts) and self.encoded() == other.encoded()
+
+    def __hash__(self) -> int:
+        return hash(self.encoded())
+
+    def encoded(self) -> bytes:
+        """As bytes that `decoded` takes."""
+        table = np.stack([self.sizes, self.lanes, self.partitions]).astype("<i8")
+        return _MAGIC + zlib.compress(table.tobytes(), level=1)
+
+    @classmethod
+    def decoded(cls, data: bytes, most: int = 1 << 24) -> SplitFacts:
+        """The inverse of `encoded`, for at most `most` splits. StateDamaged."""
+        try:
+            if not data.startswith(_MAGIC):
+                raise ValueError("unknown beginning")
+            inflate = zlib.decompressobj()
+            raw = inflate.decompress(data[len(_MAGIC) :], most * _COLUMNS * 8 + 1)
+            if len(raw) > most * _COLUMNS * 8:
+                raise ValueError(f"more than {most} splits")
+            table = np.frombuffer(raw, dtype="<i8").reshape(_COLUMNS, -1)
+        except (ValueError, zlib.error) as error:
+            raise StateDamaged(f"facts of a plan's splits: {error}; the state directory is damaged") from error
+        return cls(*(np.ascontiguousarray(row, dtype=np.int64) for row in table))
+
+
+def facts_of(splits: Iterable[tuple[int, str, str]]) -> SplitFacts:
+    """Facts of splits given as (bytes, partition, file group)."""
+    sizes, lanes, partitions = [], [], []
+    for size_bytes, partition, file_group in splits:
+        sizes.append(size_bytes)
+        lanes.append(hash_of(partition, file_group))
+        partitions.append(hash_of(partition))
+    columns = (np.array(column, dtype=np.int64) for column in (sizes, lanes, partitions))
+    return SplitFacts(*columns)
+
+
+def hash_of(*names: str) -> int:
+    """The same number for the same names, for ever."""
+    told = b"".join(len(name.encode()).to_bytes(8, "big") + name.encode() for name in names)
+    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big", signed=True)

@@ -1,0 +1,94 @@
+"""Readers of groups: joining, leases, leaving. Pure decisions; see `step`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.answers import Settings, Step
+from penstock.enumerator.core.records import Gone, GroupKey, LeaseRenewed, ReaderGone, ReaderJoined, Record
+from penstock.enumerator.core.state import Group, Reader, State
+from penstock.proto.errors import ConfigurationError, Fenced, Overloaded, UnknownGroup
+from penstock.proto.groups import GroupScope, Joined, Member
+
+MAX_READERS: Final = 10_000
+
+
+def group_of(state: State, key: GroupKey) -> Group:
+    """The group, or UnknownGroup."""
+    group = state.groups.get(key)
+    if group is None:
+        raise UnknownGroup(f"no {key} here: a reader that joins creates it; `penstock groups list` shows those there")
+    return group
+
+
+def member_of(state: State, member: Member) -> tuple[Group, Reader]:
+    """The group and its reader, or Fenced for an epoch that is not current."""
+    key = GroupKey(member.table, member.group)
+    group = group_of(state, key)
+    reader = group.readers.get(member.reader_id)
+    if reader is None or reader.epoch != member.epoch:
+        now = f"its epoch is {reader.epoch} now" if reader is not None else "it is no member (any more)"
+        raise Fenced(
+            f"reader {member.reader_id!r} of {key}, epoch {member.epoch}: {now}: its lease ran out, the group was "
+            "reset, or another process joined under that id; what it had not committed is read by others; join again"
+        )
+    return group, reader
+
+
+def join(state: State, event: ev.Join, now_ms: int, settings: Settings) -> Step:
+    """A new epoch; the same request again has the same."""
+    group = group_of(state, event.key)
+    _check_scope(group, event.scope)
+    until = now_ms + settings.lease_ms
+    known = group.readers.get(event.reader_id)
+    if known is not None and known.request_id == event.request_id:
+        member = Member(event.key.table, event.key.group, event.reader_id, known.epoch)
+        return Step((renewed(group, member, now_ms, settings),), Joined(member, settings.lease_ms))
+    if known is None and len(group.readers) >= MAX_READERS:
+        raise Overloaded(f"{event.key} has {MAX_READERS} readers, and takes no more")
+    epoch = state.last_number + 1
+    member = Member(event.key.table, event.key.group, event.reader_id, epoch)
+    joined = ReaderJoined(key=event.key, reader_id=event.reader_id, epoch=epoch, request_id=event.request_id)
+    lease = LeaseRenewed(key=event.key, reader_id=event.reader_id, until_ms=until)
+    return Step((joined, lease), Joined(member, settings.lease_ms))
+
+
+def _check_scope(group: Group, scope: GroupScope) -> None:
+    if scope == group.scope:
+        return
+    there, asked = group.scope, scope
+    pairs = [(name, getattr(there, name), getattr(asked, name)) for name in ("upto", "on_lost_range")]
+    pairs += [(name, getattr(there.request, name), getattr(asked.request, name)) for name in there.request.__slots__]
+    differing = "; ".join(f"{name}: the group has {ours}, got {given}" for name, ours, given in pairs if ours != given)
+    raise ConfigurationError(
+        f"{group.key} consumes something else ({differing[:1500]}): what a group consumes is fixed when it is created; "
+        "use another group name, or delete the group first"
+    )
+
+
+def renewed(group: Group, member: Member, now_ms: int, settings: Settings) -> LeaseRenewed:
+    """A new lease for the member from now on."""
+    return LeaseRenewed(key=group.key, reader_id=member.reader_id, until_ms=now_ms + settings.lease_ms)
+
+
+def leave(state: State, member: Member) -> Step:
+    """Gives back what the member held; nothing, if it is no member (any more)."""
+    key = GroupKey(member.table, member.group)
+    reader = group_of(state, key).readers.get(member.reader_id)
+    if reader is None or reader.epoch != member.epoch:
+        return Step()
+    return Step((ReaderGone(key=key, reader_id=member.reader_id, cause=Gone.LEFT),))
+
+
+def overdue(state: State, before_ms: int, now_ms: int, settings: Settings) -> list[Record]:
+    """Readers whose lease is over. After a standstill of this process they get a new one: they could not renew it."""
+    stood_still = now_ms - before_ms > settings.lease_ms // 2
+    made: list[Record] = []
+    for key, group in state.groups.items():
+        for reader_id, reader in group.readers.items():
+            if stood_still or reader.until_ms is None:
+                made.append(LeaseRenewed(key=key, reader_id=reader_id, until_ms=now_ms + settings.lease_ms))
+            elif reader.until_ms <= now_ms:
+                made.append(ReaderGone(key=key, reader_id=reader_id, cause=Gone.EXPIRED))
+    return made

@@ -1,0 +1,148 @@
+"""The range door: plans that are held, and whose slots' lists grow. Pure decisions; see `step`.
+
+A plan is forgotten when it was not used for its time to live: a batch reader never says that it is done, and may come
+back. Beyond `max_plans` or `max_held_splits` the plans that are *settled* (every list sealed, every split reported) and
+idle for SETTLED_IDLE_MS make room, the longest idle first; a stream opens a plan each micro-batch and settles it. If
+that is not enough, so do those idle for UNSETTLED_IDLE_MS; else the new plan is refused, and none is forgotten for it.
+A forgotten plan is an error (UnknownPlan) to whoever asks, never empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.answers import HOUR_MS, Entry, PlanHeld, Settings, Step
+from penstock.enumerator.core.records import EntryReported, PlanOpened, PlansForgotten, PlanUsed, Record, SlotsAsked
+from penstock.enumerator.core.state import HeldPlan, State
+from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
+
+SETTLED_IDLE_MS: Final = 60_000
+UNSETTLED_IDLE_MS: Final = HOUR_MS
+"""A read that stops early (a limit, Spark's `take`, a failure) never settles its plan, and must not fill the state for
+a whole time to live. Who comes back after that gets UnknownPlan: a clear error, never an empty answer."""
+
+
+def open_plan(state: State, event: ev.OpenPlan, now_ms: int, settings: Settings) -> Step:
+    """Holds the plan. StorageError if there is no room and nothing may be forgotten; ConfigurationError for a plan that
+    would not fit into an empty state."""
+    held = state.requests.get(event.request_id) if event.request_id else None
+    if held is not None and not _is_expired(state.plans[held], now_ms, settings):
+        return Step((PlanUsed(held, now_ms),), PlanHeld(held))
+    if len(event.facts) > settings.max_held_splits:
+        raise ConfigurationError(
+            f"the plan of table {event.table} has {len(event.facts)} splits, at most {settings.max_held_splits} are "
+            "held: read a shorter range, or larger splits"
+        )
+    gone = _making_room(state, len(event.facts), now_ms, settings)
+    forgotten: tuple[Record, ...] = (PlansForgotten(gone),) if gone else ()
+    opened = PlanOpened(
+        plan_id=event.plan_id,
+        request_id=event.request_id,
+        table=event.table,
+        facts=event.facts,
+        slots=event.slots,
+    )
+    return Step((*forgotten, opened, PlanUsed(event.plan_id, now_ms)), PlanHeld(event.plan_id))
+
+
+def use(state: State, plan_id: str, now_ms: int, settings: Settings) -> Step:
+    """The plan's time to live starts anew. UnknownPlan if it was never opened here or is forgotten."""
+    plan_of(state, plan_id, now_ms, settings)
+    return Step((PlanUsed(plan_id, now_ms),))
+
+
+def next_entry(state: State, event: ev.NextEntry, now_ms: int, settings: Settings) -> Step:
+    """The entry is there, or the list grows by it. UnknownSplit as in `Assigner.next`."""
+    held = plan_of(state, event.plan_id, now_ms, settings)
+    told = held.assigner.told(event.slot, event.index)
+    used = PlanUsed(event.plan_id, now_ms)
+    entry = Entry(event.plan_id, event.slot, event.index, replayed=told is not None)
+    if told is not None:
+        return Step((used,), entry)
+    return Step((SlotsAsked(event.plan_id, (event.slot,)), used), entry)
+
+
+def finish_entry(state: State, event: ev.FinishEntry, now_ms: int, settings: Settings) -> Step:
+    """Takes the report; a later one replaces it. UnknownSplit if no such split was handed out."""
+    held = plan_of(state, event.plan_id, now_ms, settings)
+    if not held.assigner.holds(event.slot, event.index):
+        raise UnknownSplit(f"plan {event.plan_id}: slot {event.slot} was handed no split {event.index} to report on")
+    reported = EntryReported(event.plan_id, event.slot, event.index, event.report)
+    return Step((PlanUsed(event.plan_id, now_ms), reported))
+
+
+def plan_of(state: State, plan_id: str, now_ms: int, settings: Settings) -> HeldPlan:
+    """The plan, or UnknownPlan."""
+    held = state.plans.get(plan_id)
+    if held is None or _is_expired(held, now_ms, settings):
+        raise UnknownPlan(
+            f"no plan {plan_id[:80]!r} here: it was opened by another enumerator or before a restart, or was not used "
+            f"for {settings.plan_ttl_ms / HOUR_MS:g} hours (less, if room was needed); run the query again to open a "
+            "new plan"
+        )
+    return held
+
+
+def expired(state: State, now_ms: int, settings: Settings) -> tuple[Record, ...]:
+    """Forgets the plans whose time to live is over."""
+    gone = tuple(_expired_ids(state, now_ms, settings))
+    return (PlansForgotten(gone),) if gone else ()
+
+
+def used(state: State, now_ms: int) -> Iterator[Record]:
+    """Every plan's time to live starts anew."""
+    yield from (PlanUsed(plan_id, now_ms) for plan_id in tuple(state.plans))
+
+
+def _is_expired(held: HeldPlan, now_ms: int, settings: Settings) -> bool:
+    return now_ms - held.used_ms >= settings.plan_ttl_ms
+
+
+def _expired_ids(state: State, now_ms: int, settings: Settings) -> Iterator[str]:
+    for plan_id, held in state.plans.items():
+        if not _is_expired(held, now_ms, settings):
+            return
+        yield plan_id
+
+
+def _making_room(state: State, splits: int, now_ms: int, settings: Settings) -> tuple[str, ...]:
+    """The plans to forget so that one more of so many splits fits."""
+    gone = list(_expired_ids(state, now_ms, settings))
+    plans = len(state.plans) - len(gone)
+    held_splits = state.plan_splits - sum(len(state.plans[plan_id].facts) for plan_id in gone)
+
+    def has_room() -> bool:
+        return plans < settings.max_plans and held_splits + splits <= settings.max_held_splits
+
+    for plan_id in _spare(state, len(gone), now_ms):
+        if has_room():
+            break
+        gone.append(plan_id)
+        plans -= 1
+        held_splits -= len(state.plans[plan_id].facts)
+    if not has_room():
+        raise StorageError(
+            f"no room for another plan of {splits} splits: {len(state.plans)} plans with {state.plan_splits} splits "
+            f"are held, at most {settings.max_plans} and {settings.max_held_splits} are; those not read to their end "
+            f"are kept until unused for {min(settings.plan_ttl_ms, UNSETTLED_IDLE_MS) / HOUR_MS:g} h: try again later, "
+            "or start another server"
+        )
+    return tuple(gone)
+
+
+def _spare(state: State, skip: int, now_ms: int) -> Iterator[str]:
+    """The plans that may make room, in the order in which they do."""
+    unsettled: list[str] = []
+    for place, (plan_id, held) in enumerate(state.plans.items()):
+        if place < skip:
+            continue
+        idle_ms = now_ms - held.used_ms
+        if idle_ms < SETTLED_IDLE_MS:
+            break
+        if held.is_settled:
+            yield plan_id
+        elif idle_ms >= UNSETTLED_IDLE_MS:
+            unsettled.append(plan_id)
+    yield from unsettled

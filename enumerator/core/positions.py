@@ -1,0 +1,95 @@
+"""Where groups stand: creating, moving and deleting them, rounds that were found. Pure decisions; see `step`."""
+
+from __future__ import annotations
+
+import hashlib
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.answers import Settings, Step
+from penstock.enumerator.core.records import (
+    GroupCreated,
+    GroupDeleted,
+    GroupEnded,
+    GroupKey,
+    GroupMoved,
+    GroupStopped,
+    Moved,
+    RoundPlanned,
+    TableSeen,
+)
+from penstock.enumerator.core.state import Group, State
+from penstock.enumerator.watch.values import Progress
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.positions import CommitRange
+
+
+def create(state: State, event: ev.CreateGroup) -> Step:
+    """The group, unless it is there."""
+    if event.key in state.groups:
+        return Step()
+    created = GroupCreated(
+        key=event.key,
+        number=state.last_number + 1,
+        scope=event.scope,
+        limits=event.limits,
+        progress=event.progress,
+    )
+    return Step((created,))
+
+
+def delete(group: Group) -> Step:
+    """The group is forgotten; ConfigurationError while it has readers."""
+    if group.readers:
+        some = ", ".join(sorted(group.readers)[:5])
+        raise ConfigurationError(f"{group.key} has {len(group.readers)} readers ({some}): stop them first")
+    return Step((GroupDeleted(group.key),))
+
+
+def moved(group: Group, number: int, progress: Progress, cause: Moved) -> GroupMoved:
+    """The group starts again elsewhere, under a new generation."""
+    return GroupMoved(key=group.key, number=number, progress=progress, cause=cause, behind=group.progress.position)
+
+
+def round_id(key: GroupKey, number: int, commit_range: CommitRange) -> str:
+    """The plan id of a group's round: of what it is, so that it is the same after a restart."""
+    told = "\x00".join((key.table, key.group, str(number), str(commit_range.after), str(commit_range.upto)))
+    return "r" + hashlib.sha256(told.encode()).hexdigest()[:31]
+
+
+def wants_more(group: Group, settings: Settings) -> bool:
+    """Whether the next round of the group is to be looked for; back-pressure pauses that and moves nothing."""
+    return (
+        group.stopped is None
+        and not group.ended
+        and group.pending < settings.max_pending_splits
+        and len(group.rounds) < settings.max_rounds
+    )
+
+
+def found(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn | ev.RangeLost) -> Step:
+    """What was found counts only where the group still stands: anything else was overtaken."""
+    group = state.groups.get(event.key)
+    if group is None or group.number != event.number or group.progress.position != event.start:
+        return Step()
+    if group.stopped is not None or group.ended:
+        return Step()
+    match event:
+        case ev.NothingFound():
+            at_end = group.scope.upto is not None and event.start >= group.scope.upto
+            return Step((GroupEnded(key=group.key),) if at_end else (TableSeen(key=group.key, position=event.start),))
+        case ev.CannotGoOn(code=code, text=text):
+            return Step((GroupStopped(key=group.key, code=code, text=text),))
+        case ev.RangeLost(progress=progress):
+            return Step((moved(group, state.last_number + 1, progress, Moved.LOST_RANGE),))
+        case ev.Discovered():
+            planned = RoundPlanned(
+                key=group.key,
+                plan_id=round_id(group.key, group.number, event.commit_range),
+                commit_range=event.commit_range,
+                progress=event.progress,
+                facts=event.facts,
+                reshaped=event.reshaped,
+                commits=event.commits,
+            )
+            at_end = group.scope.upto is not None and event.commit_range.upto >= group.scope.upto
+            return Step((planned, GroupEnded(key=group.key)) if at_end else (planned,))

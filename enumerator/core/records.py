@@ -1,0 +1,227 @@
+"""What is remembered: each decision, as a value. The state is what its records made of it.
+
+Durable ones are appended before anybody is told; `Volatile` ones (leases, times of use, reports) live as long as the
+process. What may be added: a record with defaults for what older stores lack, or a new kind; their encoding is `codec`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from penstock.enumerator.core.facts import SplitFacts
+from penstock.enumerator.watch.values import Progress
+from penstock.proto.groups import GroupScope
+from penstock.proto.positions import CommitRange, Position
+from penstock.proto.queries import RoundLimits
+from penstock.proto.reports import SplitReport
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GroupKey:
+    """A consumer group: its table's name and its own."""
+
+    table: str
+    group: str
+
+    def __str__(self) -> str:
+        return f"group {self.group!r} of table {self.table!r}"
+
+
+class Gone(enum.Enum):
+    """Why a reader is no member any more."""
+
+    LEFT = "left"
+    EXPIRED = "expired"
+
+
+class Moved(enum.Enum):
+    """Why a group was moved to another position."""
+
+    RESET = "reset"
+    LOST_RANGE = "lost range"
+
+
+@dataclass(frozen=True, slots=True)
+class NumbersUsed:
+    """Epochs and generations up to this one were given out: none is ever given twice."""
+
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCreated:
+    """A group begins behind `progress`. `number` is its generation."""
+
+    key: GroupKey
+    number: int
+    scope: GroupScope
+    limits: RoundLimits
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPlanned:
+    """The next round of a group: its position moves to the end of the range. No splits: it was passed."""
+
+    key: GroupKey
+    plan_id: str
+    commit_range: CommitRange
+    progress: Progress
+    facts: SplitFacts
+    reshaped: frozenset[int] = frozenset()
+    commits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderJoined:
+    """A reader id has a new epoch; what it held it holds, and is to be told of again."""
+
+    key: GroupKey
+    reader_id: str
+    epoch: int
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitsAssigned:
+    """A member's request was answered with these splits, (round's plan id, index) in order."""
+
+    key: GroupKey
+    reader_id: str
+    sequence: int
+    splits: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitsCommitted:
+    """Rows of held splits are done: (plan id, index, ordinal), or all of them: (plan id, index)."""
+
+    key: GroupKey
+    ordinals: tuple[tuple[str, int, int], ...] = ()
+    finished: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderGone:
+    """A reader is no member any more; what it held is pending again, from the committed ordinals on."""
+
+    key: GroupKey
+    reader_id: str
+    cause: Gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStopped:
+    """The group hands out nothing until it is reset: what an error's code and text say."""
+
+    key: GroupKey
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMoved:
+    """The group starts again behind `progress`: rounds forgotten, readers fenced, a stop undone."""
+
+    key: GroupKey
+    number: int
+    progress: Progress
+    cause: Moved
+    behind: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupEnded:
+    """The group's `upto` is reached; nothing more is looked for."""
+
+    key: GroupKey
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDeleted:
+    """The group is forgotten."""
+
+    key: GroupKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOpened:
+    """A plan of the range door is held; `slots` readers may pull from it."""
+
+    plan_id: str
+    request_id: str
+    table: str
+    facts: SplitFacts
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsAsked:
+    """The lists of these slots, one after the other, grew by an entry or were sealed: which of both, and by which
+    split, the order of all such calls decides, always alike."""
+
+    plan_id: str
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlansForgotten:
+    """Plans that were not used any more."""
+
+    plan_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanUsed:
+    """Volatile: somebody asked about a plan."""
+
+    plan_id: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntryReported:
+    """Volatile: how reading a split of a plan went."""
+
+    plan_id: str
+    slot: int
+    index: int
+    report: SplitReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRenewed:
+    """Volatile: a member's lease ends then, by the clock of this process."""
+
+    key: GroupKey
+    reader_id: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSeen:
+    """Volatile: nothing was behind this position when the table was looked at."""
+
+    key: GroupKey
+    position: Position
+
+
+Durable = (
+    NumbersUsed
+    | GroupCreated
+    | RoundPlanned
+    | ReaderJoined
+    | SplitsAssigned
+    | SplitsCommitted
+    | ReaderGone
+    | GroupStopped
+    | GroupMoved
+    | GroupEnded
+    | GroupDeleted
+    | PlanOpened
+    | SlotsAsked
+    | PlansForgotten
+)
+Volatile = LeaseRenewed | TableSeen | PlanUsed | EntryReported
+Record = Durable | Volatile

@@ -1,0 +1,147 @@
+"""A round of a group: which of its splits are pending, held, done, and which must wait for earlier ones.
+
+Pure, but changed in place by `evolve` alone. Sized for a million splits: arrays for all, dictionaries only for splits
+that are held, came back, or are done in part.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.enumerator.core.facts import Numbers, SplitFacts
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.positions import CommitRange
+
+PENDING: Final = 0
+HELD: Final = 1
+DONE: Final = 2
+
+
+@dataclass(slots=True)
+class Round:
+    """`number` grows with each round of a group. `cursor` is the first split that nobody was considered for;
+    `skipped` are pending ones before it, ascending."""
+
+    number: int
+    plan_id: str
+    commit_range: CommitRange
+    facts: SplitFacts
+    reshaped: frozenset[int]
+    commits: int
+    status: npt.NDArray[np.uint8]
+    by_lane: Numbers
+    contended: npt.NDArray[np.bool_]
+    cursor: int = 0
+    skipped: list[int] = field(default_factory=list)
+    holders: dict[int, str] = field(default_factory=dict)
+    ordinals: dict[int, int] = field(default_factory=dict)
+    done: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        number: int,
+        plan_id: str,
+        commit_range: CommitRange,
+        facts: SplitFacts,
+        reshaped: frozenset[int],
+        commits: int,
+        earlier: Sequence[Round],
+    ) -> Round:
+        """A new round behind `earlier` ones that are open."""
+        contended = np.zeros(len(facts), dtype=np.bool_)
+        for older in earlier:
+            contended |= np.isin(facts.lanes, older.facts.lanes)
+        barriers = {partition for older in earlier for partition in older.reshaped} | reshaped
+        if barriers and earlier:
+            contended |= np.isin(facts.partitions, np.array(sorted(barriers), dtype=np.int64))
+        return cls(
+            number=number,
+            plan_id=plan_id,
+            commit_range=commit_range,
+            facts=facts,
+            reshaped=reshaped,
+            commits=commits,
+            status=np.zeros(len(facts), dtype=np.uint8),
+            by_lane=np.argsort(facts.lanes, kind="stable").astype(np.int64),
+            contended=contended,
+        )
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every split is done."""
+        return self.done == len(self.facts)
+
+    @property
+    def pending(self) -> int:
+        """How many splits nobody holds."""
+        return len(self.facts) - self.done - len(self.holders)
+
+    def pending_in_order(self) -> Iterator[int]:
+        """Pending splits, ascending."""
+        yield from tuple(self.skipped)
+        for index in range(self.cursor, len(self.facts)):
+            if self.status[index] == PENDING:
+                yield index
+
+    def open_in_lane(self, lane: int, reader_id: str, chosen: Collection[int]) -> bool:
+        """Whether a split of the lane is not done, not the reader's own and not among those chosen for it."""
+        lanes = self.facts.lanes
+        first = int(np.searchsorted(lanes, lane, sorter=self.by_lane))
+        for place in range(first, len(lanes)):
+            index = int(self.by_lane[place])
+            if lanes[index] != lane:
+                return False
+            if index not in chosen and self._is_open(index, reader_id):
+                return True
+        return False
+
+    def open_in_partition(self, partition: int, reader_id: str, chosen: Collection[int]) -> bool:
+        """The same of a partition."""
+        if self.is_finished:
+            return False
+        there = np.flatnonzero((self.facts.partitions == partition) & (self.status != DONE))
+        return any(index not in chosen and self._is_open(index, reader_id) for index in there.tolist())
+
+    def _is_open(self, index: int, reader_id: str) -> bool:
+        return self.status[index] == PENDING or (self.status[index] == HELD and self.holders[index] != reader_id)
+
+    # --- evolution
+
+    def assign(self, index: int, reader_id: str) -> None:
+        """The reader holds the split; pending ones that the cursor passes were considered and left."""
+        if self.status[index] == HELD and self.holders[index] == reader_id:
+            return
+        if self.status[index] != PENDING:
+            raise InvariantViolation(f"split {index} of round {self.plan_id} is not pending: {self.status[index]}")
+        if index >= self.cursor:
+            passed = np.flatnonzero(self.status[self.cursor : index] == PENDING) + self.cursor
+            self.skipped.extend(int(place) for place in passed)
+            self.cursor = index + 1
+        else:
+            del self.skipped[bisect.bisect_left(self.skipped, index)]
+        self.status[index] = HELD
+        self.holders[index] = reader_id
+
+    def give_back(self, index: int) -> None:
+        """The split is pending again."""
+        del self.holders[index]
+        self.status[index] = PENDING
+        bisect.insort(self.skipped, index)
+
+    def finish(self, index: int) -> None:
+        """The split is done, whoever holds it; again is nothing."""
+        if self.status[index] == DONE:
+            return
+        self.holders.pop(index, None)
+        if self.status[index] == PENDING and index < self.cursor:
+            del self.skipped[bisect.bisect_left(self.skipped, index)]
+        self.status[index] = DONE
+        self.ordinals.pop(index, None)
+        self.done += 1
