@@ -44,8 +44,9 @@ class Store(Protocol):
     def append(
         self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
     ) -> None:
-        """Adds the records at the end, keeps the plans, forgets the dropped ones (unknown ids are nothing): all or
-        nothing, durable on return. Fenced if another process opened the store since; StorageError."""
+        """Adds the records at the end, forgets the dropped plans (unknown ids are nothing), then keeps the new ones (in
+        the place of one of the same id): all or nothing, durable on return. Fenced if another process opened the
+        store since; StorageError."""
         ...
 
     def records(self) -> Iterator[StoredRecord]:

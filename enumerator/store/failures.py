@@ -1,0 +1,78 @@
+"""What went wrong in a state directory, as errors of Penstock with what to do about it. Opens no connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from penstock.enumerator.store.layout import DATABASE, FORMAT_VERSION, DamagedRow
+from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError, StorageError
+
+_DAMAGE: Final = frozenset(
+    {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_FORMAT,
+        sqlite3.SQLITE_ERROR,  # a schema that it cannot make out: our own statements are right
+        sqlite3.SQLITE_CONSTRAINT,  # a row that is there already, which the log says is not
+    }
+)
+_PRIMARY: Final = 0xFF
+"""The bits of SQLite's extended error codes that are the code itself."""
+
+
+@contextmanager
+def told(directory: Path, doing: str) -> Iterator[None]:
+    """Errors of SQLite, of rows and of the system as StateDamaged or StorageError that name the directory."""
+    try:
+        yield
+    except (DamagedRow, OSError) as error:
+        raise _as_penstock(error, directory, doing) from error
+    except sqlite3.Error as error:
+        if not hasattr(error, "sqlite_errorcode") and not isinstance(error, sqlite3.OperationalError):
+            raise  # of the sqlite3 module itself: we called it wrongly
+        raise _as_penstock(error, directory, doing) from error
+
+
+def damaged(directory: Path, what: str) -> StateDamaged:
+    """The error for damage, with what to do."""
+    return StateDamaged(
+        f"state directory {directory}: {DATABASE} is damaged: {what}. Look with `penstock state check {directory}`; "
+        "then restore a backup of the directory, or start with a new one and reset the consumer groups"
+    )
+
+
+def newer_version(directory: Path, found: int) -> StateVersionError:
+    """The error for a store that another version of Penstock wrote."""
+    return StateVersionError(
+        f"state directory {directory}: {DATABASE} has store format version {found}, this Penstock reads and writes "
+        f"version {FORMAT_VERSION}: use the version of Penstock that wrote it, or a new directory"
+    )
+
+
+def again(error: PenstockError) -> PenstockError:
+    """An error of the same kind for another thread or a later call: no two share one traceback."""
+    return type(error)(str(error))
+
+
+def _as_penstock(error: Exception, directory: Path, doing: str) -> PenstockError:
+    if isinstance(error, DamagedRow):
+        return damaged(directory, str(error))
+    if isinstance(error, OSError):
+        return StorageError(f"state directory {directory}: cannot {doing}: {error.strerror or error}")
+    # text that is no UTF-8 is found by the sqlite3 module, which gives no code
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & _PRIMARY
+    if code in _DAMAGE:
+        return damaged(directory, f"cannot {doing}: {error}")
+    hints = {
+        sqlite3.SQLITE_FULL: "the disk is full: make room, then start the server again",
+        sqlite3.SQLITE_IOERR: "the disk failed: nobody knows what it holds, start the server again once it is sound",
+        sqlite3.SQLITE_BUSY: "another process keeps a write open: end it, then start the server again",
+        sqlite3.SQLITE_READONLY: "it may not be written: check its permissions",
+        sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check its permissions",
+    }
+    hint = hints.get(code, "start the server again")
+    return StorageError(f"state directory {directory}: cannot {doing}: {error} ({hint})")

@@ -1,0 +1,234 @@
+"""Appends of many threads, made durable together: one sync of the disk for all that wait.
+
+Belongs here: the queue, its bounds, the one thread that writes. Not here: what is written (`penstock.enumerator.core`),
+how (`protocol`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.enumerator.store.failures import again
+from penstock.enumerator.store.protocol import PlanPieces, Store, StoredRecord
+from penstock.proto.errors import Overloaded, PenstockError, StorageError
+
+MAX_QUEUED_RECORDS: Final = 100_000
+MAX_QUEUED_BYTES: Final = 256 << 20
+"""What waits for the disk; beyond either bound an append is refused, unless nothing else waits."""
+
+
+class Ticket:
+    """The promise that something appended is, or will be, durable. Any thread may wait, any number of times."""
+
+    __slots__ = ("_done", "_error")
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self._error: BaseException | None = None
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Returns once it is durable, and all before it. Else the store's error; StorageError when the time is over:
+        then nobody knows yet."""
+        if not self._done.wait(timeout_s):
+            raise StorageError(f"not durable within {timeout_s} s: it may be later, or not; ask again")
+        if isinstance(self._error, PenstockError):
+            raise again(self._error) from self._error
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def done(self) -> bool:
+        """Whether `wait` would answer at once."""
+        return self._done.is_set()
+
+    def settle(self, error: BaseException | None) -> None:
+        """For the journal alone: durable, or failed."""
+        self._error = error
+        self._done.set()
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Appends that go to the store in one call, in their order; or one rewrite."""
+
+    records: list[StoredRecord] = field(default_factory=list)
+    plans: list[PlanPieces] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    rewritten: Sequence[StoredRecord] | None = None
+    tickets: list[Ticket] = field(default_factory=list)
+    size_bytes: int = 0
+    kept: set[str] = field(default_factory=set)
+
+    def takes(self, other: _Batch) -> bool:
+        """Whether both can be one append: a store forgets the dropped first, and then keeps."""
+        if self.rewritten is not None or other.rewritten is not None:
+            return False
+        return self.kept.isdisjoint(other.dropped) and self.kept.isdisjoint(other.kept)
+
+    def take(self, other: _Batch) -> None:
+        """Adds the later one behind this one."""
+        self.records += other.records
+        self.plans += other.plans
+        self.dropped += other.dropped
+        self.tickets += other.tickets
+        self.kept |= other.kept
+
+    def write(self, store: Store) -> None:
+        """To the store, durable on return."""
+        if self.rewritten is not None:
+            store.rewrite(self.rewritten)
+        else:
+            store.append(self.records, self.plans, self.dropped)
+
+    def settle(self, error: BaseException | None) -> None:
+        """Tells all that wait."""
+        for ticket in self.tickets:
+            ticket.settle(error)
+
+
+class Journal:
+    """Group commit on a store. Any thread. What is appended first is durable first.
+
+    After a failed write every ticket that waits, and every later one, fails with that error. The store stays its
+    owner's to close, after this.
+    """
+
+    def __init__(
+        self, store: Store, *, max_records: int = MAX_QUEUED_RECORDS, max_bytes: int = MAX_QUEUED_BYTES
+    ) -> None:
+        self._store = store
+        self._max_records, self._max_bytes = max_records, max_bytes
+        self._queue: deque[_Batch] = deque()
+        self._queued_records = self._queued_bytes = 0
+        self._failure: BaseException | None = None
+        self._closing = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._write_all, name="penstock-journal", daemon=True)
+        self._thread.start()
+
+    def append(
+        self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
+    ) -> Ticket:
+        """Queues one append of `Store.append`. Overloaded: too much waits for the disk, and nothing was queued."""
+        batch = _Batch(list(records), list(plans), list(dropped), size_bytes=_size(records, plans))
+        batch.kept.update(plan.plan_id for plan in plans)
+        return self._put(batch)
+
+    def rewrite(self, records: Sequence[StoredRecord]) -> Ticket:
+        """Queues one `Store.rewrite`: the records take the place of all that was appended before. Overloaded."""
+        return self._put(_Batch(rewritten=tuple(records), size_bytes=_size(records, ())))
+
+    def close(self) -> None:
+        """Writes what is queued, then ends; later appends fail with StorageError. May be called again."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _put(self, batch: _Batch) -> Ticket:
+        ticket = Ticket()
+        batch.tickets.append(ticket)
+        count = len(batch.records) + len(batch.rewritten or ())
+        with self._changed:
+            if self._failure is not None:
+                ticket.settle(self._failure)
+                return ticket
+            if self._closing:
+                ticket.settle(StorageError("the journal is closed: the server is stopping"))
+                return ticket
+            self._check_bounds(count, batch.size_bytes)
+            self._queue.append(batch)
+            self._queued_records += count
+            self._queued_bytes += batch.size_bytes
+            self._changed.notify_all()
+        return ticket
+
+    def _check_bounds(self, records: int, size_bytes: int) -> None:
+        if not self._queue:
+            return
+        if self._queued_records + records > self._max_records or self._queued_bytes + size_bytes > self._max_bytes:
+            raise Overloaded(
+                f"the state's disk is behind: {self._queued_records} records ({self._queued_bytes} bytes) wait for it, "
+                f"at most {self._max_records} ({self._max_bytes} bytes) may: ask again later"
+            )
+
+    def _write_all(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._closing)
+                if not self._queue:
+                    return
+                waiting, self._queue = list(self._queue), deque()
+                self._queued_records = self._queued_bytes = 0
+            self._write(_merged(waiting))
+            del waiting
+
+    def _write(self, batches: list[_Batch]) -> None:
+        error: BaseException | None = self._failure
+        for batch in batches:
+            if error is None:
+                try:
+                    batch.write(self._store)
+                except BaseException as failed:  # noqa: BLE001 - whatever it is, those who wait must be told
+                    error = failed
+                    with self._changed:
+                        self._failure = failed
+            batch.settle(error)
+
+
+class DirectJournal:
+    """A journal without a thread: durable when `append` returns. For stores in memory and simulations.
+
+    One thread at a time; else as `Journal`: the error of a failed write is the answer of every later ticket.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._failure: BaseException | None = None
+
+    def append(
+        self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
+    ) -> Ticket:
+        """As `Journal.append`, at once."""
+        return self._now(_Batch(list(records), list(plans), list(dropped)))
+
+    def rewrite(self, records: Sequence[StoredRecord]) -> Ticket:
+        """As `Journal.rewrite`, at once."""
+        return self._now(_Batch(rewritten=tuple(records)))
+
+    def close(self) -> None:
+        """Later appends fail with StorageError. May be called again."""
+        self._failure = self._failure or StorageError("the journal is closed: the server is stopping")
+
+    def _now(self, batch: _Batch) -> Ticket:
+        ticket = Ticket()
+        if self._failure is None:
+            try:
+                batch.write(self._store)
+            except BaseException as error:  # noqa: BLE001 - as in Journal
+                self._failure = error
+        ticket.settle(self._failure)
+        return ticket
+
+
+AnyJournal = Journal | DirectJournal
+
+
+def _merged(batches: list[_Batch]) -> list[_Batch]:
+    """As few calls of the store as give the same."""
+    groups: list[_Batch] = []
+    for batch in batches:
+        if groups and groups[-1].takes(batch):
+            groups[-1].take(batch)
+        else:
+            groups.append(batch)
+    return groups
+
+
+def _size(records: Sequence[StoredRecord], plans: Sequence[PlanPieces]) -> int:
+    pieces = sum(len(plan.scan) + len(plan.facts) + sum(map(len, plan.splits)) for plan in plans)
+    return pieces + sum(len(record.payload) for record in records)
