@@ -13,11 +13,16 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from penstock.enumerator.assigner import SlotAssigner, choose_slots
+from penstock.enumerator.assigner import Assigned, Assignment, choose_slots
+from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Settings
+from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
+from penstock.enumerator.core.facts import sizes_alone
+from penstock.enumerator.core.state import State
 from penstock.enumerator.events import tell
+from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.opened_tables import OpenedTables
-from penstock.enumerator.plans import DAY_MS, MAX_PLANS, PlanStore, total
-from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.enumerator.reports import total
+from penstock.proto.errors import ConfigurationError, InvariantViolation, TableNotFound, UnknownPlan
 from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
@@ -65,7 +70,7 @@ class EmbeddedEnumerator:
 
     `tables` maps the names that may be asked for to paths or URIs; None takes the name itself as the path, and calls
     the table by it without credentials (`shown_uri`). Clock, ids and CPUs are parameters for tests. Needs no closing;
-    plans live as long as it does, at most `plan_ttl_ms` unused.
+    plans live as long as it does, at most `settings.plan_ttl_ms` unused. With a `keeper` they live where that has them.
     """
 
     def __init__(
@@ -76,14 +81,15 @@ class EmbeddedEnumerator:
         clock_ms: Callable[[], int] = monotonic_ms,
         new_id: Callable[[], str] = random_plan_id,
         cpus: int | None = None,
-        plan_ttl_ms: int = DAY_MS,
-        max_plans: int = MAX_PLANS,
+        settings: Settings | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self._tables = None if tables is None else dict(tables)
         self._reads: TableReads = OpenedTables() if reads is None else reads
         self._clock_ms = clock_ms
+        self._new_id = new_id
         self._cpus = available_cpus() if cpus is None else cpus
-        self._plans = PlanStore(clock_ms=clock_ms, new_id=new_id, ttl_ms=plan_ttl_ms, max_plans=max_plans)
+        self._keeper = keeper or Keeper(clock_ms=clock_ms, settings=settings or Settings())
 
     def check_tables(self) -> None:
         """Opens every registered table: a wrong path fails now, not at the first request."""
@@ -106,48 +112,71 @@ class EmbeddedEnumerator:
             raise ConfigurationError(f"size of a split: got {request.target_split_bytes} bytes, expected at least 1")
         return self._reads.plan(self._path(request.table), self._name(request.table), request)
 
-    def open_plan(self, request: PlanRequest) -> OpenedPlan:
-        """See `Enumerator.open_plan`."""
+    def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
+        """See `Enumerator.open_plan`. A request id that opened a plan before gives that plan again."""
         if request.slots < 0:
             raise ConfigurationError(f"slots: got {request.slots}, expected 0 (let the planner choose) or more")
+        before = self._keeper.look(lambda state: state.requests.get(request_id)) if request_id else None
+        if before is not None:
+            return self._opened(before)
         begin_ms = self._clock_ms()
         plan = self.plan(request)
-        sizes_bytes = [split.size_bytes for split in plan.splits]
-        slots = choose_slots(len(sizes_bytes), sum(sizes_bytes), request.slots, self._cpus)
-        held = self._plans.add(plan, SlotAssigner(sizes_bytes, slots))
-        opened = OpenedPlan(
-            plan_id=held.plan_id, slots=slots, splits=len(sizes_bytes), size_bytes=sum(sizes_bytes), scan=plan.scan
+        facts = sizes_alone(split.size_bytes for split in plan.splits)
+        size_bytes = int(facts.sizes.sum())
+        plan_id = self._new_id()
+        event = OpenPlan(
+            plan_id=plan_id,
+            request_id=request_id,
+            table=request.table,
+            facts=facts,
+            slots=choose_slots(len(facts), size_bytes, request.slots, self._cpus),
         )
+        opened = self._opened(self._keeper.handle(event, _plan_id, (plan_id, plan)))
         tell(
             "plan opened",
             plan=opened.plan_id,
             table=self._name(request.table),
             query=type(request.query).__name__,
             splits=opened.splits,
-            slots=slots,
+            slots=opened.slots,
             bytes=opened.size_bytes,
             ms=self._clock_ms() - begin_ms,
         )
         return opened
 
+    def _opened(self, plan_id: str) -> OpenedPlan:
+        slots, splits, size_bytes = self._keeper.handle(
+            UsePlan(plan_id),
+            lambda state, _: (
+                state.plans[plan_id].assigner.slots,
+                len(state.plans[plan_id].facts),
+                int(state.plans[plan_id].facts.sizes.sum()),
+            ),
+        )
+        return OpenedPlan(plan_id=plan_id, slots=slots, splits=splits, size_bytes=size_bytes, scan=self._scan(plan_id))
+
     def describe_plan(self, plan_id: str) -> Scan:
         """See `Enumerator.describe_plan`."""
-        return self._plans.use(plan_id).plan.scan
+        self._keeper.handle(UsePlan(plan_id), lambda state, answer: None)
+        return self._scan(plan_id)
 
     def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
         """See `Enumerator.next_split`."""
-        answer, replayed = self._plans.use(plan_id).next_split(slot, index)
+        told, replayed = self._keeper.handle(NextEntry(plan_id, slot, index), _entry)
         level = logging.DEBUG if replayed else logging.INFO
-        match answer:
-            case NextSplit(split):
-                tell("split assigned", level=level, plan=plan_id, slot=slot, index=index, split=split.split_id)
-            case EndOfSlot():
-                tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
-        return answer
+        if not isinstance(told, Assigned):
+            tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
+            return EndOfSlot()
+        try:
+            split = self._keeper.shelf.splits(plan_id, [told.split])[0]
+        except KeyError:
+            raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
+        tell("split assigned", level=level, plan=plan_id, slot=slot, index=index, split=split.split_id)
+        return NextSplit(split)
 
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
         """See `Enumerator.finish_split`."""
-        self._plans.use(plan_id).finish_split(slot, index, report)
+        self._keeper.handle(FinishEntry(plan_id, slot, index, report), lambda state, answer: None)
         tell(
             "split finished",
             plan=plan_id,
@@ -160,11 +189,18 @@ class EmbeddedEnumerator:
 
     def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
         """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
-        return self._plans.use(plan_id).reports()
+        reports = self._keeper.handle(UsePlan(plan_id), lambda state, _: dict(state.plans[plan_id].reports))
+        return dict(sorted(reports.items()))
 
     def totals(self, plan_id: str) -> SplitReport:
         """The sum of `reports`; `max_event_time_us` is the highest."""
         return total(self.reports(plan_id).values())
+
+    def _scan(self, plan_id: str) -> Scan:
+        try:
+            return self._keeper.shelf.scan(plan_id)
+        except KeyError:
+            raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
 
     def _name(self, table: str) -> str:
         """What plans, descriptions and logs call the table: never a URI with its credentials."""
@@ -184,3 +220,15 @@ class EmbeddedEnumerator:
                 f"no table {shown_uri(table)[:200]!r} is registered here{hint}; registered: {served or 'none'}"
             )
         return path
+
+
+def _plan_id(state: State, answer: Answer) -> str:
+    if not isinstance(answer, PlanHeld):
+        raise InvariantViolation(f"opening a plan was answered by {answer!r}")
+    return answer.plan_id
+
+
+def _entry(state: State, answer: Answer) -> tuple[Assignment | None, bool]:
+    if not isinstance(answer, Entry):
+        raise InvariantViolation(f"asking for a split was answered by {answer!r}")
+    return state.plans[answer.plan_id].assigner.told(answer.slot, answer.index), answer.replayed

@@ -1,7 +1,8 @@
 """Durable records ⇄ what a store keeps: a kind, a version, JSON.
 
 A record's version grows when its meaning does; a newer one than this build knows is refused by name, an older one is
-read for ever (tests/fixtures). Facts of a round's splits are not in the record: they are a piece of its plan.
+read for ever (tests/fixtures). Facts of a plan's splits are in its record, not with the plan's pieces: a store forgets
+those when nobody needs the plan any more, and its records later.
 """
 
 from __future__ import annotations
@@ -41,9 +42,6 @@ from penstock.proto.positions import CommitRange, InstantTime, Position
 from penstock.proto.queries import RoundLimits
 
 Json = Mapping[str, Any]
-FactsOf = Callable[[str], SplitFacts]
-"""The facts of a plan that the store keeps, by plan id."""
-
 VERSION: Final = 1
 """Of every kind of record, so far."""
 
@@ -54,7 +52,7 @@ def encode_record(record: Durable) -> StoredRecord:
     return StoredRecord(_KINDS[type(record)], VERSION, payload)
 
 
-def decode_record(stored: StoredRecord, facts_of: FactsOf) -> Durable:
+def decode_record(stored: StoredRecord) -> Durable:
     """The record that was encoded. StateVersionError for a kind or version of a newer build; StateDamaged."""
     if stored.kind not in _DECODERS or stored.version != VERSION:
         raise StateVersionError(
@@ -62,7 +60,7 @@ def decode_record(stored: StoredRecord, facts_of: FactsOf) -> Durable:
             f"{', '.join(sorted(_DECODERS))}; start the release that wrote it, or a newer one"
         )
     try:
-        return _DECODERS[stored.kind](json.loads(stored.payload), facts_of)
+        return _DECODERS[stored.kind](json.loads(stored.payload))
     except (KeyError, ValueError, TypeError, AttributeError, ConfigurationError) as error:
         raise StateDamaged(
             f"state record {stored.kind!r}: {type(error).__name__}: {error}; the state directory is damaged: restore a "
@@ -79,7 +77,7 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "plan": record.plan_id,
                 "request_id": record.request_id,
                 "table": record.table,
-                "splits": len(record.facts),
+                "facts": base64.b64encode(record.facts.encoded()).decode(),
                 "slots": record.slots,
             }
         case SlotsAsked(plan_id, slots):
@@ -102,7 +100,7 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "after": _position(record.commit_range.after),
                 "upto": _position(record.commit_range.upto),
                 "progress": _progress(record.progress),
-                "splits": len(record.facts),
+                "facts": base64.b64encode(record.facts.encoded()).decode(),
                 "reshaped": sorted(record.reshaped),
                 "commits": record.commits,
             }
@@ -165,7 +163,7 @@ def _pairs(told: Any) -> tuple[tuple[str, int], ...]:
     return tuple((str(plan_id), int(index)) for plan_id, index in told)
 
 
-def _created(told: Json, facts_of: FactsOf) -> GroupCreated:
+def _created(told: Json) -> GroupCreated:
     scope = GroupScope(
         request=decode_request(base64.b64decode(told["request"])),
         upto=None if told["upto"] is None else _position_of(told["upto"]),
@@ -180,37 +178,33 @@ def _created(told: Json, facts_of: FactsOf) -> GroupCreated:
     )
 
 
-def _planned(told: Json, facts_of: FactsOf) -> RoundPlanned:
+def _planned(told: Json) -> RoundPlanned:
     return RoundPlanned(
         key=_key(told),
         plan_id=str(told["plan"]),
         commit_range=CommitRange(_position_of(told["after"]), _position_of(told["upto"])),
         progress=_progress_of(told["progress"]),
-        facts=_facts(told, facts_of),
+        facts=_facts(told),
         reshaped=frozenset(int(item) for item in told["reshaped"]),
         commits=int(told["commits"]),
     )
 
 
-def _opened(told: Json, facts_of: FactsOf) -> PlanOpened:
+def _opened(told: Json) -> PlanOpened:
     return PlanOpened(
         plan_id=str(told["plan"]),
         request_id=str(told["request_id"]),
         table=str(told["table"]),
-        facts=_facts(told, facts_of),
+        facts=_facts(told),
         slots=int(told["slots"]),
     )
 
 
-def _facts(told: Json, facts_of: FactsOf) -> SplitFacts:
-    plan_id = str(told["plan"])
-    facts = facts_of(plan_id)
-    if len(facts) != told["splits"]:
-        raise StateDamaged(f"plan {plan_id}: {len(facts)} splits are kept, the record says {told['splits']}")
-    return facts
+def _facts(told: Json) -> SplitFacts:
+    return SplitFacts.decoded(base64.b64decode(told["facts"]))
 
 
-def _joined(told: Json, facts_of: FactsOf) -> ReaderJoined:
+def _joined(told: Json) -> ReaderJoined:
     return ReaderJoined(
         key=_key(told),
         reader_id=str(told["reader"]),
@@ -219,7 +213,7 @@ def _joined(told: Json, facts_of: FactsOf) -> ReaderJoined:
     )
 
 
-def _assigned(told: Json, facts_of: FactsOf) -> SplitsAssigned:
+def _assigned(told: Json) -> SplitsAssigned:
     return SplitsAssigned(
         key=_key(told),
         reader_id=str(told["reader"]),
@@ -228,12 +222,12 @@ def _assigned(told: Json, facts_of: FactsOf) -> SplitsAssigned:
     )
 
 
-def _committed(told: Json, facts_of: FactsOf) -> SplitsCommitted:
+def _committed(told: Json) -> SplitsCommitted:
     ordinals = tuple((str(plan_id), int(index), int(ordinal)) for plan_id, index, ordinal in told["ordinals"])
     return SplitsCommitted(key=_key(told), ordinals=ordinals, finished=_pairs(told["finished"]))
 
 
-def _moved(told: Json, facts_of: FactsOf) -> GroupMoved:
+def _moved(told: Json) -> GroupMoved:
     return GroupMoved(
         key=_key(told),
         number=int(told["number"]),
@@ -260,19 +254,19 @@ _KINDS: Final[dict[type[Durable], str]] = {
     PlansForgotten: "plans-forgotten",
 }
 
-_DECODERS: Final[dict[str, Callable[[Json, FactsOf], Durable]]] = {
-    "numbers": lambda told, _: NumbersUsed(int(told["last"])),
+_DECODERS: Final[dict[str, Callable[[Json], Durable]]] = {
+    "numbers": lambda told: NumbersUsed(int(told["last"])),
     "group-created": _created,
     "round-planned": _planned,
     "reader-joined": _joined,
     "splits-assigned": _assigned,
     "splits-committed": _committed,
-    "reader-gone": lambda told, _: ReaderGone(key=_key(told), reader_id=str(told["reader"]), cause=Gone(told["cause"])),
-    "group-stopped": lambda told, _: GroupStopped(key=_key(told), code=str(told["code"]), text=str(told["text"])),
+    "reader-gone": lambda told: ReaderGone(key=_key(told), reader_id=str(told["reader"]), cause=Gone(told["cause"])),
+    "group-stopped": lambda told: GroupStopped(key=_key(told), code=str(told["code"]), text=str(told["text"])),
     "group-moved": _moved,
-    "group-ended": lambda told, _: GroupEnded(key=_key(told)),
-    "group-deleted": lambda told, _: GroupDeleted(_key(told)),
+    "group-ended": lambda told: GroupEnded(key=_key(told)),
+    "group-deleted": lambda told: GroupDeleted(_key(told)),
     "plan-opened": _opened,
-    "slots-asked": lambda told, _: SlotsAsked(str(told["plan"]), tuple(int(slot) for slot in told["slots"])),
-    "plans-forgotten": lambda told, _: PlansForgotten(tuple(str(plan_id) for plan_id in told["plans"])),
+    "slots-asked": lambda told: SlotsAsked(str(told["plan"]), tuple(int(slot) for slot in told["slots"])),
+    "plans-forgotten": lambda told: PlansForgotten(tuple(str(plan_id) for plan_id in told["plans"])),
 }

@@ -72,6 +72,12 @@ def facts_of(splits: Iterable[tuple[int, str, str]]) -> SplitFacts:
     return SplitFacts(*columns)
 
 
+def sizes_alone(sizes_bytes: Iterable[int]) -> SplitFacts:
+    """Facts of splits that nothing orders: those of the range door, whose slots take them as they come."""
+    sizes = np.fromiter(sizes_bytes, dtype=np.int64)
+    return SplitFacts(sizes, np.zeros_like(sizes), np.zeros_like(sizes))
+
+
 def hash_of(*names: str) -> int:
     """The same number for the same names, for ever."""
     told = b"".join(len(name.encode()).to_bytes(8, "big") + name.encode() for name in names)

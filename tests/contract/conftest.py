@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from penstock.enumerator.core.answers import Settings
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.proto.client import CallLimits, EnumeratorClient
@@ -150,8 +151,7 @@ def embedded_over(table: ScriptedTable, clock: Clock) -> EmbeddedEnumerator:
         clock_ms=clock,
         new_id=lambda: f"plan-{next(ids)}",
         cpus=2,
-        plan_ttl_ms=1000,
-        max_plans=50,
+        settings=Settings(plan_ttl_ms=1000, max_plans=50),
     )
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
-from penstock.enumerator.assigner import SlotAssigner
-from penstock.enumerator.plans import HOUR_MS, SETTLED_IDLE_MS, UNSETTLED_IDLE_MS, HeldPlan, PlanStore, total
+from penstock.enumerator.assigner import Assigned, Sealed
+from penstock.enumerator.core.answers import HOUR_MS, Answer, Entry, PlanHeld, Settings
+from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
+from penstock.enumerator.core.facts import sizes_alone
+from penstock.enumerator.core.plans import SETTLED_IDLE_MS, UNSETTLED_IDLE_MS
+from penstock.enumerator.core.state import HeldPlan, State
+from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.reports import total
 from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
-from penstock.proto.positions import EARLIEST, CommitRange, InstantTime
-from penstock.proto.reports import EndOfSlot, MergeOutcomes, NextSplit, SplitReport
-from penstock.proto.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
+from penstock.proto.reports import MergeOutcomes, SplitReport
 
 REPORT = SplitReport(rows=1, size_bytes=10)
 
@@ -23,66 +27,102 @@ class Clock:
     """A clock that stands until it is moved."""
 
     now_ms: int = 1_000
-    ids: itertools.count[int] = field(default_factory=itertools.count)
 
     def __call__(self) -> int:
         return self.now_ms
 
-    def new_id(self) -> str:
-        """plan-0, plan-1, …"""
-        return f"plan-{next(self.ids)}"
+
+@dataclass
+class Held:
+    """A plan that is held."""
+
+    store: Store
+    plan_id: str
+
+    def next_split(self, slot: int, index: int) -> tuple[Assigned | Sealed | None, bool]:
+        """The entry, and whether it was told before."""
+
+        def entry(state: State, answer: Answer) -> tuple[Assigned | Sealed | None, bool]:
+            assert isinstance(answer, Entry)
+            return self.plan(state).assigner.told(slot, index), answer.replayed
+
+        return self.store.keeper.handle(NextEntry(self.plan_id, slot, index), entry)
+
+    def finish_split(self, slot: int, index: int, report: SplitReport) -> None:
+        """Reports on an entry."""
+        self.store.keeper.handle(FinishEntry(self.plan_id, slot, index, report), lambda state, answer: None)
+
+    def plan(self, state: State) -> HeldPlan:
+        """The plan's state."""
+        return state.plans[self.plan_id]
+
+    def settled(self) -> bool:
+        """Whether it is read to its end."""
+        return self.store.keeper.look(lambda state: self.plan(state).is_settled)
+
+    def reports(self) -> dict[tuple[int, int], SplitReport]:
+        """By (slot, index)."""
+        return self.store.keeper.look(lambda state: self.plan(state).reports)
 
 
-def plan_of(splits: int) -> Plan:
-    """A plan of so many splits of 10 bytes."""
-    return Plan(
-        scan=Scan(
+@dataclass
+class Store:
+    """Plans behind a keeper of their own."""
+
+    keeper: Keeper
+    opened: int = 0
+
+    def add(self, splits: int, slots: int, request_id: str = "") -> Held:
+        """A new plan of so many splits of 10 bytes."""
+
+        def held(state: State, answer: Answer) -> str:
+            assert isinstance(answer, PlanHeld)
+            return answer.plan_id
+
+        event = OpenPlan(
+            plan_id=f"plan-{self.opened}",
+            request_id=request_id,
             table="t",
-            base_path="/t",
-            table_version=9,
-            schema_json="{}",
-            columns=("id",),
-            merge=CommitTimeOrdering(),
-            visible=VisibleInstants(frozenset()),
-        ),
-        commit_range=CommitRange(EARLIEST, EARLIEST),
-        splits=tuple(
-            Split(
-                split_id=f"s{n}",
-                partition="",
-                partition_values=(),
-                file_group=f"f{n}",
-                order_key=InstantTime("1"),
-                base=FileRef(f"f{n}.parquet", 10),
-            )
-            for n in range(splits)
-        ),
-    )
+            facts=sizes_alone([10] * splits),
+            slots=min(slots, splits),
+        )
+        plan_id = self.keeper.handle(event, held)
+        self.opened += 1
+        return Held(self, plan_id)
+
+    def use(self, plan_id: str) -> str:
+        """Asks about a plan."""
+        return self.keeper.handle(UsePlan(plan_id), lambda state, answer: state.plans[plan_id].plan_id)
+
+    def plan_ids(self) -> tuple[str, ...]:
+        """Every plan held, the one idle longest first."""
+        self.keeper.tick()
+        return self.keeper.look(lambda state: tuple(state.plans))
 
 
-def store_of(clock: Clock, **limits: int) -> PlanStore:
+def store_of(clock: Clock, **limits: int) -> Store:
     """A store on that clock."""
-    return PlanStore(clock_ms=clock, new_id=clock.new_id, **limits)
+    return Store(Keeper(clock_ms=clock, settings=Settings(**limits)))
 
 
-def opened(store: PlanStore, splits: int = 2, slots: int = 1) -> HeldPlan:
+def opened(store: Store, splits: int = 2, slots: int = 1) -> Held:
     """A new plan in the store."""
-    return store.add(plan_of(splits), SlotAssigner([10] * splits, min(slots, splits)))
+    return store.add(splits, slots)
 
 
-def settle(held: HeldPlan) -> None:
+def settle(held: Held, splits: int = 2) -> None:
     """Reads slot 0 of a one-slot plan to its end, with reports."""
-    for index in range(len(held.plan.splits)):
+    for index in range(splits):
         held.next_split(0, index)
         held.finish_split(0, index, REPORT)
-    held.next_split(0, len(held.plan.splits))
+    held.next_split(0, splits)
 
 
 def test_a_plan_is_held_under_its_id() -> None:
     store = store_of(Clock())
     held = opened(store)
     assert held.plan_id == "plan-0"
-    assert store.use("plan-0") is held
+    assert store.use("plan-0") == held.plan_id
 
 
 def test_a_plan_nobody_opened_is_unknown_and_says_what_to_do() -> None:
@@ -95,7 +135,7 @@ def test_a_plan_nobody_opened_is_unknown_and_says_what_to_do() -> None:
 
 def test_a_plan_is_forgotten_when_unused_for_its_time_to_live() -> None:
     clock = Clock()
-    store = store_of(clock, ttl_ms=2 * HOUR_MS)
+    store = store_of(clock, plan_ttl_ms=2 * HOUR_MS)
     opened(store)
     clock.now_ms += 2 * HOUR_MS
     with pytest.raises(UnknownPlan, match="not used for 2 hours"):
@@ -104,16 +144,16 @@ def test_a_plan_is_forgotten_when_unused_for_its_time_to_live() -> None:
 
 def test_use_renews_the_time_to_live() -> None:
     clock = Clock()
-    store = store_of(clock, ttl_ms=2 * HOUR_MS)
+    store = store_of(clock, plan_ttl_ms=2 * HOUR_MS)
     held = opened(store)
     for _ in range(5):
         clock.now_ms += 2 * HOUR_MS - 1
-        assert store.use("plan-0") is held
+        assert store.use("plan-0") == held.plan_id
 
 
 def test_only_the_plans_that_idled_are_forgotten() -> None:
     clock = Clock()
-    store = store_of(clock, ttl_ms=2 * HOUR_MS)
+    store = store_of(clock, plan_ttl_ms=2 * HOUR_MS)
     opened(store)
     opened(store)
     clock.now_ms += HOUR_MS
@@ -132,7 +172,7 @@ def test_a_plan_too_many_is_refused_while_the_others_are_read() -> None:
 
 
 def test_splits_are_bounded_as_well_as_plans() -> None:
-    store = store_of(Clock(), max_splits=5)
+    store = store_of(Clock(), max_held_splits=5)
     opened(store, splits=3)
     with pytest.raises(StorageError, match="at most 2000 and 5 are"):
         opened(store, splits=3)
@@ -141,13 +181,13 @@ def test_splits_are_bounded_as_well_as_plans() -> None:
 
 def test_a_plan_that_can_never_fit_is_not_worth_a_retry() -> None:
     with pytest.raises(ConfigurationError, match="the plan of table t has 6 splits, at most 5 are held"):
-        opened(store_of(Clock(), max_splits=5), splits=6)
+        opened(store_of(Clock(), max_held_splits=5), splits=6)
 
 
-@pytest.mark.parametrize("limit", [{"max_plans": 1}, {"max_splits": 3}])
+@pytest.mark.parametrize("limit", [{"max_plans": 1}, {"max_held_splits": 3}])
 def test_an_expired_plan_makes_room(limit: dict[str, int]) -> None:
     clock = Clock()
-    store = store_of(clock, ttl_ms=HOUR_MS, **limit)
+    store = store_of(clock, plan_ttl_ms=HOUR_MS, **limit)
     opened(store)
     clock.now_ms += HOUR_MS
     opened(store)
@@ -199,7 +239,7 @@ def test_settled_plans_make_room_before_unsettled_ones_that_idle_longer() -> Non
 
 def test_a_plan_that_is_refused_costs_no_other() -> None:
     clock = Clock()
-    store = store_of(clock, max_splits=5)
+    store = store_of(clock, max_held_splits=5)
     opened(store)
     clock.now_ms += UNSETTLED_IDLE_MS
     opened(store)
@@ -234,11 +274,10 @@ def test_a_plan_is_settled_when_every_end_was_told_and_every_split_reported() ->
 
 def test_answers_come_with_whether_they_were_told_before() -> None:
     held = opened(store_of(Clock()), splits=1)
-    split = held.plan.splits[0]
-    assert held.next_split(0, 0) == (NextSplit(split), False)
-    assert held.next_split(0, 0) == (NextSplit(split), True)
-    assert held.next_split(0, 1) == (EndOfSlot(), False)
-    assert held.next_split(0, 1) == (EndOfSlot(), True)
+    for before in (False, True):
+        assert held.next_split(0, 0) == (Assigned(0, replayed=True), before)
+    for before in (False, True):
+        assert held.next_split(0, 1) == (Sealed(replayed=True), before)
 
 
 def test_reports_are_kept_by_slot_and_index_and_the_later_one_counts() -> None:
@@ -249,7 +288,7 @@ def test_reports_are_kept_by_slot_and_index_and_the_later_one_counts() -> None:
     held.finish_split(0, 0, REPORT)
     later = SplitReport(rows=2, size_bytes=20)
     held.finish_split(0, 0, later)
-    assert list(held.reports().items()) == [((0, 0), later), ((0, 1), REPORT)]
+    assert held.reports() == {(0, 0): later, (0, 1): REPORT}
 
 
 def test_a_report_on_a_split_that_was_not_handed_out_is_unknown() -> None:
@@ -297,18 +336,25 @@ def test_the_total_sums_rows_bytes_phases_outcomes_and_takes_the_highest_event_t
 
 def test_threads_that_pull_at_once_get_each_split_once() -> None:
     held = opened(store_of(Clock()), splits=400, slots=4)
-    found: list[list[str]] = [[] for _ in range(4)]
+    found: list[list[int]] = [[] for _ in range(4)]
 
     def pull(slot: int) -> None:
         for index in itertools.count():
             answer, _ = held.next_split(slot, index)
-            if isinstance(answer, EndOfSlot):
+            if not isinstance(answer, Assigned):
                 return
-            found[slot].append(answer.split.split_id)
+            found[slot].append(answer.split)
 
     threads = [threading.Thread(target=pull, args=(slot,)) for slot in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(name for part in found for name in part) == sorted(f"s{n}" for n in range(400))
+    assert sorted(split for part in found for split in part) == list(range(400))
+
+
+def test_a_request_that_came_twice_opened_one_plan() -> None:
+    store = store_of(Clock())
+    assert store.add(2, 1, request_id="r").plan_id == store.add(2, 1, request_id="r").plan_id == "plan-0"
+    assert store.add(2, 1, request_id="other").plan_id == "plan-2"
+    assert store.plan_ids() == ("plan-0", "plan-2")

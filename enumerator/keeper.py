@@ -1,0 +1,149 @@
+"""The shell around the core: one lock, one state, one journal. Decides, remembers, then answers.
+
+Belongs here: the order of those three. Not here: what is decided (`core`), what disks do (`store`).
+
+What was decided is taken into the state at once and appended behind what was decided before; nobody is told until it is
+durable. A failed write ends the keeper: every further call fails like it, until the service starts anew on its store.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from penstock.enumerator.core.answers import Answer, Settings
+from penstock.enumerator.core.codec import decode_record, encode_record
+from penstock.enumerator.core.events import Event, Restarted, Tick
+from penstock.enumerator.core.records import Durable, PlanOpened, Record, RoundPlanned
+from penstock.enumerator.core.shortened import shortened
+from penstock.enumerator.core.state import State, evolve
+from penstock.enumerator.core.step import step
+from penstock.enumerator.shelf import MemoryShelf, Shelf, StoreShelf
+from penstock.enumerator.store.journal import AnyJournal, Ticket
+from penstock.enumerator.store.protocol import Store
+from penstock.proto.splits import Plan
+
+REWRITE_RECORDS: Final = 20_000
+"""Appended records behind which the log is looked at for what it could be shortened to."""
+
+_T = TypeVar("_T")
+OnRecords = Callable[[State, Sequence[Record]], None]
+"""Told of each decision, in order, under the keeper's lock: quick, and never failing."""
+
+
+class Keeper:
+    """The state of one enumerator. Any thread. Without a journal it lives as long as the process.
+
+    `clock_ms` never runs backwards.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock_ms: Callable[[], int],
+        settings: Settings,
+        journal: AnyJournal | None = None,
+        shelf: Shelf | None = None,
+        state: State | None = None,
+        on_records: OnRecords = lambda state, records: None,
+    ) -> None:
+        self.settings = settings
+        self.shelf: Shelf = MemoryShelf() if shelf is None else shelf
+        self._clock_ms = clock_ms
+        self._journal = journal
+        self._state = State() if state is None else state
+        self._on_records = on_records
+        self._lock = threading.Lock()
+        self._last: Ticket | None = None
+        self._appended = 0
+        self._ticked_ms = clock_ms()
+
+    def handle(self, event: Event, then: Callable[[State, Answer], _T], plan: tuple[str, Plan] | None = None) -> _T:
+        """What the event means, made durable; `then` turns the answer into what the caller needs, under the lock.
+
+        `plan` (its id and itself) is laid down if that is decided. Errors as for `step`; StorageError if nobody knows
+        whether it is durable.
+        """
+        pieces = () if plan is None else self.shelf.pieces(*plan)
+        with self._lock:
+            made = step(self._state, event, self._clock_ms(), self.settings)
+            durable = [record for record in made.records if isinstance(record, Durable)]
+            is_held = plan is not None and any(_holds(record, plan[0]) for record in durable)
+            if self._journal is not None and durable:
+                encoded = [encode_record(record) for record in durable]
+                self._last = self._journal.append(encoded, pieces if is_held else ())
+                self._appended += len(durable)
+            if plan is not None and is_held:
+                self.shelf.keep(*plan)
+            self._take_in(made.records)
+            answer = then(self._state, made.answer)
+            ticket = self._last
+        if ticket is not None:
+            ticket.wait()
+        return answer
+
+    def look(self, at: Callable[[State], _T]) -> _T:
+        """What `at` finds in the state, under the lock; told once all of it is durable."""
+        with self._lock:
+            found, ticket = at(self._state), self._last
+        if ticket is not None:
+            ticket.wait()
+        return found
+
+    def tick(self) -> None:
+        """Lets time pass: leases and plans end; a long log is shortened."""
+        before_ms, self._ticked_ms = self._ticked_ms, self._clock_ms()
+        self.handle(Tick(before_ms), lambda state, answer: None)
+        if self._journal is not None and self._appended >= REWRITE_RECORDS:
+            with self._lock:
+                records = [encode_record(record) for record in shortened(self._state)]
+                if len(records) * 4 <= self._appended:
+                    self._last = self._journal.rewrite(records)
+                self._appended = len(records)
+
+    def _take_in(self, records: Sequence[Record]) -> None:
+        gone = [plan_id for record in records for plan_id in evolve(self._state, record)]
+        self._on_records(self._state, records)
+        if gone:
+            self.shelf.drop(gone)
+            if self._journal is not None:
+                self._last = self._journal.append((), (), gone)
+
+
+def _holds(record: Durable, plan_id: str) -> bool:
+    return isinstance(record, PlanOpened | RoundPlanned) and record.plan_id == plan_id
+
+
+def recovered(store: Store) -> tuple[State, tuple[str, ...]]:
+    """The state that a store's records make, and the plans in it that no record knows any more. StateDamaged;
+    StateVersionError."""
+    state = State()
+    for stored in store.records():
+        evolve(state, decode_record(stored))
+    known = {*state.plans, *(plan_id for group in state.groups.values() for plan_id in group.rounds)}
+    return state, tuple(sorted(store.plan_ids() - known))
+
+
+def durable_keeper(
+    store: Store,
+    journal: AnyJournal,
+    *,
+    clock_ms: Callable[[], int],
+    settings: Settings,
+    on_records: OnRecords = lambda state, records: None,
+) -> Keeper:
+    """A keeper that goes on where the store's last one ended; leases and plans get their whole time again."""
+    state, orphans = recovered(store)
+    if orphans:
+        journal.append((), (), orphans)
+    keeper = Keeper(
+        clock_ms=clock_ms,
+        settings=settings,
+        journal=journal,
+        shelf=StoreShelf(store),
+        state=state,
+        on_records=on_records,
+    )
+    keeper.handle(Restarted(), lambda state, answer: None)
+    return keeper
