@@ -11,6 +11,7 @@ import os
 import pathlib
 import platform
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,11 @@ def _run_tests(seed: int, notes: pathlib.Path) -> tuple[int, str]:
     return process.returncode, "".join([*histories, *lines[first:]])
 
 
+def without_folders(text: str) -> str:
+    """The text without the folders of this machine's paths."""
+    return re.sub(r"(?:file:)?(?<![\w.…/])/(?:[\w.@+-]+/)+", "…/", text)
+
+
 def record(seed: int, status: int, tail: str) -> pathlib.Path:
     """Writes the run's record; its path."""
     commit = git("rev-parse", "--short=12", "HEAD") or "no-commit"
@@ -78,7 +84,7 @@ def record(seed: int, status: int, tail: str) -> pathlib.Path:
 * versions: {versions}
 
 ```
-{tail.strip()}
+{without_folders(tail.strip())}
 ```
 """
     RESULTS.mkdir(parents=True, exist_ok=True)
