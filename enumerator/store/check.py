@@ -23,13 +23,14 @@ from penstock.enumerator.store.layout import (
     FIRST_SPLIT_PLACE,
     SELECT_PIECES,
     SELECT_PLANS,
+    WAL,
     DamagedRow,
     PlanRow,
     piece_key,
     piece_of,
     plan_of,
 )
-from penstock.enumerator.store.opening import check_plan_list, check_structure
+from penstock.enumerator.store.opening import check_plan_list, check_structure, check_wal_at_rest
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.enumerator.store.sqlite import log_of
 from penstock.proto.errors import ConfigurationError, StateDamaged
@@ -94,6 +95,8 @@ def _fill(report: StateReport, directory: Path, *, live: bool) -> None:
     report.size_bytes = sum(files)
     if not (directory / DATABASE).exists():
         raise DamagedRow("it is missing, though its WAL is there")
+    if not live:
+        check_wal_at_rest(directory)
     with _unchanged(directory, live=live) as uri, closing(connect(uri)) as connection:
         set_up_reader(connection)
         connection.execute("BEGIN")
@@ -141,7 +144,7 @@ def _whole(connection: sqlite3.Connection, plans: list[PlanRow]) -> Iterator[Pla
 def _unchanged(directory: Path, *, live: bool) -> Iterator[str]:
     """The URI by which SQLite reads the database with its WAL and makes, changes and deletes no file of it."""
     database = directory / DATABASE
-    wal = directory / f"{DATABASE}-wal"
+    wal = directory / WAL
     if live:
         yield uri_of(database, "ro")
     elif not wal.exists() or wal.stat().st_size == 0:
