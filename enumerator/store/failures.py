@@ -25,23 +25,27 @@ _PRIMARY: Final = 0xFF
 
 
 @contextmanager
-def told(directory: Path, doing: str) -> Iterator[None]:
-    """Errors of SQLite, of rows and of the system as StateDamaged or StorageError that name the directory."""
+def told(directory: Path, doing: str, *, checking: bool = False) -> Iterator[None]:
+    """Errors of SQLite, of rows and of the system as StateDamaged or StorageError that name the directory.
+
+    `checking`: by `penstock state check`, which needs not be named.
+    """
     try:
         yield
     except (DamagedRow, OSError) as error:
-        raise _as_penstock(error, directory, doing) from error
+        raise _as_penstock(error, directory, doing, checking) from error
     except sqlite3.Error as error:
         if not hasattr(error, "sqlite_errorcode") and not isinstance(error, sqlite3.OperationalError):
             raise  # of the sqlite3 module itself: we called it wrongly
-        raise _as_penstock(error, directory, doing) from error
+        raise _as_penstock(error, directory, doing, checking) from error
 
 
-def damaged(directory: Path, what: str) -> StateDamaged:
+def damaged(directory: Path, what: str, *, checking: bool = False) -> StateDamaged:
     """The error for damage, with what to do."""
+    look = "" if checking else f"look with `penstock state check {directory}`, then "
     return StateDamaged(
-        f"state directory {directory}: {DATABASE} is damaged: {what}. Look with `penstock state check {directory}`; "
-        "then restore a backup of the directory, or start with a new one and reset the consumer groups"
+        f"state directory {directory}: {DATABASE} is damaged: {what}: {look}restore a backup of the directory, or "
+        "start with a new one and reset the consumer groups (`penstock groups reset`)"
     )
 
 
@@ -58,15 +62,15 @@ def again(error: PenstockError) -> PenstockError:
     return type(error)(str(error))
 
 
-def _as_penstock(error: Exception, directory: Path, doing: str) -> PenstockError:
+def _as_penstock(error: Exception, directory: Path, doing: str, checking: bool) -> PenstockError:
     if isinstance(error, DamagedRow):
-        return damaged(directory, str(error))
+        return damaged(directory, str(error), checking=checking)
     if isinstance(error, OSError):
         return StorageError(f"state directory {directory}: cannot {doing}: {error.strerror or error}")
     # text that is no UTF-8 is found by the sqlite3 module, which gives no code
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & _PRIMARY
     if code in _DAMAGE:
-        return damaged(directory, f"cannot {doing}: {error}")
+        return damaged(directory, f"cannot {doing}: {error}", checking=checking)
     hints = {
         sqlite3.SQLITE_FULL: "the disk is full: make room, then start the server again",
         sqlite3.SQLITE_IOERR: "the disk failed: nobody knows what it holds, start the server again once it is sound",

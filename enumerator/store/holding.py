@@ -63,7 +63,9 @@ class Holder:
 class DirectoryLock:
     """A lock that is held until `release`, or until another process takes its place."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
+    def __init__(self, path: Path, descriptor: int, *, from_another: bool) -> None:
+        self.from_another = from_another
+        """Whether another process that may be alive had it, and may still have the files open."""
         self._path = path
         self._descriptor: int | None = descriptor
 
@@ -125,7 +127,7 @@ def _try_lock(path: Path, clocks: Clocks) -> DirectoryLock | None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _same_file(descriptor, path):
                 _write_holder(descriptor, clocks)
-                return DirectoryLock(path, descriptor)
+                return DirectoryLock(path, descriptor, from_another=False)
         except BlockingIOError:
             os.close(descriptor)
             return None
@@ -146,7 +148,7 @@ def _put_in_place(path: Path, clocks: Clocks) -> DirectoryLock:
         os.close(descriptor)
         fresh.unlink(missing_ok=True)
         raise
-    return DirectoryLock(path, descriptor)
+    return DirectoryLock(path, descriptor, from_another=True)
 
 
 def _same_file(descriptor: int, path: Path) -> bool:

@@ -24,6 +24,7 @@ APPLICATION_ID: Final = 0x50535444
 """SQLite's `application_id` of a state file: that it is Penstock's."""
 
 DATABASE: Final = "penstock.db"
+WAL: Final = f"{DATABASE}-wal"
 LOCK: Final = "penstock.lock"
 
 SCAN_PLACE: Final = 0

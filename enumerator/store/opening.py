@@ -30,12 +30,14 @@ from penstock.enumerator.store.layout import (
     FORMAT_VERSION,
     SCHEMA,
     SELECT_PLANS,
+    WAL,
     WRITE_META,
     DamagedRow,
     Meta,
     plan_of,
 )
 from penstock.enumerator.store.sqlite import SqliteStore, log_of
+from penstock.enumerator.store.wal import check_wal
 from penstock.proto.errors import ConfigurationError, StorageError
 
 CHECKED_BYTES: Final = 256 << 20
@@ -62,10 +64,13 @@ def open_sqlite(
         with told(directory, "open it"):
             if not (directory / DATABASE).exists():
                 _create(directory, connect)
+            if not lock.from_another:
+                check_wal_at_rest(directory)
             writer = connect(uri_of(directory / DATABASE, "rw"))
             try:
                 set_up_writer(writer)
                 _check(writer, directory)
+                _empty_wal(writer)
                 meta = _lead(writer, directory, lock)
                 return SqliteStore(directory, meta, writer, lock, connect)
             except BaseException:
@@ -121,6 +126,25 @@ def _create(directory: Path, connect: Connect) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def check_wal_at_rest(directory: Path) -> None:
+    """DamagedRow if the WAL, which no process may be writing, is damaged in the middle."""
+    wal = directory / WAL
+    if wal.exists():
+        with wal.open("rb") as stream:
+            check_wal(stream, WAL)
+
+
+def _empty_wal(connection: sqlite3.Connection) -> None:
+    """Puts the WAL into the database, so that what a killed process left behind its end is not seen again. Where a
+    reader is in the way, the next opening does it."""
+    waited = pragma(connection, "busy_timeout")
+    pragma(connection, "busy_timeout = 0")
+    try:
+        pragma(connection, "wal_checkpoint(TRUNCATE)")
+    finally:
+        pragma(connection, f"busy_timeout = {waited}")
 
 
 def _check(connection: sqlite3.Connection, directory: Path) -> None:

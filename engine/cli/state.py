@@ -1,0 +1,81 @@
+"""`penstock state`: the directory in which a server keeps what it must not forget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
+from penstock.engine.cli.shell import show_help
+from penstock.proto.errors import StateDamaged
+
+if TYPE_CHECKING:
+    from penstock.enumerator.store.check import StateReport
+
+app = typer.Typer(help="A server's state directory.")
+
+
+@app.callback(invoke_without_command=True)
+def state(context: typer.Context) -> None:
+    """A server's state directory."""
+    show_help(context)
+
+
+@app.command("check")
+def check(
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="The directory of `serve --state`.")],
+    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
+) -> None:
+    """Read a state directory through: what it holds, and whether it is whole. Changes nothing; a server may run."""
+    from penstock.enumerator.store.check import check_state
+
+    report = check_state(directory)
+    fields = reported(report)
+    if form is ReportFormat.JSON:
+        write_json(fields)
+    else:
+        del fields["kinds"]
+        write_text_table(("field", "value"), [(name, _text(value)) for name, value in fields.items()])
+        if report.kinds:
+            typer.echo()
+            rows = [(k.kind, str(k.version), str(k.records), str(k.size_bytes)) for k in report.kinds]
+            write_text_table(("kind", "version", "records", "payload_bytes"), rows)
+    if report.damage:
+        raise StateDamaged(report.damage)
+
+
+def reported(report: StateReport) -> dict[str, object]:
+    """The report's documented fields (docs/cli.md)."""
+    holder = report.holder
+    return {
+        "directory": report.directory,
+        "format_version": report.format_version,
+        "state_id": report.state_id or None,
+        "epoch": report.epoch,
+        "holder": None if holder is None else {"pid": holder.pid, "host": holder.host, "since": holder.since},
+        "live": report.live,
+        "records": report.records,
+        "plans": report.plans,
+        "splits": report.splits,
+        "size_bytes": report.size_bytes,
+        "free_bytes": report.free_bytes,
+        "whole": not report.damage,
+        "damage": report.damage or None,
+        "kinds": [
+            {"kind": k.kind, "version": k.version, "records": k.records, "payload_bytes": k.size_bytes}
+            for k in report.kinds
+        ],
+    }
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            return f"process {value['pid']} on {value['host']} since {value['since']}"
+        case _:
+            return str(value)

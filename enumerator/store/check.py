@@ -1,0 +1,158 @@
+"""What a state directory holds, and whether it is whole: for operators, without leading and without changing a byte.
+
+Belongs here: reading beside a server that runs, or what a server left behind. Not here: repairs: there are none, a
+state that lost something must not go on as if it had not.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.enumerator.store.connections import checked_meta, connect, pragma, set_up_reader, uri_of
+from penstock.enumerator.store.failures import told
+from penstock.enumerator.store.holding import Holder, look_at_lock
+from penstock.enumerator.store.layout import (
+    DATABASE,
+    FIRST_SPLIT_PLACE,
+    SELECT_PIECES,
+    SELECT_PLANS,
+    WAL,
+    DamagedRow,
+    PlanRow,
+    piece_key,
+    piece_of,
+    plan_of,
+)
+from penstock.enumerator.store.opening import check_plan_list, check_structure, check_wal_at_rest
+from penstock.enumerator.store.protocol import StoredRecord
+from penstock.enumerator.store.sqlite import log_of
+from penstock.proto.errors import ConfigurationError, StateDamaged
+
+
+@dataclass(frozen=True, slots=True)
+class KindCount:
+    """Records of one kind and version, and the bytes of their payloads."""
+
+    kind: str
+    version: int
+    records: int
+    size_bytes: int
+
+
+@dataclass(slots=True, kw_only=True)
+class StateReport:
+    """What was found, as far as it could be read: `damage` is the first, "" for none.
+
+    `holder` took the directory last; `live`: that process still runs. `size_bytes` of the files; `free_bytes` of them
+    are empty pages that will be used again.
+    """
+
+    directory: str
+    holder: Holder | None = None
+    live: bool = False
+    format_version: int | None = None
+    state_id: str = ""
+    epoch: int = 0
+    records: int = 0
+    kinds: tuple[KindCount, ...] = ()
+    plans: int = 0
+    splits: int = 0
+    size_bytes: int = 0
+    free_bytes: int = 0
+    damage: str = ""
+
+
+def check_state(directory: Path | str) -> StateReport:
+    """Reads every record and every piece of every plan. A server may run: it goes on, its log of writes only grows
+    until this ends. ConfigurationError: no state is there; StateVersionError: a newer store; StorageError."""
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise ConfigurationError(f"state directory {directory}: there is no such directory")
+    if not any(directory.glob(f"{DATABASE}*")):
+        raise ConfigurationError(f"state directory {directory}: there is no state in it (no {DATABASE})")
+    while True:
+        holder, live = look_at_lock(directory)
+        report = StateReport(directory=str(directory), holder=holder, live=live)
+        try:
+            with told(directory, "read it", checking=True):
+                _fill(report, directory, live=live)
+        except StateDamaged as error:
+            report.damage = str(error)
+            if not live and look_at_lock(directory)[1]:
+                continue  # a server started and wrote while we took the files to be at rest
+        return report
+
+
+def _fill(report: StateReport, directory: Path, *, live: bool) -> None:
+    files = [path.stat().st_size for path in directory.glob(f"{DATABASE}*") if not path.name.endswith("-shm")]
+    report.size_bytes = sum(files)
+    if not (directory / DATABASE).exists():
+        raise DamagedRow("it is missing, though its WAL is there")
+    if not live:
+        check_wal_at_rest(directory)
+    with _unchanged(directory, live=live) as uri, closing(connect(uri)) as connection:
+        set_up_reader(connection)
+        connection.execute("BEGIN")
+        meta = checked_meta(connection, directory)
+        report.format_version, report.state_id, report.epoch = meta.version, meta.state_id, meta.epoch
+        free, page_bytes = pragma(connection, "freelist_count"), pragma(connection, "page_size")
+        assert isinstance(free, int) and isinstance(page_bytes, int)
+        report.free_bytes = free * page_bytes
+        _count(report, log_of(connection, meta))
+        check_plan_list(connection, meta)
+        plans = sorted((plan_of(row) for row in connection.execute(SELECT_PLANS)), key=lambda plan: plan.number)
+        report.plans = len(plans)
+        for plan in _whole(connection, plans):
+            report.splits += plan.splits
+        check_structure(connection, limit_bytes=None)
+
+
+def _count(report: StateReport, records: Iterator[StoredRecord]) -> None:
+    """Records by kind and version; those before the first damage if there is one."""
+    number: Counter[tuple[str, int]] = Counter()
+    size_bytes: Counter[tuple[str, int]] = Counter()
+    try:
+        for record in records:
+            number[record.kind, record.version] += 1
+            size_bytes[record.kind, record.version] += len(record.payload)
+    finally:
+        report.records = number.total()
+        report.kinds = tuple(KindCount(*key, number[key], size_bytes[key]) for key in sorted(number))
+
+
+def _whole(connection: sqlite3.Connection, plans: list[PlanRow]) -> Iterator[PlanRow]:
+    """Each plan once all its pieces were seen, in one walk over the table of pieces. DamagedRow."""
+    rows = iter(connection.execute(SELECT_PIECES))
+    for plan in plans:
+        for place in range(FIRST_SPLIT_PLACE + plan.splits):
+            row = next(rows, None)
+            missing = row is None or (isinstance(row[0], int) and row[0] > piece_key(plan.number, place))
+            piece_of(None if missing else row, plan, place)
+        yield plan
+    if (left := next(rows, None)) is not None:
+        raise DamagedRow(f"piece {left[0]} belongs to no plan")
+
+
+@contextmanager
+def _unchanged(directory: Path, *, live: bool) -> Iterator[str]:
+    """The URI by which SQLite reads the database with its WAL and makes, changes and deletes no file of it."""
+    database = directory / DATABASE
+    wal = directory / WAL
+    if live:
+        yield uri_of(database, "ro")
+    elif not wal.exists() or wal.stat().st_size == 0:
+        yield uri_of(database, "ro&immutable=1")
+    elif (directory / f"{DATABASE}-shm").exists():
+        yield uri_of(database, "ro&readonly_shm=1")
+    else:  # SQLite would make the missing index of the WAL
+        with tempfile.TemporaryDirectory() as copies:
+            for path in (database, wal):
+                shutil.copyfile(path, Path(copies) / path.name)
+            yield uri_of(Path(copies) / DATABASE, "ro")

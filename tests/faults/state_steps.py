@@ -1,0 +1,41 @@
+"""What the tests of faults of a state directory share: its processes, its copies, what a store holds."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.store.protocol import Store
+
+PROGRAM = pathlib.Path(__file__).parent / "state_process.py"
+
+
+def started(what: str, directory: pathlib.Path, *arguments: object) -> subprocess.Popen[str]:
+    """A process of `state_process.py`, with its streams."""
+    command = [sys.executable, str(PROGRAM), what, str(directory), *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def copied(directory: pathlib.Path, to: pathlib.Path) -> pathlib.Path:
+    """A copy, without SQLite's index of the WAL, as after a restart of the machine."""
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(directory, to, ignore=shutil.ignore_patterns("*-shm"))
+    return to
+
+
+def everything(store: Store) -> tuple[list[bytes], dict[str, list[bytes]]]:
+    """All payloads, and the first three splits of each plan."""
+    plans = {name: [store.scan(name), store.facts(name), *store.splits(name, range(3))] for name in store.plan_ids()}
+    return [record.payload for record in store.records()], plans
+
+
+def reopened(directory: pathlib.Path) -> tuple[list[bytes], dict[str, list[bytes]]]:
+    """What a new store on the directory holds."""
+    store = open_sqlite(directory)
+    try:
+        return everything(store)
+    finally:
+        store.close()

@@ -1,0 +1,33 @@
+"""Fault 1, at the store: killed with -9 while it appends, it has every record that it said is durable, in order."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import defaultdict
+
+import pytest
+from faults.state_steps import reopened, started
+
+
+@pytest.mark.parametrize("acknowledged", [1, 40, 400])
+def test_fault_01_every_acknowledged_record_is_there_after_kill_9(tmp_path: pathlib.Path, acknowledged: int) -> None:
+    said: list[str] = []
+    for _ in range(2):  # the second process goes on where the first was killed
+        with started("append", tmp_path / "state") as process:
+            assert process.stdout is not None
+            for _ in range(acknowledged):
+                said.append(process.stdout.readline())
+            process.kill()
+            said += process.stdout.readlines()
+    assert len(said) >= 2 * acknowledged and all(line.endswith("\n") for line in said)
+    payloads, _ = reopened(tmp_path / "state")
+    found, told = defaultdict(list), defaultdict(list)
+    for line in said:
+        told[line.split()[0]].append(int(line.split()[1]))
+    for payload in payloads:
+        found[payload.decode().split()[0]].append(int(payload.split()[1]))
+    for thread, numbers in told.items():
+        for number in set(numbers):
+            assert found[thread].count(number) >= numbers.count(number)
+        assert all(b in (a + 1, 0) for a, b in zip(found[thread], found[thread][1:], strict=False))
+    assert len(payloads) <= len(said) + 8  # four threads twice had one append each that was not told yet

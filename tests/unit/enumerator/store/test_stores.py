@@ -1,0 +1,252 @@
+"""What every store promises, asked of the one in memory and of the one on disk."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.enumerator.store.memory import MemoryStore
+from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.store.protocol import PlanPieces, Store, StoredRecord
+from penstock.enumerator.store.sqlite import SqliteStore
+from penstock.proto.errors import Fenced, StorageError
+
+
+class State:
+    """Something that stores are opened on; the stores are closed at its end."""
+
+    def __init__(self, directory: pathlib.Path | None) -> None:
+        self._directory = directory
+        self._memory = MemoryStore()
+        self._opened: list[Store] = [self._memory]
+
+    def open(self) -> Store:
+        """Opens it as another process would that takes over."""
+        store: Store
+        store = self._memory.reopened() if self._directory is None else open_sqlite(self._directory, takeover=True)
+        self._opened.append(store)
+        return store
+
+    def close(self) -> None:
+        for store in self._opened:
+            store.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def state(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[State]:
+    made = State(tmp_path / "state" if request.param == "sqlite" else None)
+    yield made
+    made.close()
+
+
+def record(number: int, kind: str = "number") -> StoredRecord:
+    return StoredRecord(kind, 1, str(number).encode())
+
+
+def plan(name: str, splits: int = 3) -> PlanPieces:
+    pieces = tuple(f"{name} split {i}".encode() for i in range(splits))
+    return PlanPieces(name, f"{name} scan".encode(), f"{name} facts".encode(), pieces)
+
+
+def holds(store: Store, kept: PlanPieces) -> bool:
+    splits = store.splits(kept.plan_id, range(len(kept.splits)))
+    return PlanPieces(kept.plan_id, store.scan(kept.plan_id), store.facts(kept.plan_id), tuple(splits)) == kept
+
+
+def test_a_new_store_is_empty_and_has_an_epoch(state: State) -> None:
+    store = state.open()
+    assert list(store.records()) == [] and store.plan_ids() == frozenset() and store.epoch >= 1
+
+
+def test_records_come_back_in_order_across_openings(state: State) -> None:
+    store = state.open()
+    store.append([record(0), record(1)])
+    store.append([])
+    store.append([StoredRecord("other kind é", 7, b""), record(2)])
+    expected = [record(0), record(1), StoredRecord("other kind é", 7, b""), record(2)]
+    assert list(store.records()) == expected
+    again = state.open()
+    again.append([record(3)])
+    assert list(again.records()) == [*expected, record(3)]
+
+
+def test_each_opening_has_a_higher_epoch(state: State) -> None:
+    epochs = [state.open().epoch for _ in range(4)]
+    assert epochs == sorted(set(epochs))
+
+
+def test_the_old_leaders_next_write_is_refused_and_changes_nothing(state: State) -> None:
+    old = state.open()
+    old.append([record(0)], [plan("kept")])
+    new = state.open()
+    for refused in (lambda: old.append([record(1)], [plan("late")], ["kept"]), lambda: old.rewrite([])):
+        with pytest.raises(Fenced, match=f"epoch {new.epoch} writes now"):
+            refused()
+    new.append([record(2)])
+    assert list(new.records()) == [record(0), record(2)]
+    assert new.plan_ids() == {"kept"}
+
+
+def test_plans_are_kept_replaced_and_forgotten(state: State) -> None:
+    store = state.open()
+    store.append([record(0)], [plan("a"), plan("b", 0)])
+    assert store.plan_ids() == {"a", "b"} and holds(store, plan("a")) and holds(store, plan("b", 0))
+    store.append([], [plan("a", 5), plan("c", 1)], ["b", "never there"])
+    again = state.open()
+    assert again.plan_ids() == {"a", "c"} and holds(again, plan("a", 5)) and holds(again, plan("c", 1))
+
+
+def test_dropped_plans_are_forgotten_before_new_ones_are_kept(state: State) -> None:
+    store = state.open()
+    store.append([], [plan("a", 2)])
+    store.append([], [plan("a", 4)], ["a"])
+    assert holds(store, plan("a", 4))
+
+
+def test_splits_come_in_the_order_asked(state: State) -> None:
+    store = state.open()
+    store.append([], [plan("a", 10)])
+    assert store.splits("a", [7, 0, 7]) == [b"a split 7", b"a split 0", b"a split 7"]
+    assert store.splits("a", []) == []
+
+
+@pytest.mark.parametrize("index", [-1, 3, 1 << 40])
+def test_a_split_that_the_plan_has_not_is_a_key_error(state: State, index: int) -> None:
+    store = state.open()
+    store.append([], [plan("a"), plan("b")])
+    with pytest.raises(KeyError):
+        store.splits("a", [0, index])
+    assert holds(store, plan("a"))
+
+
+def test_an_unknown_plan_is_a_key_error(state: State) -> None:
+    store = state.open()
+    store.append([], [plan("a")])
+    store.append([], [], ["a"])
+    for asked in (lambda: store.scan("a"), lambda: store.facts("a"), lambda: store.splits("a", [])):
+        with pytest.raises(KeyError):
+            asked()
+
+
+@pytest.mark.parametrize("bad", [StoredRecord("", 1, b""), StoredRecord("k", -1, b""), StoredRecord("k", 1 << 31, b"")])
+def test_a_record_that_no_store_takes_changes_nothing(state: State, bad: StoredRecord) -> None:
+    store = state.open()
+    for refused in (lambda: store.append([record(0), bad], [plan("a")]), lambda: store.rewrite([record(0), bad])):
+        with pytest.raises(ValueError, match="expected a kind"):
+            refused()
+    store.append([record(1)])
+    assert list(store.records()) == [record(1)] and store.plan_ids() == frozenset()
+
+
+def test_rewrite_replaces_the_records_and_keeps_the_plans(state: State) -> None:
+    store = state.open()
+    store.append([record(i) for i in range(1000)], [plan("a")])
+    store.rewrite(r for r in store.records() if int(r.payload) % 100 == 0)
+    expected = [record(i) for i in range(0, 1000, 100)]
+    assert list(store.records()) == expected
+    store.append([record(-1)])
+    again = state.open()
+    assert list(again.records()) == [*expected, record(-1)] and holds(again, plan("a"))
+
+
+def test_a_rewrite_that_breaks_off_changes_nothing(state: State) -> None:
+    store = state.open()
+    store.append([record(0)])
+
+    def broken() -> Iterator[StoredRecord]:
+        yield record(1)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.rewrite(broken())
+    assert list(store.records()) == [record(0)]
+    store.append([record(2)])
+    assert list(state.open().records()) == [record(0), record(2)]
+
+
+def test_reading_the_log_sees_one_moment(state: State) -> None:
+    store = state.open()
+    store.append([record(i) for i in range(600)])
+    reading = store.records()
+    assert next(reading) == record(0)
+    store.append([record(600)])
+    store.rewrite([])
+    assert list(reading) == [record(i) for i in range(1, 600)]
+    assert list(store.records()) == []
+
+
+def test_a_closed_store_says_so(state: State) -> None:
+    store = state.open()
+    store.append([record(0)], [plan("a")])
+    store.close()
+    store.close()
+    uses = [lambda: store.append([record(1)]), lambda: store.rewrite([]), lambda: next(iter(store.records()))]
+    for use in [*uses, store.plan_ids, lambda: store.scan("a"), lambda: store.splits("a", [0])]:
+        with pytest.raises(StorageError, match="closed"):
+            use()
+    assert list(state.open().records()) == [record(0)]
+
+
+def test_threads_read_while_others_write(state: State) -> None:
+    store = state.open()
+    store.append([], [plan("a", 50)])
+    failed: list[BaseException] = []
+
+    def guarded(work: range, reads: bool) -> None:
+        try:
+            for i in work:
+                if reads:
+                    assert store.splits("a", [i % 50]) == [f"a split {i % 50}".encode()]
+                else:
+                    store.append([record(i)], [plan(f"p{i}", 2)], [f"p{i - 1}"])
+        except Exception as error:  # noqa: BLE001 - told to the test
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(range(n * 100, n * 100 + 40), n > 1)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    found = [int(r.payload) for r in store.records()]
+    assert len(found) == 80 and [n for n in found if n < 100] == list(range(40))
+    assert store.plan_ids() == {"a", "p39", "p139"}
+
+
+Step = tuple[str, list[int]]
+steps = st.lists(
+    st.tuples(st.sampled_from(["append", "keep", "drop", "rewrite", "open"]), st.lists(st.integers(0, 5), max_size=4)),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps)
+def test_both_stores_hold_the_same_after_the_same(tmp_path_factory: pytest.TempPathFactory, doing: list[Step]) -> None:
+    states = [State(None), State(tmp_path_factory.mktemp("state"))]
+    stores = [state.open() for state in states]
+    for what, numbers in doing:
+        if what == "open":
+            stores = [state.open() for state in states]
+        for store in stores:
+            match what:
+                case "append":
+                    store.append([record(n) for n in numbers])
+                case "keep":
+                    store.append([], [plan(f"p{n}", n) for n in numbers])
+                case "drop":
+                    store.append([record(9)], [], [f"p{n}" for n in numbers])
+                case "rewrite":
+                    store.rewrite([record(n) for n in numbers])
+    memory, disk = stores
+    assert isinstance(disk, SqliteStore)
+    assert list(memory.records()) == list(disk.records()) and memory.plan_ids() == disk.plan_ids()
+    for name in memory.plan_ids():
+        assert holds(disk, plan(name, int(name[1:]))) and holds(memory, plan(name, int(name[1:])))
+    for state in states:
+        state.close()
