@@ -81,7 +81,7 @@ class StoreShelf:
 
     def pieces(self, plan_id: str, plan: Plan) -> tuple[PlanPieces, ...]:
         """See `Shelf`."""
-        return (PlanPieces(plan_id, encode_scan(plan.scan), b"", tuple(map(encode_split, plan.splits))),)
+        return (PlanPieces(plan_id, encode_scan(plan.scan), tuple(map(encode_split, plan.splits))),)
 
     def keep(self, plan_id: str, plan: Plan) -> None:
         """See `Shelf`: the store has it."""

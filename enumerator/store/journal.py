@@ -230,5 +230,5 @@ def _merged(batches: list[_Batch]) -> list[_Batch]:
 
 
 def _size(records: Sequence[StoredRecord], plans: Sequence[PlanPieces]) -> int:
-    pieces = sum(len(plan.scan) + len(plan.facts) + sum(map(len, plan.splits)) for plan in plans)
+    pieces = sum(len(plan.scan) + sum(map(len, plan.splits)) for plan in plans)
     return pieces + sum(len(record.payload) for record in records)

@@ -4,7 +4,7 @@ Belongs here: the format of the store and what makes a row damaged. Not here: co
 record (`penstock.enumerator.core`).
 
 Format version 1. `records` is the log: `seq` without gaps from `first_seq` up to `next_seq` of `meta`. `pieces` holds
-plans piece by piece, its key being the plan's number and the place (scan, facts, splits in order), so that one piece is
+plans piece by piece, its key being the plan's number and the place (scan, splits in order), so that one piece is
 one look-up in a table that grows at its end alone. Every row carries a CRC-32 over all of it, its key included.
 """
 
@@ -28,8 +28,7 @@ WAL: Final = f"{DATABASE}-wal"
 LOCK: Final = "penstock.lock"
 
 SCAN_PLACE: Final = 0
-FACTS_PLACE: Final = 1
-FIRST_SPLIT_PLACE: Final = 2
+FIRST_SPLIT_PLACE: Final = 1
 _PLACE_BITS: Final = 32
 MAX_SPLITS: Final = (1 << _PLACE_BITS) - FIRST_SPLIT_PLACE
 _MAX_VERSION: Final = 1 << 31
@@ -161,18 +160,15 @@ def plan_of(row: Sequence[object]) -> PlanRow:
 
 def piece_rows(number: int, plan: PlanPieces) -> Iterator[tuple[int, bytes, int]]:
     """A plan's pieces as WRITE_PIECE takes them."""
-    for place, data in enumerate((plan.scan, plan.facts)):
-        key = piece_key(number, place)
-        yield key, data, _piece_crc(key, data)
-    key = piece_key(number, FIRST_SPLIT_PLACE)
-    for data in plan.splits:
+    key = piece_key(number, SCAN_PLACE)
+    for data in (plan.scan, *plan.splits):
         yield key, data, _piece_crc(key, data)
         key += 1
 
 
 def piece_of(row: Sequence[object] | None, plan: PlanRow, place: int) -> bytes:
     """DamagedRow if it is missing or not whole."""
-    named = {SCAN_PLACE: "scan", FACTS_PLACE: "facts"}.get(place, f"split {place - FIRST_SPLIT_PLACE}")
+    named = "scan" if place == SCAN_PLACE else f"split {place - FIRST_SPLIT_PLACE}"
     if row is None:
         raise DamagedRow(f"plan {plan.plan_id}: its {named} is missing")
     match row:

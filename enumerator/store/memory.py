@@ -80,10 +80,6 @@ class MemoryStore:
         """As the protocol says."""
         return self._plan(plan_id).scan
 
-    def facts(self, plan_id: str) -> bytes:
-        """As the protocol says."""
-        return self._plan(plan_id).facts
-
     def splits(self, plan_id: str, indices: Sequence[int]) -> list[bytes]:
         """As the protocol says."""
         found = self._plan(plan_id).splits

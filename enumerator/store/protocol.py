@@ -21,11 +21,10 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlanPieces:
-    """What belongs to a plan and is read piece by piece: its scan, facts of its splits, the splits themselves."""
+    """What belongs to a plan and is read piece by piece: its scan and its splits, encoded."""
 
     plan_id: str
     scan: bytes
-    facts: bytes
     splits: tuple[bytes, ...]
 
 
@@ -62,10 +61,6 @@ class Store(Protocol):
         ...
 
     def scan(self, plan_id: str) -> bytes:
-        """Of a kept plan; KeyError else. StateDamaged."""
-        ...
-
-    def facts(self, plan_id: str) -> bytes:
         """Of a kept plan; KeyError else. StateDamaged."""
         ...
 

@@ -23,7 +23,6 @@ from penstock.enumerator.store.layout import (
     DATABASE,
     DROP_PIECES,
     DROP_PLAN,
-    FACTS_PLACE,
     FIRST_SPLIT_PLACE,
     MAX_SPLITS,
     SCAN_PLACE,
@@ -120,11 +119,6 @@ class SqliteStore:
         """As the protocol says."""
         with self._read_lock, self._reading() as connection:
             return find_piece(connection, _known(connection, plan_id), SCAN_PLACE)
-
-    def facts(self, plan_id: str) -> bytes:
-        """As the protocol says."""
-        with self._read_lock, self._reading() as connection:
-            return find_piece(connection, _known(connection, plan_id), FACTS_PLACE)
 
     def splits(self, plan_id: str, indices: Sequence[int]) -> list[bytes]:
         """As the protocol says."""

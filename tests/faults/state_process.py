@@ -48,7 +48,7 @@ def transactions(directory: str, count: str, checkpoint: str) -> None:
 
     store = open_sqlite(directory, connect=connect)
     for i in range(int(count)):
-        pieces = PlanPieces(f"plan {i}", b"scan", b"facts", tuple(b"split %d" % n for n in range(3)))
+        pieces = PlanPieces(f"plan {i}", b"scan", tuple(b"split %d" % n for n in range(3)))
         store.append([StoredRecord("number", 1, b"%d %d" % (i, n) + b"." * 500) for n in range(3)], [pieces])
         if i == int(checkpoint):
             assert opened[-1].execute("PRAGMA wal_checkpoint(FULL)").fetchone()[0] == 0

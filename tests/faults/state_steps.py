@@ -28,7 +28,7 @@ def copied(directory: pathlib.Path, to: pathlib.Path) -> pathlib.Path:
 
 def everything(store: Store) -> tuple[list[bytes], dict[str, list[bytes]]]:
     """All payloads, and the first three splits of each plan."""
-    plans = {name: [store.scan(name), store.facts(name), *store.splits(name, range(3))] for name in store.plan_ids()}
+    plans = {name: [store.scan(name), *store.splits(name, range(3))] for name in store.plan_ids()}
     return [record.payload for record in store.records()], plans
 
 

@@ -44,7 +44,7 @@ def commit_ends(wal: bytes) -> list[int]:
 def expected(transactions: int) -> tuple[list[bytes], dict[str, list[bytes]]]:
     """What so many transactions of `state_process` give."""
     payloads = [b"%d %d" % (i, n) + b"." * 500 for i in range(transactions) for n in range(3)]
-    pieces = [b"scan", b"facts", *(b"split %d" % n for n in range(3))]
+    pieces = [b"scan", *(b"split %d" % n for n in range(3))]
     return payloads, {f"plan {i}": pieces for i in range(transactions)}
 
 
@@ -117,7 +117,7 @@ def made(directory: pathlib.Path) -> tuple[list[bytes], dict[str, list[bytes]]]:
     """A state at rest, all of it in the database; what it holds."""
     store = open_sqlite(directory)
     for i in range(12):
-        pieces = PlanPieces(f"plan {i}", b"scan" * 50, b"facts", tuple(b"split %d" % n * 20 for n in range(3)))
+        pieces = PlanPieces(f"plan {i}", b"scan" * 50, tuple(b"split %d" % n * 20 for n in range(3)))
         store.append([StoredRecord("number", 1, b"%d" % i + b"." * 400)], [pieces])
     store.append([], [], ["plan 3"])
     store.close()

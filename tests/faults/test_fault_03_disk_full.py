@@ -68,7 +68,7 @@ def test_fault_03_a_plan_that_does_not_fit_leaves_nothing(tmp_path: pathlib.Path
     store = open_sqlite(tmp_path / "state", connect=small)
     store.append([record(0)])
     with pytest.raises(StorageError, match="the disk is full"):
-        store.append([record(1)], [PlanPieces("p", b"", b"", (b"." * 1000,) * 1000)])
+        store.append([record(1)], [PlanPieces("p", b"", (b"." * 1000,) * 1000)])
     store.close()
     assert reopened(tmp_path / "state") == ([record(0).payload], {})
 

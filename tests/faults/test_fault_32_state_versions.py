@@ -23,8 +23,8 @@ V1_RECORDS = [
     StoredRecord("x", 0, b""),
 ]
 V1_PLANS = [
-    PlanPieces("plan-a", b"scan a", b"facts a", (b"split 0", b"", b"split 2")),
-    PlanPieces("plan-b", b"", b"", ()),
+    PlanPieces("plan-a", b"scan a", (b"split 0", b"", b"split 2")),
+    PlanPieces("plan-b", b"", ()),
 ]
 FROZEN = {1: (V1_RECORDS, V1_PLANS)}
 """Format version -> what `store.v<N>.db` must give, for ever. tests/fixtures/state/README.md says how to add one."""
@@ -32,7 +32,7 @@ FROZEN = {1: (V1_RECORDS, V1_PLANS)}
 
 def filled(store: Store) -> None:
     """What the frozen files hold, through records and plans that are gone again."""
-    store.append([StoredRecord("gone", 1, b"1")], [PlanPieces("plan-gone", b"s", b"f", (b"1", b"2"))])
+    store.append([StoredRecord("gone", 1, b"1")], [PlanPieces("plan-gone", b"s", (b"1", b"2"))])
     store.rewrite(V1_RECORDS[:2])
     store.append(V1_RECORDS[2:], V1_PLANS, ["plan-gone"])
 
@@ -50,7 +50,7 @@ def holds(store: Store, version: int) -> None:
     assert store.plan_ids() == {plan.plan_id for plan in plans}
     for plan in plans:
         splits = store.splits(plan.plan_id, range(len(plan.splits)))
-        assert PlanPieces(plan.plan_id, store.scan(plan.plan_id), store.facts(plan.plan_id), tuple(splits)) == plan
+        assert PlanPieces(plan.plan_id, store.scan(plan.plan_id), tuple(splits)) == plan
 
 
 def test_fault_32_every_version_has_a_frozen_state() -> None:

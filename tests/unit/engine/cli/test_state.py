@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def filled(directory: pathlib.Path) -> SqliteStore:
     store = open_sqlite(directory)
     store.append([StoredRecord("lease", 2, b"four"), StoredRecord("group", 1, b"six six")])
-    plans = [PlanPieces(f"p{i}", b"scan", b"facts", (b"split",) * i) for i in range(4)]
+    plans = [PlanPieces(f"p{i}", b"scan", (b"split",) * i) for i in range(4)]
     store.append([StoredRecord("lease", 2, b"")], plans)
     return store
 
@@ -105,8 +105,8 @@ def test_damage_is_exit_3_with_what_was_read_before_it(cli: Cli, tmp_path: pathl
         ("DROP TABLE records", "no such table"),
         ("DELETE FROM plans WHERE plan_id = 'p1'", "3 plans are there, 4 are kept"),
         ("UPDATE plans SET splits = 1 WHERE plan_id = 'p2'", "plan 'p2'"),
-        ("UPDATE pieces SET bytes = x'01' WHERE id = (3 << 32) + 3", "plan p2: the checksum of its split 1"),
-        ("DELETE FROM pieces WHERE id = (4 << 32) + 4", "plan p3: its split 2 is missing"),
+        ("UPDATE pieces SET bytes = x'01' WHERE id = (3 << 32) + 2", "plan p2: the checksum of its split 1"),
+        ("DELETE FROM pieces WHERE id = (4 << 32) + 3", "plan p3: its split 2 is missing"),
         ("DELETE FROM pieces WHERE id = (2 << 32)", "plan p1: its scan is missing"),
         ("INSERT INTO pieces VALUES ((4 << 32) + 99, x'', 0)", "belongs to no plan"),
     ],

@@ -51,7 +51,7 @@ def record(number: int) -> StoredRecord:
 
 
 def plan(name: str, splits: int) -> PlanPieces:
-    return PlanPieces(name, b"scan", b"facts", tuple(b"%d" % i for i in range(splits)))
+    return PlanPieces(name, b"scan", tuple(b"%d" % i for i in range(splits)))
 
 
 def busy(journal: Journal, store: GatedStore) -> None:

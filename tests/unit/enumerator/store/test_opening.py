@@ -51,7 +51,7 @@ def test_every_commit_is_synced_and_the_wal_stays_small(tmp_path: pathlib.Path) 
     values = {name: writer.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
     assert values == {"journal_mode": "wal", "synchronous": 2}
     for _ in range(6):
-        store.append([], [PlanPieces("p", b"", b"", (b"." * 100_000,) * 100)])
+        store.append([], [PlanPieces("p", b"", (b"." * 100_000,) * 100)])
     assert (tmp_path / "penstock.db-wal").stat().st_size < 64 << 20
     assert (tmp_path / "penstock.db").stat().st_size < 64 << 20  # what was dropped is used again
     store.close()

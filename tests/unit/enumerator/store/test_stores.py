@@ -50,12 +50,12 @@ def record(number: int, kind: str = "number") -> StoredRecord:
 
 def plan(name: str, splits: int = 3) -> PlanPieces:
     pieces = tuple(f"{name} split {i}".encode() for i in range(splits))
-    return PlanPieces(name, f"{name} scan".encode(), f"{name} facts".encode(), pieces)
+    return PlanPieces(name, f"{name} scan".encode(), pieces)
 
 
 def holds(store: Store, kept: PlanPieces) -> bool:
     splits = store.splits(kept.plan_id, range(len(kept.splits)))
-    return PlanPieces(kept.plan_id, store.scan(kept.plan_id), store.facts(kept.plan_id), tuple(splits)) == kept
+    return PlanPieces(kept.plan_id, store.scan(kept.plan_id), tuple(splits)) == kept
 
 
 def test_a_new_store_is_empty_and_has_an_epoch(state: State) -> None:
@@ -128,7 +128,7 @@ def test_an_unknown_plan_is_a_key_error(state: State) -> None:
     store = state.open()
     store.append([], [plan("a")])
     store.append([], [], ["a"])
-    for asked in (lambda: store.scan("a"), lambda: store.facts("a"), lambda: store.splits("a", [])):
+    for asked in (lambda: store.scan("a"), lambda: store.splits("a", [])):
         with pytest.raises(KeyError):
             asked()
 
