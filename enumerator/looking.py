@@ -1,0 +1,252 @@
+"""Looks at the tables of consumer groups and tells the keeper what lies behind their positions.
+
+Shell: tables, a thread. Belongs here: when a table is looked at, and what each failure means for the group. Not here:
+what a round is (`watch`), whether it still counts (`core`).
+
+A table that is not there (yet) is waited for. A storage that fails is asked again, after pauses that double up to a
+minute; the position stands meanwhile. Everything else that cannot be planned stops the group, with the error.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.facts import facts_of, hash_of
+from penstock.enumerator.core.positions import round_id, wants_more
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.state import Group, State
+from penstock.enumerator.events import tell
+from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew, Progress
+from penstock.proto.errors import PenstockError, PositionExpired, StorageError, TableNotFound
+from penstock.proto.groups import OnLostRange
+from penstock.proto.positions import EARLIEST, Position
+from penstock.proto.queries import PlanRequest
+
+LONGEST_PAUSE_MS: Final = 60_000
+
+
+class Follows(Protocol):
+    """What is asked of followed tables, by path. Any thread."""
+
+    def changed(self, path: str) -> bool:
+        """Whether the table may hold something new since `advance` last said that it does not; cheap."""
+        ...
+
+    def advance(self, path: str, name: str, following: Following) -> Advance:
+        """See `watch.advance.advance`."""
+        ...
+
+    def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
+        """The earliest position from which the range up to now can be answered."""
+        ...
+
+    def start(self, path: str, position: Position | None) -> Progress:
+        """See `watch.advance.start_progress`."""
+        ...
+
+
+@dataclass(slots=True)
+class Trouble:
+    """Failures of storage in a row, and when to ask again."""
+
+    count: int = 0
+    until_ms: int = 0
+    text: str = ""
+    waiting: bool = False
+
+
+@dataclass(slots=True)
+class Looker:
+    """`path_of` turns a table's name into its path. `look` is one look at every group that wants one; any thread, one
+    at a time."""
+
+    keeper: Keeper
+    follows: Follows
+    path_of: Callable[[str], str]
+    clock_ms: Callable[[], int]
+    troubles: dict[GroupKey, Trouble] = field(default_factory=dict)
+    looked_ms: dict[GroupKey, int] = field(default_factory=dict)
+    _idle: dict[GroupKey, tuple[int, Position]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def look(self) -> int:
+        """Looks for each group that wants more; how many rounds were found."""
+        with self._lock:
+            wanted = self.keeper.look(self._wanted)
+            self.troubles = {key: self.troubles[key] for key in self.troubles if key in self.keeper.look(_keys)}
+            return sum(self._look_for(key, number, following, on_lost) for key, number, following, on_lost in wanted)
+
+    def _wanted(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
+        now_ms = self.clock_ms()
+        return [
+            (key, group.number, _following(group), group.scope.on_lost_range)
+            for key, group in state.groups.items()
+            if wants_more(group, self.keeper.settings) and self.troubles.get(key, Trouble()).until_ms <= now_ms
+        ]
+
+    def _look_for(self, key: GroupKey, number: int, following: Following, on_lost: OnLostRange) -> int:
+        start = following.progress.position
+        try:
+            path = self.path_of(key.table)
+            if self._idle.get(key) == (number, start) and not self.follows.changed(path):
+                self._seen(key)
+                return 0
+            found = self.follows.advance(path, key.table, following)
+        except (StorageError, TableNotFound) as error:
+            self._failed(key, error)
+            return 0
+        except PositionExpired as error:
+            self._lost(key, number, following, on_lost, error)
+            return 0
+        except PenstockError as error:
+            self._stop(key, number, start, error)
+            return 0
+        self._seen(key)
+        match found:
+            case NothingNew():
+                self._idle[key] = (number, start)
+                self._tell(ev.NothingFound(key=key, number=number, start=start))
+                return 0
+            case NextRound():
+                self._found(key, number, start, found)
+                return 1
+
+    def _found(self, key: GroupKey, number: int, start: Position, found: NextRound) -> None:
+        plan = found.plan
+        event = ev.Discovered(
+            key=key,
+            number=number,
+            start=start,
+            commit_range=found.commit_range,
+            progress=found.progress,
+            facts=facts_of((split.size_bytes, split.partition, split.file_group) for split in plan.splits),
+            reshaped=frozenset(map(hash_of, found.reshaped)),
+            commits=found.commits,
+        )
+        plan_id = round_id(key, number, found.commit_range)
+        self.keeper.handle(event, lambda state, answer: None, (plan_id, plan))
+        tell(
+            "round planned",
+            table=key.table,
+            group=key.group,
+            plan=plan_id,
+            after=found.commit_range.after,
+            upto=found.commit_range.upto,
+            splits=len(plan.splits),
+            commits=found.commits,
+        )
+
+    def _lost(
+        self, key: GroupKey, number: int, following: Following, on_lost: OnLostRange, error: PositionExpired
+    ) -> None:
+        """The range behind the position is gone: what the group's scope says is done, and always told."""
+        start = following.progress.position
+        if on_lost is OnLostRange.FAIL:
+            self._stop(key, number, start, error)
+            return
+        try:
+            path = self.path_of(key.table)
+            behind = EARLIEST
+            if on_lost is OnLostRange.EARLIEST:
+                behind = self.follows.earliest(path, key.table, following.request)
+            progress = self.follows.start(path, behind)
+        except (StorageError, TableNotFound) as failed:
+            self._failed(key, failed)
+            return
+        except PenstockError as failed:
+            self._stop(key, number, start, failed)
+            return
+        if progress.position == start:
+            self._stop(key, number, start, error)
+            return
+        tell(
+            "range lost",
+            level=logging.WARNING,
+            table=key.table,
+            group=key.group,
+            after=start,
+            goes_on_behind=progress.position,
+            reason=str(error)[:500],
+        )
+        self._tell(ev.RangeLost(key=key, number=number, start=start, progress=progress))
+
+    def _stop(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
+        tell("group stopped", level=logging.ERROR, table=key.table, group=key.group, at=start, code=error.code,
+             reason=str(error)[:1000])  # fmt: skip
+        self._tell(ev.CannotGoOn(key=key, number=number, start=start, code=error.code, text=str(error)))
+
+    def _failed(self, key: GroupKey, error: PenstockError) -> None:
+        trouble = self.troubles.setdefault(key, Trouble())
+        trouble.count += 1
+        trouble.text = str(error)
+        trouble.waiting = isinstance(error, TableNotFound)
+        pause_ms = min(LONGEST_PAUSE_MS, 250 << min(trouble.count, 10))
+        trouble.until_ms = self.clock_ms() + pause_ms
+        tell(
+            "table not there yet" if trouble.waiting else "discovery failed",
+            level=logging.WARNING,
+            table=key.table,
+            group=key.group,
+            failures=trouble.count,
+            again_in_ms=pause_ms,
+            reason=str(error)[:500],
+        )
+
+    def _seen(self, key: GroupKey) -> None:
+        self.troubles.pop(key, None)
+        self.looked_ms[key] = self.clock_ms()
+
+    def _tell(self, event: ev.Event) -> None:
+        self.keeper.handle(event, lambda state, answer: None)
+
+
+class LookingThread:
+    """Looks at tables and lets the keeper's time pass, every `interval_ms`, until it is stopped; at once when woken."""
+
+    def __init__(self, looker: Looker, interval_ms: int) -> None:
+        self._looker = looker
+        self._interval_s = interval_ms / 1000
+        self._wake = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="penstock-look", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Has it look now."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Returns when the look that is under way is over."""
+        self._ended = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended:
+            try:
+                self._looker.keeper.tick()
+                found = self._looker.look()
+            except PenstockError as error:  # the keeper's store failed: nothing more can be remembered
+                tell("the service cannot go on", level=logging.CRITICAL, reason=str(error)[:1000])
+                return
+            if not found:
+                self._wake.wait(self._interval_s)
+            self._wake.clear()
+
+
+def _following(group: Group) -> Following:
+    return Following(request=group.scope.request, progress=group.progress, limits=group.limits, upto=group.scope.upto)
+
+
+def _keys(state: State) -> set[GroupKey]:
+    return set(state.groups)

@@ -1,0 +1,256 @@
+"""The enumerator as a service: both doors on one keeper. Embedded without a store, durable with one.
+
+Shell: puts keeper, tables and looking together, and turns the core's answers into splits. Not here: decisions (`core`),
+gRPC (`server`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.answers import Answer, Settings, Told
+from penstock.enumerator.core.members import group_of
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.state import Group, State
+from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, monotonic_ms, random_plan_id
+from penstock.enumerator.group_views import description_of, reset_outcome, summary_of
+from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.looking import Follows, Looker, LookingThread
+from penstock.enumerator.opened_tables import OpenedTables
+from penstock.enumerator.watch.values import Progress
+from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, PenstockError, TableNotFound
+from penstock.proto.groups import (
+    MAX_NAME_CHARS,
+    AssignedSplit,
+    Assignments,
+    EndOfGroup,
+    GroupAnswer,
+    GroupDescription,
+    GroupLag,
+    GroupScope,
+    GroupSpec,
+    GroupStart,
+    GroupSummary,
+    Joined,
+    Member,
+    NothingYet,
+    OnLostRange,
+    ResetOutcome,
+    SplitProgress,
+    SplitRef,
+    StartLatest,
+)
+from penstock.proto.positions import EARLIEST, Position
+from penstock.proto.queries import Changes, Incremental
+from penstock.proto.splits import Scan
+
+_NAME = re.compile(rf"[A-Za-z0-9._:@/-]{{1,{MAX_NAME_CHARS}}}")
+POLL_MS = 1_000
+
+
+class ServiceReads(TableReads, Follows, Protocol):
+    """All that the service asks of tables: `opened_tables.OpenedTables`, or a script in a test."""
+
+    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
+        """See `watch.lag`."""
+        ...
+
+
+class EnumeratorService(EmbeddedEnumerator):
+    """An `Enumerator` and a `GroupDoor`. With a keeper that has a store it goes on where the last one ended.
+
+    `start` begins to follow the tables of groups, `stop` ends that; without a thread (`poll_ms` None) `looker.look` and
+    `keeper.tick` have to be called.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, str] | None = None,
+        *,
+        reads: ServiceReads | None = None,
+        clock_ms: Callable[[], int] = monotonic_ms,
+        new_id: Callable[[], str] = random_plan_id,
+        cpus: int | None = None,
+        keeper: Keeper | None = None,
+        poll_ms: int | None = POLL_MS,
+    ) -> None:
+        keeper = keeper or Keeper(clock_ms=clock_ms, settings=Settings())
+        reads = OpenedTables() if reads is None else reads
+        super().__init__(tables, reads=reads, clock_ms=clock_ms, new_id=new_id, cpus=cpus, keeper=keeper)
+        self.keeper = keeper
+        self._service_reads = reads
+        self.looker = Looker(keeper, reads, self._path, clock_ms)
+        self._thread = None if poll_ms is None else LookingThread(self.looker, poll_ms)
+
+    def start(self) -> None:
+        """Begins to follow the tables of groups."""
+        if self._thread is not None:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Ends following; what is under way is finished."""
+        if self._thread is not None:
+            self._thread.stop()
+
+    def describe_plan(self, plan_id: str) -> Scan:
+        """See `Enumerator.describe_plan`; rounds of groups are plans too."""
+        if self.keeper.look(lambda state: any(plan_id in group.rounds for group in state.groups.values())):
+            return self._scan(plan_id)
+        return super().describe_plan(plan_id)
+
+    def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
+        """See `GroupDoor.join_group`."""
+        scope = _checked_scope(spec.scope)
+        key = _checked_key(scope.request.table, group)
+        _checked_name("reader id", reader_id)
+        if not self.keeper.look(lambda state: key in state.groups):
+            progress = self._start(key.table, spec.start)
+            created = ev.CreateGroup(key=key, scope=scope, limits=spec.limits, progress=progress)
+            self.keeper.handle(created, _nothing)
+        event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id)
+        joined = self.keeper.handle(event, _joined)
+        if self._thread is not None:
+            self._thread.wake()
+        return joined
+
+    def heartbeat(self, member: Member) -> int:
+        """See `GroupDoor.heartbeat`."""
+        self.keeper.handle(ev.Heartbeat(member), _nothing)
+        return self.keeper.settings.lease_ms
+
+    def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
+        """See `GroupDoor.request_splits`."""
+        answer = self.keeper.handle(ev.RequestSplits(member, max_splits, sequence), lambda state, told: told)
+        match answer:
+            case NothingYet() | EndOfGroup():
+                return answer
+            case Told(splits):
+                found: list[AssignedSplit] = []
+                for told in splits:
+                    try:
+                        split = self.keeper.shelf.splits(told.plan_id, [told.index])[0]
+                    except KeyError:
+                        raise Fenced(
+                            f"reader {member.reader_id!r}: its group was reset meanwhile; join again"
+                        ) from None
+                    found.append(AssignedSplit(SplitRef(told.plan_id, told.index), split, told.start, told.position))
+                return Assignments(tuple(found))
+            case other:
+                raise InvariantViolation(f"a request for splits was answered by {other!r}")
+
+    def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
+        """See `GroupDoor.commit_splits`."""
+        self.keeper.handle(ev.CommitSplits(member, done), _nothing)
+
+    def leave_group(self, member: Member) -> None:
+        """See `GroupDoor.leave_group`."""
+        self.keeper.handle(ev.Leave(member), _nothing)
+
+    def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
+        """See `GroupDoor.list_groups`."""
+        waiting = self._waiting()
+        return self.keeper.look(
+            lambda state: tuple(
+                summary_of(state.groups[key], self.keeper.settings, waiting=key in waiting)
+                for key in sorted(state.groups)
+                if not table or key.table == table
+            )
+        )
+
+    def describe_group(self, table: str, group: str) -> GroupDescription:
+        """See `GroupDoor.describe_group`."""
+        key = GroupKey(table, group)
+        now_ms, waiting = self._clock_ms(), key in self._waiting()
+
+        def described(state: State) -> tuple[GroupDescription, Progress]:
+            found: Group = group_of(state, key)
+            return description_of(found, self.keeper.settings, now_ms, waiting=waiting), found.progress
+
+        description, progress = self.keeper.look(described)
+        trouble = self.looker.troubles.get(key)
+        if trouble is not None and not description.error:
+            description = replace(description, error=trouble.text, error_code="STORAGE")
+        try:
+            lag = self._service_reads.lag(self._path(table), progress, description.summary.committed)
+        except PenstockError:
+            return description
+        return replace(description, lag=lag)
+
+    def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
+        """See `GroupDoor.reset_group`."""
+        key = GroupKey(table, group)
+        self.keeper.look(lambda state: group_of(state, key))
+        progress = self._start(table, start)
+
+        def outcome(state: State) -> ResetOutcome:
+            return reset_outcome(group_of(state, key), progress.position, dry_run=dry_run)
+
+        found = self.keeper.look(outcome)
+        if not dry_run:
+            self.keeper.handle(ev.Reset(key, progress), _nothing)
+            if self._thread is not None:
+                self._thread.wake()
+        return found
+
+    def delete_group(self, table: str, group: str) -> None:
+        """See `GroupDoor.delete_group`."""
+        self.keeper.handle(ev.Delete(GroupKey(table, group)), _nothing)
+
+    def _waiting(self) -> set[GroupKey]:
+        return {key for key, trouble in tuple(self.looker.troubles.items()) if trouble.waiting}
+
+    def _start(self, table: str, start: GroupStart) -> Progress:
+        """Where a group begins. All of a table that is not there yet is new."""
+        path = self._path(table)
+        position = None if isinstance(start, StartLatest) else start.position
+        try:
+            return self._service_reads.start(path, position)
+        except TableNotFound:
+            if position is None or position == EARLIEST:
+                return Progress(EARLIEST)
+            raise
+
+
+def _checked_scope(scope: GroupScope) -> GroupScope:
+    """The scope with what does not count left out, so that the same scope is equal to itself."""
+    query = scope.request.query
+    match query:
+        case Incremental():
+            query = Incremental()
+        case Changes(change_format):
+            if scope.on_lost_range is OnLostRange.SNAPSHOT:
+                raise ConfigurationError(
+                    "onLostRange=snapshot is for rows: a snapshot holds no changes; give fail or earliest with cdc"
+                )
+            query = Changes(change_format)
+        case other:
+            raise ConfigurationError(
+                f"a consumer group of {type(other).__name__}: expected query=incremental or query=cdc"
+            )
+    return replace(scope, request=replace(scope.request, query=query, slots=0))
+
+
+def _checked_key(table: str, group: str) -> GroupKey:
+    _checked_name("group", group)
+    return GroupKey(table, group)
+
+
+def _checked_name(what: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{what} {name[:80]!r}: expected 1 to {MAX_NAME_CHARS} letters, digits, or any of . _ - : @ /"
+        )
+
+
+def _nothing(state: State, answer: Answer) -> None:
+    return None
+
+
+def _joined(state: State, answer: Answer) -> Joined:
+    if not isinstance(answer, Joined):
+        raise InvariantViolation(f"a join was answered by {answer!r}")
+    return answer
