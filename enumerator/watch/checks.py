@@ -35,7 +35,7 @@ def refuse_late(facts: TimelineFacts, progress: Progress) -> None:
         raise LateInstant(
             f"instant {item.requested_time} of table {facts.table} is completed at order key {order_key}, at or behind "
             f"position {progress.position}, which had passed it when it was not completed yet: its rows were not "
-            f"delivered and will not be. Read range ({_just_before(order_key)}, {order_key}] once, then {_RESET}; "
+            f"delivered and will not be. Read range ({just_before(order_key)}, {order_key}] once, then {_RESET}; "
             "writers whose clocks agree, or table version 8 and above, prevent this"
         )
 
@@ -125,7 +125,7 @@ def on_layout(facts: TimelineFacts, progress: Progress, layout: int) -> Progress
     ordered = sorted(data, key=lambda item: (order_key(item), item.requested_time))
     fresh = next((order_key(item) for item in ordered if not is_consumed(item)), None)
     before = [order_key(item) for item in ordered if fresh is None or order_key(item) < fresh]
-    position = Position(before[-1]) if before else Position(_just_before(fresh or progress.position.order_key))
+    position = Position(before[-1]) if before else Position(just_before(fresh or progress.position.order_key))
     if cut:
         partial = next((item for item in ordered if item.requested_time == cut), None)
         if partial is None or not before or order_key(partial) != before[-1]:
@@ -155,8 +155,8 @@ def _requested_up_to(progress: Progress) -> str:
     )
 
 
-def _just_before(order_key: str) -> InstantTime:
-    """An order key below this one and, among keys of its length, above all others below it."""
+def just_before(order_key: str) -> InstantTime:
+    """The greatest order key below this one, among those of its length."""
     return InstantTime(str(max(int(order_key) - 1, 0)).zfill(len(order_key)))
 
 

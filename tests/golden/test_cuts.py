@@ -18,6 +18,7 @@ from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.order import completed_in_order
 from penstock.enumerator.planning import plan_request
 from penstock.enumerator.selection import TimelineFacts
+from penstock.enumerator.watch.checks import just_before
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import PenstockError, PositionExpired, StateVersionError
 from penstock.proto.positions import EARLIEST, InstantTime, Position
@@ -57,8 +58,10 @@ def bag(found: list[dict[str, Any]]) -> Counter[str]:
     return Counter(map(repr, found))
 
 
-def key(row: dict[str, Any]) -> tuple[str, str]:
-    return row["_hoodie_partition_path"], row["_hoodie_record_key"]
+def written(row: dict[str, Any]) -> tuple[str, ...]:
+    """What tells a written record, whatever file it went on to."""
+    names = ("_hoodie_commit_seqno", "_hoodie_partition_path", "_hoodie_record_key")
+    return tuple(row[name] for name in names)
 
 
 class Place:
@@ -69,6 +72,7 @@ class Place:
         self.at = Position(InstantTime(order_key), index)
         self.whole = Position(InstantTime(order_key))
         self.before = Position(InstantTime(before)) if before else EARLIEST
+        self.just_before = Position(just_before(order_key))
         self.last = Position(InstantTime(last))
 
     def __repr__(self) -> str:
@@ -134,7 +138,7 @@ def test_the_rows_at_a_place_are_those_of_each_group_as_of_the_instant_or_before
         for place in sampled(path, 2):
             try:
                 after = by_group(path, Incremental(EARLIEST, place.whole))
-                before = by_group(path, Incremental(EARLIEST, place.before)) if place.before != EARLIEST else {}
+                before = by_group(path, Incremental(EARLIEST, place.just_before))
             except PenstockError:
                 continue
             expected = {group: found for group, found in after.items() if group in place.first}
@@ -155,7 +159,7 @@ def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> N
             try:
                 alone = by_group(path, Incremental(place.before, place.whole))
                 whole = rows(path, Incremental(place.before, place.last))
-                inside = [row for row in rows(path, Incremental(place.before, place.at))]
+                inside = rows(path, Incremental(place.before, place.at))
             except PositionExpired:
                 continue
             except StateVersionError:
@@ -166,8 +170,8 @@ def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> N
             assert by_group(path, Incremental(place.before, place.at)) == expected, f"{name} {place}: up to it"
             rest = {group: found for group, found in alone.items() if group not in place.first}
             assert by_group(path, Incremental(place.at, place.whole)) == rest, f"{name} {place}: the rest"
-            delivered = {key(row) for row in inside}
-            left = [r for r in whole if r["_hoodie_commit_time"] != place.instant or key(r) not in delivered]
+            delivered = {written(row) for row in inside}
+            left = [r for r in whole if r["_hoodie_commit_time"] != place.instant or written(r) not in delivered]
             try:
                 found = rows(path, Incremental(place.at, place.last))
             except PositionExpired as error:
