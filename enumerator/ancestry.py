@@ -8,20 +8,20 @@ Here: which services' rows a base file may hold, and what they were made of. Not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.enumerator.selection import RESCALE, Selection
+from penstock.enumerator.selection import RESCALE, Selection, asks_ancestors
 from penstock.enumerator.table_state import TableState
 from penstock.proto.positions import InstantTime
-from penstock.proto.splits import Ancestry, Origin, RowsOf, Split
+from penstock.proto.splits import Ancestry, LeftOut, Origin, RowsOf, Split
 from penstock.table.commits import CommitMetadata
 from penstock.table.slices import DataFile, FileSlice, GroupId, VisibleFiles, group_files, slice_group, visible_files
 
 _MOST_RESCALES: Final = 8
 """Bucket rescales of one partition inside a range, one on top of the other, that are looked through."""
 
-SplitOf = Callable[[GroupId, VisibleFiles, "Ancestry | None"], Split]
+SplitOf = Callable[[GroupId, VisibleFiles, "Ancestry | None", "LeftOut | None"], Split]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Ancestries:
         self._by_group: dict[GroupId, list[DataFile]] = {}
         self._compacted: dict[GroupId, list[tuple[InstantTime, str]]] = {}
         self._written: dict[GroupId, list[_Write]] = {}
-        if self._services:
+        if asks_ancestors(selection):
             self._by_group = group_files(state.files)
             self._look_into_commits()
 
@@ -65,13 +65,62 @@ class Ancestries:
         timeline = self._state.facts.timeline
         self._order_keys = {item.requested_time: timeline.order_key(item) for item in timeline.completed_writes}
         for requested_time, commit in self._state.facts.commits.items():
-            write = _Write(self._order_keys[commit.requested_time], requested_time in self._selection.instants)
+            order_key = self._order_keys[commit.requested_time]
             for stat in commit.stats:
                 group = (stat.partition, stat.file_id)
+                write = _Write(order_key, self._selection.holds(requested_time, group))
                 if not commit.is_service:
                     self._written.setdefault(group, []).append(write)
                 elif requested_time in self._services and stat.path:
                     self._compacted.setdefault(group, []).append((commit.requested_time, stat.path))
+
+    def told(self, group: GroupId, files: VisibleFiles, depth: int = 0) -> tuple[Ancestry | None, LeftOut | None]:
+        """What a split with these files must be told."""
+        ancestry = self.of(group, files.base, depth)
+        left_out = self._left_out(group, files)
+        if left_out is not None and left_out.some_rows:
+            origin = self._undelivered(group, files, depth)
+            ancestry = ancestry or Ancestry()
+            if origin is not None:
+                origins = sorted((*ancestry.origins, origin), key=lambda item: item.service)
+                ancestry = replace(ancestry, origins=tuple(origins))
+        return ancestry, left_out
+
+    def _left_out(self, group: GroupId, files: VisibleFiles) -> LeftOut | None:
+        """None if the range's ends inside instants make no difference to the group."""
+        start, end = self._selection.starts_at, self._selection.ends_at
+        rows: frozenset[InstantTime] = frozenset()
+        some_rows: frozenset[InstantTime] = frozenset()
+        if start is not None and start.before and isinstance(self._selection.rows, RowsOf):
+            groups = self._groups_of(group, files)
+            if not groups.isdisjoint(start.before):
+                own = frozenset([start.instant])
+                rows, some_rows = (own, rows) if groups.isdisjoint(start.behind) else (rows, own)
+        blocks = end is not None and group in end.behind and bool(files.logs)
+        if not (rows or some_rows or blocks):
+            return None
+        unseen = frozenset([end.instant]) if end is not None and blocks else frozenset()
+        return LeftOut(rows=rows, some_rows=some_rows, blocks=unseen)
+
+    def _groups_of(self, group: GroupId, files: VisibleFiles) -> frozenset[GroupId]:
+        """The groups whose rows the files may hold."""
+        return self._lineage(group, files.base.name.instant)[0] if files.base is not None else frozenset([group])
+
+    def _undelivered(self, group: GroupId, files: VisibleFiles, depth: int) -> Origin | None:
+        """Where the rows stand that the range's first instant wrote behind the cut; None if a file is gone.
+
+        A clustering put them side by side with those before the cut, and the groups that it replaced stay as they were.
+        """
+        start = self._selection.starts_at
+        if start is None or depth > _MOST_RESCALES or group in start.behind:
+            return None
+        splits = []
+        for source in sorted(self._groups_of(group, files) & start.behind):
+            found = visible_files(self._slices(source), self._selection.view_of(source), self._state.committed)
+            if found is None or not all(file.listed for file in found.files):
+                return None
+            splits.append(self._split_of(source, found, *self.told(source, found, depth + 1)))
+        return Origin(start.instant, tuple(splits))
 
     def of(self, group: GroupId, base: DataFile | None, depth: int = 0) -> Ancestry | None:
         """Of a split with this base file; None if no service can have stamped any of its rows."""
@@ -164,10 +213,11 @@ class Ancestries:
         others = Ancestry(outside=self._services - {service})
         splits = []
         for place in places:
-            found = visible_files(place.slices[: place.place + 1], self._selection.view, self._state.committed)
+            view = self._selection.view_of(place.group)
+            found = visible_files(place.slices[: place.place + 1], view, self._state.committed)
             if found is None or not all(file.listed for file in found.files):
                 return None
-            splits.append(self._split_of(place.group, found, others))
+            splits.append(self._split_of(place.group, found, others, self._left_out(place.group, found)))
         return tuple(splits)
 
     def _rescale(self, service: InstantTime, partition: str, depth: int) -> tuple[Split, ...] | None:
@@ -176,8 +226,8 @@ class Ancestries:
         for group in self._state.facts.commits[service].replaced:
             if group[0] != partition:
                 continue
-            found = visible_files(self._slices(group), self._selection.view, self._state.committed)
+            found = visible_files(self._slices(group), self._selection.view_of(group), self._state.committed)
             if found is None or not all(file.listed for file in found.files):
                 return None
-            splits.append(self._split_of(group, found, self.of(group, found.base, depth + 1)))
+            splits.append(self._split_of(group, found, *self.told(group, found, depth + 1)))
         return tuple(splits)

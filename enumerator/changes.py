@@ -87,7 +87,7 @@ def group_changes(
     )
     for instant in selection.rows.instants:
         if instant in selection.instants:
-            planner.add(state.facts.commits[instant], InstantTime(state.committed.order_key(instant)))
+            planner.add(selection, state.facts.commits[instant], InstantTime(state.committed.order_key(instant)))
     return {group: GroupChanges(tuple(steps)) for group, steps in planner.steps.items()}
 
 
@@ -104,13 +104,15 @@ class _ChangePlanner:
     skip_corrupt: bool
     steps: dict[GroupId, list[ChangeStep]] = field(default_factory=dict)
 
-    def add(self, commit: CommitMetadata, order_key: InstantTime) -> None:
-        """The steps of one commit: groups it replaced lose their rows, others change."""
+    def add(self, selection: Selection, commit: CommitMetadata, order_key: InstantTime) -> None:
+        """The selected steps of one commit: groups it replaced lose their rows, others change."""
         stats: dict[GroupId, list[WriteStat]] = {}
         for stat in commit.stats:
             if stat.path or stat.change_logs:
                 stats.setdefault((stat.partition, stat.file_id), []).append(stat)
         for place, group_id in enumerate(groups_of(commit)):
+            if not selection.holds(commit.requested_time, group_id):
+                continue
             group = self.groups[group_id]
             here = (order_key, commit.requested_time)
             if group.ended is not None and group.ended < here:

@@ -13,13 +13,12 @@ from penstock.enumerator.events import tell_fallback
 from penstock.enumerator.file_schemas import schema_of_newest_file
 from penstock.enumerator.filtered_partitions import filter_of_rows, pruning_before_listing, ruled_out
 from penstock.enumerator.history import asks_every_partition, checked_against, for_query
-from penstock.enumerator.selection import Selection, TimelineFacts, select
+from penstock.enumerator.selection import Selection, TimelineFacts, asks_ancestors, select
 from penstock.enumerator.table_state import TableState
 from penstock.enumerator.union import CleanedFile, files_of_groups
 from penstock.proto.errors import CorruptFile
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import PlanRequest, SnapshotAsOf
-from penstock.proto.splits import RowsOf
 from penstock.table.commits import CommitMetadata
 from penstock.table.external_names import ExternalFiles, is_external
 from penstock.table.hudi_table import HudiTable
@@ -35,20 +34,22 @@ from penstock.table.timeline import Timeline
 _PENDING_REPLACES: Final = (Action.REPLACE_COMMIT, Action.CLUSTERING)
 
 
-def read_timeline(table: HudiTable) -> TimelineFacts:
-    """The active timeline with the metadata of every completed write; what was read before is not read again."""
+def read_timeline(table: HudiTable, passed_over: Collection[str] = ()) -> TimelineFacts:
+    """The active timeline with the metadata of every completed write; what was read before is not read again.
+
+    `passed_over` are requested times of pending instants that hold nothing back, as pending clusterings do not."""
     timeline = table.timeline()
     commits: dict[str, CommitMetadata] = {item.requested_time: table.commit(item) for item in timeline.completed_writes}
     return TimelineFacts(
         table=shown_uri(table.base_path),
         timeline=timeline,
         commits=commits,
-        pending_clusterings=pending_clusterings(table, timeline),
+        pending_clusterings=pending_clusterings(table, timeline).union(passed_over),
         complete_from=complete_from(table, timeline),
     )
 
 
-def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableState:
+def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_over: Collection[str] = ()) -> TableState:
     """What planning the request needs, read from storage now; plans call the table `table_name`.
 
     The timeline is read before the folders, so a file that appears meanwhile belongs to an instant that is not known
@@ -56,7 +57,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest) -> TableSt
     UnsupportedFeature, ConfigurationError, CorruptFile, StorageError.
     """
     table.refuse_unsupported()
-    facts = for_query(table, read_timeline(table), request.query)
+    facts = for_query(table, read_timeline(table, passed_over), request.query)
     selections = select(request.query, facts)
     as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
     schema_json = _schema_json(table, facts, as_of)
@@ -134,7 +135,7 @@ def _written_groups(
         for stat in facts.commits[instant].stats
         if stat.partition in partitions
     }
-    if any(isinstance(selection.rows, RowsOf) and selection.rows.log_compactions for selection in selections):
+    if any(asks_ancestors(selection) for selection in selections):
         services = (commit for commit in facts.commits.values() if commit.is_service)
         written |= {group for commit in services for group in commit.replaced if group[0] in partitions}
     return written
@@ -181,7 +182,10 @@ def _cleaned_files(
     committed = _active_committed(facts)
     if all(
         isinstance(selection.view, Everything)
-        or all(instant_is_visible(item.requested_time, selection.view, committed) for item in completed)
+        or (
+            selection.ends_at is None
+            and all(instant_is_visible(item.requested_time, selection.view, committed) for item in completed)
+        )
         for selection in selections
     ):
         return ()

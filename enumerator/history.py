@@ -61,7 +61,7 @@ def asks_every_partition(query: Query, facts: TimelineFacts) -> bool:
     if facts.archive_begins is None:
         return False
     match query:
-        case Incremental(after) if not is_earliest(after):
+        case Incremental(after=after) if not is_earliest(after):
             return after.order_key < facts.archive_begins[1]
         case Changes(after=after):
             return after.order_key < facts.archive_begins[1]
@@ -136,10 +136,10 @@ def _bounds(query: Query) -> tuple[str, str]:
     match query:
         case SnapshotAsOf(instant):
             return instant, instant
-        case Incremental(after, upto):
+        case Incremental(after=after, upto=upto):
             end = "" if isinstance(upto, Latest) else str(upto.order_key)
             return (end or "9" * 24, end) if is_earliest(after) else (after.order_key, end)
-        case Changes(_, after, upto):
+        case Changes(after=after, upto=upto):
             return after.order_key, "" if isinstance(upto, Latest) else str(upto.order_key)
         case _:
             return "9" * 24, ""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from itertools import islice
 
-from penstock.proto.errors import ConfigurationError, StateVersionError
-from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, CommitRange, Position
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.positions import EARLIEST, CommitRange, Position
 from penstock.proto.queries import Latest, RangeQuery
 from penstock.table.instants import Action, Instant
 from penstock.table.timeline import Timeline
@@ -27,16 +27,14 @@ def horizon(timeline: Timeline, pending_clusterings: Collection[str]) -> Instant
     """Layout 1: the earliest pending instant that may still bring rows, so that no position may pass it.
 
     None if there is none, and on layout 2, whose completion times grow. Pending compaction, log compaction and
-    clustering hold nothing back; `pending_clusterings` are requested times of pending replacecommits with a plan.
+    clustering hold nothing back; `pending_clusterings` are requested times of pending replacecommits with a plan, and
+    of what else is passed over.
     """
     if timeline.layout != 1:
         return None
     data = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
     holding = (
-        item
-        for item in timeline.pending
-        if item.action in data
-        and not (item.action is Action.REPLACE_COMMIT and item.requested_time in pending_clusterings)
+        item for item in timeline.pending if item.action in data and item.requested_time not in pending_clusterings
     )
     return min(holding, key=lambda item: item.requested_time, default=None)
 
@@ -64,9 +62,9 @@ def newest_position(
 
     If nothing but services is active, all data instants were archived: then behind the newest service.
     With `after` it is never behind that, and `after` itself if nothing new is there; a `max_commits` above 0 stops
-    behind so many data instants, counted in order-key order. StateVersionError for an `after` inside an instant.
+    behind so many data instants, counted in order-key order; the rest of one that `after` lies inside counts as one.
     """
-    start = EARLIEST if after is None else whole(after)
+    start = EARLIEST if after is None else after
     ahead = [
         item for item in completed_in_order(timeline, pending_clusterings) if Position(timeline.order_key(item)) > start
     ]
@@ -85,29 +83,18 @@ def resolved_range(
     """The range that a query stands for.
 
     `Latest` is the newest position, and `after` itself if that is ahead of it. An explicit `upto` may lie behind the
-    newest instant; ConfigurationError if it lies at or behind the horizon, or before `after`. StateVersionError for
-    a bound inside an instant.
+    newest instant; ConfigurationError if it lies at or behind the horizon, or before `after`.
     """
-    after = whole(query.after)
+    after = query.after
     match query.upto:
         case Latest():
             return CommitRange(after, newest_position(timeline, pending_clusterings, is_data, after))
         case Position() as upto:
             hole = horizon(timeline, pending_clusterings)
-            if hole is not None and whole(upto).order_key >= hole.requested_time:
+            if hole is not None and upto.order_key >= hole.requested_time:
                 raise ConfigurationError(
                     f"range ({after}, {upto}] reaches instant {hole.requested_time} ({hole.action}, {hole.state}), "
                     "which is not completed and may still bring rows: give an `upto` before it, or `latest`, or let "
                     "the writer finish or roll it back"
                 )
-            return CommitRange(after, whole(upto))
-
-
-def whole(position: Position) -> Position:
-    """The position unchanged, if it stands behind a whole instant; else StateVersionError."""
-    if position.index != WHOLE_INSTANT:
-        raise StateVersionError(
-            f"position {position} inside an instant: got index {position.index}; this build gives out, and goes on "
-            "from, positions behind whole instants only"
-        )
-    return position
+            return CommitRange(after, upto)

@@ -22,15 +22,15 @@ from penstock.enumerator.scans import (
     scope_of,
     wanted_columns,
 )
-from penstock.enumerator.selection import Selection
+from penstock.enumerator.selection import Selection, asks_ancestors
 from penstock.enumerator.split_ids import in_commit_order, slice_id
 from penstock.enumerator.table_state import TableState
 from penstock.proto.positions import InstantTime
 from penstock.proto.queries import Incremental, PlanRequest
 from penstock.proto.splits import (
     Ancestry,
+    LeftOut,
     Plan,
-    RowsOf,
     Scan,
     Split,
 )
@@ -101,19 +101,24 @@ def _lets_services_in(selection: Selection) -> bool:
 
 def _choose(state: TableState, selection: Selection, *, skip_corrupt: bool) -> list[_Chosen] | Missing:
     """What is read of each selected group that is not replaced and has something to show, by group."""
-    evidence = later_evidence(state.facts, selection.view, state.committed)
+    seen = later_evidence(state.facts, selection.view, state.committed)
+    evidences = {selection.view: seen}
     by_group = group_files(state.files)
     hidden = _replaced_groups(state, selection)
     chosen: list[_Chosen] = []
-    for group in sorted(_candidates(by_group, selection, evidence) - hidden):
+    for group in sorted(_candidates(by_group, selection, seen) - hidden):
         if group[0] in state.pruned:
             continue
+        view = selection.view_of(group)
+        if view not in evidences:
+            evidences[view] = later_evidence(state.facts, view, state.committed)
+        evidence = evidences[view]
         files = by_group.get(group, [])
         if group not in evidence.replaced and not any(file.listed or file.named_by for file in files):
             continue  # cleaned away whole, and by no active instant replaced: an archived one ended it
         slices = slice_group(files, state.pending_compactions.get(group, frozenset()), state.committed)
         pick = newest_base if selection.base_files_only else visible_files
-        found = pick(slices, selection.view, state.committed)
+        found = pick(slices, view, state.committed)
         missing = missing_of_group(group, slices, found, evidence, state.cleaned)
         if skip_corrupt and missing is not None and missing.is_unexplained:
             found = without_gone_logs(found, state)
@@ -163,16 +168,15 @@ def _splits(state: TableState, selection: Selection, scan: Scan, chosen: Collect
     make = _SplitMaker(
         state, scan, scope_of(state, selection, scan), log_contents(state.facts, _logs_of(state, selection, chosen))
     )
-    ancestries = Ancestries(state, selection, lambda group, files, ancestry: make.split(group, files, "", ancestry))
+    ancestries = Ancestries(state, selection, lambda group, files, *told: make.split(group, files, "", *told))
     return [
-        make.split(item.group, item.files, item.order_key, ancestries.of(item.group, item.files.base))
-        for item in chosen
+        make.split(item.group, item.files, item.order_key, *ancestries.told(item.group, item.files)) for item in chosen
     ]
 
 
 def _logs_of(state: TableState, selection: Selection, chosen: Collection[_Chosen]) -> list[DataFile]:
     """The logs that may be read: those chosen, and where ancestors may be asked all that are there."""
-    if isinstance(selection.rows, RowsOf) and selection.rows.log_compactions:
+    if asks_ancestors(selection):
         return [file for file in state.files if isinstance(file.name, LogName)]
     return [log for item in chosen for log in item.files.logs]
 
@@ -186,7 +190,14 @@ class _SplitMaker:
     scope: str
     contents: LogContents
 
-    def split(self, group: GroupId, files: VisibleFiles, order_key: str, ancestry: Ancestry | None) -> Split:
+    def split(
+        self,
+        group: GroupId,
+        files: VisibleFiles,
+        order_key: str,
+        ancestry: Ancestry | None,
+        left_out: LeftOut | None,
+    ) -> Split:
         """One slice's; without an order key at that of its newest file."""
         partition, file_id = group
         base = files.base
@@ -194,7 +205,7 @@ class _SplitMaker:
             refuse_unread_format(self.state, base)
         logs = tuple(self.contents.ref(log) for log in files.logs)
         return Split(
-            split_id=slice_id(self.scope, group, base.ref if base else None, logs),
+            split_id=slice_id(self.scope, group, base.ref if base else None, logs, left_out),
             partition=partition,
             partition_values=partition_values(partition, self.scan.partition_fields) or (),
             file_group=file_id,
@@ -203,4 +214,5 @@ class _SplitMaker:
             base_instant=base.name.instant if base else "",
             logs=logs,
             ancestry=ancestry,
+            left_out=left_out,
         )

@@ -5,6 +5,7 @@ Shell: reads, then asks the pure parts. Not here: keeping of plans (`plans`), na
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
@@ -48,18 +49,19 @@ from penstock.table.timeline import Timeline
 _FOOTER_READERS: Final = 8
 
 
-def plan_request(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
+def plan_request(table: HudiTable, table_name: str, request: PlanRequest, passed_over: Collection[str] = ()) -> Plan:
     """The plan of a request, from the table as it is now; its scan calls the table `table_name`.
 
     A table changes while it is read: what fails for a file that is gone is tried once more from a fresh timeline, and
-    from its folders, so that no metadata table that lacks a file can be the reason.
+    from its folders, so that no metadata table that lacks a file can be the reason. `passed_over` are requested times
+    of pending instants that hold no range back.
     Errors as for `discovery.discover` and `planner.plan_splits`; CorruptFile for a base file without footer, where
     one is needed.
     """
     try:
-        return _planned(table, table_name, request)
+        return _planned(table, table_name, request, passed_over)
     except (StorageError, PositionExpired, CorruptFile) as error:
-        plan = _planned(table, table_name, replace(request, metadata=False))
+        plan = _planned(table, table_name, replace(request, metadata=False), passed_over)
         if request.metadata and FILES in indexes(table.properties):
             table.count_metadata_fallback()
             tell_fallback(table_name, f"planned again from folders after: {error}")
@@ -120,8 +122,8 @@ def _told_schema(facts: TimelineFacts, properties: TableProperties) -> str:
         return ""
 
 
-def _planned(table: HudiTable, table_name: str, request: PlanRequest) -> Plan:
-    state = discover(table, table_name, request)
+def _planned(table: HudiTable, table_name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:
+    state = discover(table, table_name, request, passed_over)
     if isinstance(request.query, Changes):
         return plan_changes(state, request, request.query)
     plan = plan_splits(state, request)

@@ -7,15 +7,15 @@ Pure, from the timeline and commit metadata alone, so that discovery knows which
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from penstock.enumerator.cuts import Cut, cut_at
 from penstock.enumerator.order import (
     completed_in_order,
     horizon,
     is_earliest,
     newest_position,
     resolved_range,
-    whole,
 )
 from penstock.proto.changes import ChangesOf
 from penstock.proto.errors import PositionExpired
@@ -25,7 +25,7 @@ from penstock.proto.splits import AllRows, RowsOf
 from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.instants import Instant
 from penstock.table.plans import CleanMetadata
-from penstock.table.slices import Everything, GroupId, OrderedUpTo, RequestedUpTo, View
+from penstock.table.slices import Everything, GroupId, OrderedBefore, OrderedUpTo, RequestedUpTo, View
 from penstock.table.timeline import Timeline
 
 RESCALE = "BUCKET_RESCALE"
@@ -68,7 +68,8 @@ class Selection:
 
     `instants` are the requested times of the data instants of a range. `groups` maps a file group to the order key its
     split gets: the newest data instant of the range that wrote rows into it, or into a group that was clustered into
-    it; of changes, the newest that wrote into it or replaced it.
+    it; of changes, the newest that wrote into it or replaced it. A range that starts or ends inside an instant has it
+    among `instants`, and where it is cut in `starts_at` and `ends_at`.
     """
 
     view: View
@@ -77,6 +78,22 @@ class Selection:
     rows: AllRows | RowsOf | ChangesOf = field(default_factory=AllRows)
     groups: Mapping[GroupId, InstantTime] | None = None
     base_files_only: bool = False
+    starts_at: Cut | None = None
+    ends_at: Cut | None = None
+
+    def holds(self, instant: str, group: GroupId) -> bool:
+        """Whether what the instant did to the group is of the range."""
+        if self.starts_at is not None and self.starts_at.instant == instant and group in self.starts_at.before:
+            return False
+        if self.ends_at is not None and self.ends_at.instant == instant and group in self.ends_at.behind:
+            return False
+        return instant in self.instants
+
+    def view_of(self, group: GroupId) -> View:
+        """The view of one group: behind the cut it is as of before the instant that the range ends in."""
+        if self.ends_at is not None and group in self.ends_at.behind:
+            return OrderedBefore(self.ends_at.order_key, self.ends_at.instant)
+        return self.view
 
 
 def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
@@ -115,11 +132,32 @@ def _incremental(query: Incremental, facts: TimelineFacts) -> tuple[Selection, .
     if commit_range.upto == commit_range.after:
         nothing = Selection(view=OrderedUpTo(order_key), commit_range=commit_range, rows=RowsOf(frozenset()), groups={})
         return (nothing,)
-    services = _services_behind(commit_range.upto, facts)
+    cuts = _cuts(commit_range, facts)
+    services = _services_behind(commit_range.upto, facts, cuts[1])
     views = [OrderedUpTo(order_key), OrderedUpTo(order_key, services)] if services else [OrderedUpTo(order_key)]
     if isinstance(query.upto, Latest):
         views.reverse()
-    return tuple(_range_selection(view, commit_range, facts) for view in views)
+    return tuple(_range_selection(view, commit_range, facts, query.without, cuts) for view in views)
+
+
+def _cuts(commit_range: CommitRange, facts: TimelineFacts) -> tuple[Cut | None, Cut | None]:
+    """Where the range's two ends cut instants."""
+    ends = (commit_range.after, commit_range.upto)
+    start, end = (cut_at(item, facts.timeline, facts.commits, facts.table, facts.complete_from) for item in ends)
+    return start, end
+
+
+def _instants_inside(
+    commit_range: CommitRange, facts: TimelineFacts, without: frozenset[InstantTime]
+) -> frozenset[InstantTime]:
+    """The data instants that the range holds, in part or as a whole."""
+    return frozenset(
+        item.requested_time
+        for item in completed_in_order(facts.timeline, facts.pending_clusterings)
+        if commit_range.touches(facts.timeline.order_key(item))
+        and facts.is_data(item)
+        and item.requested_time not in without
+    )
 
 
 def _changes(query: Changes, facts: TimelineFacts) -> Selection:
@@ -128,17 +166,29 @@ def _changes(query: Changes, facts: TimelineFacts) -> Selection:
     completed = completed_in_order(facts.timeline, facts.pending_clusterings)
     upto = commit_range.upto.order_key
     known = tuple(item.requested_time for item in completed if facts.timeline.order_key(item) <= upto)
-    inside = [item for item in completed if commit_range.holds(facts.timeline.order_key(item)) and facts.is_data(item)]
+    start, end = _cuts(commit_range, facts)
     groups: dict[GroupId, InstantTime] = {}
-    for item in inside:
-        commit = facts.commits[item.requested_time]
-        groups.update(dict.fromkeys(groups_of(commit), facts.timeline.order_key(item)))
-    return Selection(
+    found = Selection(
         view=OrderedUpTo(upto),
         commit_range=commit_range,
-        instants=frozenset(item.requested_time for item in inside),
+        instants=_instants_inside(commit_range, facts, query.without),
         rows=ChangesOf(query.format, known),
         groups=groups,
+        starts_at=start,
+        ends_at=end,
+    )
+    for item in completed:
+        if item.requested_time in found.instants:
+            for group in groups_of(facts.commits[item.requested_time]):
+                if found.holds(item.requested_time, group):
+                    groups[group] = facts.timeline.order_key(item)
+    return found
+
+
+def asks_ancestors(selection: Selection) -> bool:
+    """Whether what services rewrote may have to tell who wrote a row of the range."""
+    return isinstance(selection.rows, RowsOf) and (
+        bool(selection.rows.log_compactions) or (selection.starts_at is not None and bool(selection.starts_at.before))
     )
 
 
@@ -159,16 +209,19 @@ def _up_to_instant(instant: str, facts: TimelineFacts) -> CommitRange:
     return CommitRange(EARLIEST, EARLIEST if newest is None else Position(newest))
 
 
-def _services_behind(upto: Position, facts: TimelineFacts) -> frozenset[str]:
+def _services_behind(upto: Position, facts: TimelineFacts, cut: Cut | None) -> frozenset[str]:
     """Requested times of the services between `upto` and the next data instant, pending ones of layout 1 included.
 
     What they rewrote had completed by `upto`, so letting them in changes files, not rows; the cleaner may have taken
-    the files they replaced.
+    the files they replaced. One that replaced a group behind the cut moved rows that are not of the range's end.
     """
     timeline = facts.timeline
     hole = horizon(timeline, facts.pending_clusterings)
     behind = [item for item in timeline.completed_writes if timeline.order_key(item) > upto.order_key]
     ends = [timeline.order_key(item) for item in behind if facts.is_data(item) or _is_rescale(item, facts)]
+    if cut is not None:
+        moved = (item for item in behind if not cut.behind.isdisjoint(facts.commits[item.requested_time].replaced))
+        ends += map(timeline.order_key, moved)
     end = min([*ends, *([hole.requested_time] if hole else [])], default=None)
     services = (
         item for item in behind if _keeps_commit_times(item, facts) and (end is None or timeline.order_key(item) < end)
@@ -195,24 +248,28 @@ def _stamping_services(commit_range: CommitRange, facts: TimelineFacts) -> froze
     )
 
 
-def _range_selection(view: OrderedUpTo, commit_range: CommitRange, facts: TimelineFacts) -> Selection:
+def _range_selection(
+    view: OrderedUpTo,
+    commit_range: CommitRange,
+    facts: TimelineFacts,
+    without: frozenset[InstantTime],
+    cuts: tuple[Cut | None, Cut | None],
+) -> Selection:
     """From the start on a range is the snapshot at its end: every group, every row."""
+    instants = _instants_inside(commit_range, facts, without)
+    found = Selection(view=view, commit_range=commit_range, instants=instants, starts_at=cuts[0], ends_at=cuts[1])
+    if is_earliest(commit_range.after) and not without:
+        return found
     completed = completed_in_order(facts.timeline, facts.pending_clusterings)
-    inside = [item for item in completed if commit_range.holds(facts.timeline.order_key(item)) and facts.is_data(item)]
-    instants = frozenset(item.requested_time for item in inside)
-    if is_earliest(commit_range.after):
-        return Selection(view=view, commit_range=commit_range, instants=instants)
-    return Selection(
-        view=view,
-        commit_range=commit_range,
-        instants=instants,
+    return replace(
+        found,
         rows=RowsOf(instants, _stamping_services(commit_range, facts)),
-        groups=_touched_groups(completed, view, commit_range, facts),
+        groups=_touched_groups(completed, view, found, facts),
     )
 
 
 def _touched_groups(
-    completed: Iterable[Instant], view: OrderedUpTo, commit_range: CommitRange, facts: TimelineFacts
+    completed: Iterable[Instant], view: OrderedUpTo, found: Selection, facts: TimelineFacts
 ) -> dict[GroupId, InstantTime]:
     """The groups that hold rows of the range as the view shows them, walking its instants in order-key order.
 
@@ -227,12 +284,13 @@ def _touched_groups(
             continue
         if commit.is_service:
             _hand_on(touched, commit, facts)
-        elif commit_range.holds(order_key):
+        elif found.commit_range.touches(order_key):
             for group in commit.replaced:
                 touched.pop(group, None)
             for stat in commit.stats:
-                if stat.path and not _only_deletes(stat):
-                    touched[stat.partition, stat.file_id] = order_key
+                group = (stat.partition, stat.file_id)
+                if stat.path and not _only_deletes(stat) and found.holds(instant.requested_time, group):
+                    touched[group] = order_key
     return touched
 
 
@@ -260,23 +318,24 @@ def reaches_back(query: Query, facts: TimelineFacts) -> bool:
     """
     if not facts.complete_from:
         return False
+    known_from = Position(InstantTime(facts.complete_from))
     match query:
         case Snapshot() | ReadOptimized():
             return False
         case SnapshotAsOf(instant):
             return instant < (facts.oldest_known or facts.timeline.first_active)
-        case Incremental(after, upto):
-            if not is_earliest(whole(after)):
-                return after != upto and after.order_key < facts.complete_from
+        case Incremental(after, upto, without):
+            if not is_earliest(after) or without:
+                return after != upto and after < known_from
             commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
-            return commit_range.upto != after and commit_range.upto.order_key < facts.complete_from
-        case Changes(_, after, upto):
-            return after != upto and whole(after).order_key < facts.complete_from
+            return commit_range.upto != after and commit_range.upto < known_from
+        case Changes(after=after, upto=upto):
+            return after != upto and after < known_from
 
 
 def _shown(query: Query) -> str:
     match query:
-        case Incremental(after, upto) | Changes(_, after, upto):
+        case Incremental(after=after, upto=upto) | Changes(after=after, upto=upto):
             return f"range ({after}, {'latest' if isinstance(upto, Latest) else upto}]"
         case SnapshotAsOf(instant):
             return f"state as of {instant}"

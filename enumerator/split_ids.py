@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.proto.changes import ChangesOf, GroupChanges
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.splits import AllRows, FileRef, RowGroupRun, RowsOf, Split, VisibleInstants
+from penstock.proto.splits import AllRows, FileRef, LeftOut, RowGroupRun, RowsOf, Split, VisibleInstants
 from penstock.table.slices import Everything, GroupId, OrderedBefore, OrderedThrough, OrderedUpTo, RequestedUpTo, View
 
 _SCHEME: Final = "penstock split 1"
@@ -56,10 +56,15 @@ def scope_id(
     return digest(["scope", list(table), seen, wanted, blocks])
 
 
-def slice_id(scope: str, group: GroupId, base: FileRef | None, logs: Iterable[FileRef]) -> str:
+def slice_id(
+    scope: str, group: GroupId, base: FileRef | None, logs: Iterable[FileRef], left_out: LeftOut | None = None
+) -> str:
     """A whole file slice within a scope."""
     files = [[file.path, file.size_bytes] for file in logs]
-    return digest(["slice", scope, list(group), [base.path, base.size_bytes] if base else [], files])
+    parts: list[object] = ["slice", scope, list(group), [base.path, base.size_bytes] if base else [], files]
+    if left_out is not None:
+        parts.append([sorted(left_out.rows), sorted(left_out.some_rows), sorted(left_out.blocks)])
+    return digest(parts)
 
 
 def changes_id(scope: str, group: GroupId, changes: GroupChanges) -> str:

@@ -20,7 +20,7 @@ from penstock.proto.codec_splits import (
     split_to_message,
 )
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.positions import Position
+from penstock.proto.positions import InstantTime, Position
 from penstock.proto.queries import (
     Changes,
     Incremental,
@@ -138,12 +138,16 @@ def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
                 message.snapshot_as_of.CopyFrom(pb.SnapshotAsOf(instant=instant))
             case ReadOptimized():
                 message.read_optimized.CopyFrom(pb.ReadOptimized())
-            case Incremental(after, upto):
+            case Incremental(after, upto, without):
                 end = None if isinstance(upto, Latest) else position_to_message(upto)
-                message.incremental.CopyFrom(pb.Incremental(after=position_to_message(after), upto=end))
-            case Changes(change_format, after, upto):
+                rows = pb.Incremental(after=position_to_message(after), upto=end, without=sorted(without))
+                message.incremental.CopyFrom(rows)
+            case Changes(change_format, after, upto, without):
                 end = None if isinstance(upto, Latest) else position_to_message(upto)
-                message.changes.CopyFrom(pb.Changes(after=position_to_message(after), upto=end, format=change_format))
+                changes = pb.Changes(
+                    after=position_to_message(after), upto=end, format=change_format, without=sorted(without)
+                )
+                message.changes.CopyFrom(changes)
         return message
 
 
@@ -185,14 +189,17 @@ def _query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
             raise InvariantViolation(f"the stubs know query kind {other!r}, the codec does not")
 
 
-def _span(what: str, field: str, message: pb.Incremental | pb.Changes) -> tuple[Position, Position | Latest]:
-    """(after, upto) of a range."""
+def _span(
+    what: str, field: str, message: pb.Incremental | pb.Changes
+) -> tuple[Position, Position | Latest, frozenset[InstantTime]]:
+    """(after, upto, without) of a range."""
     if not message.HasField("after"):
         raise check.breach(what, f"{field}.after", "nothing", "a position, `0` for the earliest")
     after = position_from_message(what, f"{field}.after", message.after)
+    without = check.instants(what, f"{field}.without", message.without)
     if not message.HasField("upto"):
-        return after, Latest()
-    return after, position_from_message(what, f"{field}.upto", message.upto)
+        return after, Latest(), without
+    return after, position_from_message(what, f"{field}.upto", message.upto), without
 
 
 def opened_to_message(opened: OpenedPlan) -> pb.OpenPlanResponse:

@@ -29,6 +29,7 @@ from penstock.proto.splits import (
     FillMarked,
     FillMode,
     FillNulls,
+    LeftOut,
     MergeMode,
     Origin,
     Plan,
@@ -82,6 +83,11 @@ def split_to_message(split: Split) -> pb.Split:
             message.event_time.CopyFrom(pb.EventTimeBounds(min_us=min_us, max_us=max_us))
     if split.ancestry is not None:
         message.ancestry.CopyFrom(_ancestry_to_message(split.ancestry))
+    if split.left_out is not None:
+        left = split.left_out
+        message.left_out.CopyFrom(
+            pb.LeftOut(rows=sorted(left.rows), some_rows=sorted(left.some_rows), blocks=sorted(left.blocks))
+        )
     return message
 
 
@@ -125,6 +131,15 @@ def split_from_message(message: pb.Split, depth: int = 0) -> Split:
         logs=tuple(file_from_message(what, "logs", log) for log in logs),
         event_time=_bounds_from_message(what, message),
         ancestry=_ancestry_from_message(what, message, depth) if message.HasField("ancestry") else None,
+        left_out=_left_out_from_message(what, message.left_out) if message.HasField("left_out") else None,
+    )
+
+
+def _left_out_from_message(what: str, message: pb.LeftOut) -> LeftOut:
+    return LeftOut(
+        rows=check.instants(what, "left_out.rows", message.rows),
+        some_rows=check.instants(what, "left_out.some_rows", message.some_rows),
+        blocks=check.instants(what, "left_out.blocks", message.blocks),
     )
 
 

@@ -40,7 +40,7 @@ class Position:
     """Exclusive progress: everything up to `order_key`'s first `index` write stats is consumed, nothing behind it.
 
     Order: by (order_key, index). `index` counts the instant's own write stats sorted by (partition, file id);
-    WHOLE_INSTANT means all of them, and is the only value planned today.
+    WHOLE_INSTANT means all of them. An index falls on a border between file groups.
     """
 
     order_key: InstantTime
@@ -76,3 +76,8 @@ class CommitRange:
     def holds(self, order_key: str) -> bool:
         """Whether an instant with this order key lies in the range as a whole."""
         return self.after < Position(InstantTime(order_key)) <= self.upto
+
+    def touches(self, order_key: str) -> bool:
+        """Whether any write stat of an instant with this order key may lie in the range."""
+        key = InstantTime(order_key)
+        return self.after < Position(key) and Position(key, 0) < self.upto

@@ -38,19 +38,29 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    """Latest-state rows of (after, upto]: rows of State(upto) last written by an instant of the range."""
+    """Latest-state rows of (after, upto]: rows of State(upto) last written by an instant of the range.
+
+    Ends may lie inside an instant: at (c, k) the file groups of the first k write stats of c are as of c, others as
+    before it. `without` are requested times of instants that are not of the range, wherever they lie.
+    """
 
     after: Position = EARLIEST
     upto: Position | Latest = field(default_factory=Latest)
+    without: frozenset[InstantTime] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Each change of each completed commit of (after, upto], once (change data capture), in this format."""
+    """Each change of each completed commit of (after, upto], once (change data capture), in this format.
+
+    Ends may lie inside an instant: a file group's change by c lies behind (c, k) if its write stats do. `without` are
+    requested times of instants that are not of the range.
+    """
 
     format: ChangeFormat
     after: Position = EARLIEST
     upto: Position | Latest = field(default_factory=Latest)
+    without: frozenset[InstantTime] = frozenset()
 
 
 Query = Snapshot | SnapshotAsOf | ReadOptimized | Incremental | Changes

@@ -15,7 +15,7 @@ from penstock.proto.files import FileRef as FileRef
 from penstock.proto.files import LogWrite as LogWrite
 from penstock.proto.positions import CommitRange, InstantTime
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 """The version this build writes. Every version from 1 up to it is decoded; a fixture of each is kept."""
 
 
@@ -54,7 +54,8 @@ class Split:
     them. `partition_values` are the decoded path segments, one for each of the scan's `partition_fields`; None is the
     null partition. `order_key` places the split in commit order. `base` is None for a log-only slice. Of a group's
     changes the files are in the steps of `part`; base and logs are empty. `ancestry` tells of rows of its base file
-    that a service stamped; None if none can be among them.
+    that a service stamped; None if none can be among them. `left_out` tells what an end of the range inside an instant
+    leaves out here.
     """
 
     format_version: int = FORMAT_VERSION
@@ -69,6 +70,7 @@ class Split:
     logs: tuple[FileRef, ...] = ()
     event_time: EventTimeBounds | UnknownBounds = UnknownBounds()
     ancestry: Ancestry | None = None
+    left_out: LeftOut | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -99,6 +101,20 @@ class Ancestry:
     inside: frozenset[InstantTime] = frozenset()
     outside: frozenset[InstantTime] = frozenset()
     origins: tuple[Origin, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Instants of the scan that count in part, or not at all, in one split: the range starts or ends inside them.
+
+    Rows of `rows` (requested times) are none of the range's: this group's were, in a range before it. Of `some_rows`
+    those are whose key is in the ancestry's origin of that instant; without such an origin the files that would tell
+    are gone. Log blocks of `blocks` are no part of the state: they come in a later range.
+    """
+
+    rows: frozenset[InstantTime] = frozenset()
+    some_rows: frozenset[InstantTime] = frozenset()
+    blocks: frozenset[InstantTime] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import PositionExpired
-from penstock.proto.splits import Ancestry, Origin, RowsOf, Scan, Split
+from penstock.proto.splits import Ancestry, LeftOut, Origin, RowsOf, Scan, Split
 from penstock.reader.filters import kept_rows
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.shape import COMMIT_TIME, ReadShape
@@ -59,10 +59,14 @@ class Emission:
         self._table = scan.table
         self._instants = self._unknown = None
         self._origins = {}
+        self._begins_inside = split.left_out.some_rows if split.left_out is not None else frozenset()
         if isinstance(scan.rows, RowsOf):
             ancestry = split.ancestry or Ancestry()
-            self._instants = pa.array(sorted(scan.rows.instants | ancestry.inside), pa.string())
-            if unknown := scan.rows.log_compactions - ancestry.inside - ancestry.outside:
+            left_out = split.left_out or LeftOut()
+            known = (scan.rows.instants | ancestry.inside) - left_out.rows - left_out.some_rows
+            self._instants = pa.array(sorted(known), pa.string())
+            stamps = scan.rows.log_compactions - ancestry.inside - ancestry.outside
+            if unknown := stamps | left_out.some_rows:
                 self._unknown = pa.array(sorted(unknown), pa.string())
                 self._origins = {str(origin.service): origin for origin in ancestry.origins}
         self._keys_of = keys_of
@@ -115,11 +119,13 @@ class Emission:
         return self._keys[service]
 
     def _refuse(self, service: str) -> NoReturn:
+        what = f"service {service} (a log compaction or bucket rescale)"
+        if service in self._begins_inside:
+            what = f"instant {service}, inside which the range begins and whose file groups a clustering mixed"
         raise PositionExpired(
-            f"table {self._table}: split {self._split_id}: a range over rows whose {COMMIT_TIME} is that of service "
-            f"{service} (a log compaction or bucket rescale), and files of the slices that it rewrote, which alone "
-            "tell who wrote them, are gone; ask for a range that begins behind that service, or read a snapshot (a "
-            "cleaner that keeps more commits prevents this)"
+            f"table {self._table}: split {self._split_id}: a range over rows whose {COMMIT_TIME} is that of {what}, "
+            "and files of the slices that were rewritten, which alone tell what is of the range, are gone; ask for a "
+            "range that begins behind it, or read a snapshot (a cleaner that keeps more commits prevents this)"
         )
 
     def _carried(self, merged: pa.RecordBatch) -> pa.RecordBatch:

@@ -122,6 +122,9 @@ def _of_delete(name: str, keys: pa.Array, schema: pa.Schema) -> pa.Array:
 def _counting_blocks(
     files: LogFiles, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally
 ) -> list[CountedBlock]:
+    if split.left_out is not None and split.left_out.blocks:
+        members = scan.visible.members - split.left_out.blocks
+        scan = replace(scan, visible=replace(scan.visible, members=members))
     counted = CountedBlocks(scan.table, scan.visible, originals_first=isinstance(scan.rows, RowsOf))
     for place, log in enumerate(split.logs):
         data = files.data(place)

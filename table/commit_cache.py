@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.table.commits import CommitMetadata
 
-MAX_COMMITS: Final = 4096
+MAX_COMMITS: Final = 32_768
 MAX_STATS: Final = 2_000_000
 
 

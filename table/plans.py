@@ -43,11 +43,13 @@ class CleanedPartition:
 
 @dataclass(frozen=True, slots=True)
 class CleanMetadata:
-    """What a completed clean did. `earliest_to_retain` is '' under KEEP_LATEST_FILE_VERSIONS."""
+    """What a completed clean did. `earliest_to_retain` is '' under KEEP_LATEST_FILE_VERSIONS; `policy` is Hudi's
+    `HoodieCleaningPolicy`, '' if no partition tells it."""
 
     earliest_to_retain: str
     last_completed: str
     partitions: tuple[CleanedPartition, ...]
+    policy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,16 @@ def parse_clean(data: bytes, instant: Instant, table: str = "") -> CleanMetadata
 
 def clean_of(fields: Fields) -> CleanMetadata:
     """A completed clean from its decoded fields. CorruptFile as `parse_clean`."""
-    partitions = [
-        _cleaned(partition, entry.nested("of", entry.values["of"]))
+    entries = [
+        (partition, entry.nested("of", entry.values["of"]))
         for partition, entry in fields.partitions("partitionMetadata", required=True)
     ]
+    partitions = [_cleaned(partition, entry) for partition, entry in entries]
     return CleanMetadata(
         earliest_to_retain=fields.text("earliestCommitToRetain"),
         last_completed=fields.text("lastCompletedCommitTimestamp"),
         partitions=tuple(sorted(partitions, key=lambda item: item.partition)),
+        policy=next((entry.text("policy").upper() for _, entry in entries), ""),
     )
 
 

@@ -89,22 +89,26 @@ class ReadOptimized(_message.Message):
     def __init__(self) -> None: ...
 
 class Incremental(_message.Message):
-    __slots__ = ("after", "upto")
+    __slots__ = ("after", "upto", "without")
     AFTER_FIELD_NUMBER: _ClassVar[int]
     UPTO_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_FIELD_NUMBER: _ClassVar[int]
     after: Position
     upto: Position
-    def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
+    without: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., without: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Changes(_message.Message):
-    __slots__ = ("after", "upto", "format")
+    __slots__ = ("after", "upto", "format", "without")
     AFTER_FIELD_NUMBER: _ClassVar[int]
     UPTO_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_FIELD_NUMBER: _ClassVar[int]
     after: Position
     upto: Position
     format: str
-    def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., format: _Optional[str] = ...) -> None: ...
+    without: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., format: _Optional[str] = ..., without: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OpenPlanRequest(_message.Message):
     __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "changes", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "request_id", "client_version")
@@ -364,7 +368,7 @@ class PartitionValue(_message.Message):
     def __init__(self, value: _Optional[str] = ...) -> None: ...
 
 class Split(_message.Message):
-    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time", "changes", "ancestry")
+    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time", "changes", "ancestry", "left_out")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     SPLIT_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -378,6 +382,7 @@ class Split(_message.Message):
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     ANCESTRY_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     split_id: str
     partition: str
@@ -391,7 +396,18 @@ class Split(_message.Message):
     event_time: EventTimeBounds
     changes: GroupChanges
     ancestry: Ancestry
-    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ..., changes: _Optional[_Union[GroupChanges, _Mapping]] = ..., ancestry: _Optional[_Union[Ancestry, _Mapping]] = ...) -> None: ...
+    left_out: LeftOut
+    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ..., changes: _Optional[_Union[GroupChanges, _Mapping]] = ..., ancestry: _Optional[_Union[Ancestry, _Mapping]] = ..., left_out: _Optional[_Union[LeftOut, _Mapping]] = ...) -> None: ...
+
+class LeftOut(_message.Message):
+    __slots__ = ("rows", "some_rows", "blocks")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SOME_ROWS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedScalarFieldContainer[str]
+    some_rows: _containers.RepeatedScalarFieldContainer[str]
+    blocks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rows: _Optional[_Iterable[str]] = ..., some_rows: _Optional[_Iterable[str]] = ..., blocks: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Ancestry(_message.Message):
     __slots__ = ("inside", "outside", "origins")

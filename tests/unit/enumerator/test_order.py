@@ -16,10 +16,9 @@ from penstock.enumerator.order import (
     is_earliest,
     newest_position,
     resolved_range,
-    whole,
 )
 from penstock.enumerator.planning import newest
-from penstock.proto.errors import ConfigurationError, StateVersionError
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, Latest
 from penstock.table.hudi_table import open_table
@@ -117,9 +116,8 @@ class TestNewestPosition:
         assert newest_position(line, (), always) == at("10")
         assert newest_position(line, (), always, at("10")) == at("10")
 
-    def test_a_position_inside_an_instant_is_refused(self) -> None:
-        with pytest.raises(StateVersionError, match="index 3"):
-            newest_position(self.LINE, (), always, Position(InstantTime("11"), 3))
+    def test_the_rest_of_an_instant_is_ahead_of_a_position_inside_it(self) -> None:
+        assert newest_position(self.LINE, (), always, Position(InstantTime("11"), 3), 1) == at("11")
 
 
 class TestRange:
@@ -149,22 +147,15 @@ class TestRange:
         with pytest.raises(ConfigurationError, match="ends before it starts"):
             resolved_range(self.LINE, (), always, Incremental(at("20"), at("10")))
 
-    @pytest.mark.parametrize(
-        "query",
-        [
-            Incremental(Position(InstantTime("10"), 1), Latest()),
-            Incremental(EARLIEST, Position(InstantTime("10"), 0)),
-        ],
-    )
-    def test_bounds_inside_an_instant_are_refused(self, query: Incremental) -> None:
-        with pytest.raises(StateVersionError, match="inside an instant"):
-            resolved_range(self.LINE, (), always, query)
+    def test_bounds_inside_an_instant_stay_as_they_are(self) -> None:
+        inside = Position(InstantTime("10"), 3)
+        assert resolved_range(self.LINE, (), always, Incremental(EARLIEST, inside)) == CommitRange(EARLIEST, inside)
+        assert resolved_range(self.LINE, (), always, Incremental(inside, at("10"))) == CommitRange(inside, at("10"))
 
 
 def test_earliest_is_all_zeros() -> None:
     assert is_earliest(EARLIEST) and is_earliest(at("000"))
     assert not is_earliest(at("001"))
-    assert whole(EARLIEST) is EARLIEST
 
 
 instants = st.dictionaries(st.integers(10, 99), st.tuples(st.integers(0, 9), st.booleans()), max_size=12)

@@ -26,7 +26,16 @@ from penstock.proto.codec_splits import position_from_message, position_to_messa
 from penstock.proto.errors import ConfigurationError, StateVersionError
 from penstock.proto.files import SliceFiles
 from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, CommitRange, InstantTime, Position
-from penstock.proto.queries import Incremental, Latest, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.queries import (
+    Changes,
+    Incremental,
+    Latest,
+    PlanRequest,
+    Query,
+    ReadOptimized,
+    Snapshot,
+    SnapshotAsOf,
+)
 from penstock.proto.reports import (
     EndOfSlot,
     MergeOutcomes,
@@ -47,6 +56,7 @@ from penstock.proto.splits import (
     FillDefaults,
     FillMarked,
     FillNulls,
+    LeftOut,
     LogWrite,
     Origin,
     Plan,
@@ -84,6 +94,9 @@ def ranges(draw: st.DrawFn) -> CommitRange:
     return CommitRange(*sorted([draw(positions), draw(positions)]))
 
 
+instant_sets = st.frozensets(instants, max_size=2)
+
+
 @st.composite
 def splits(draw: st.DrawFn, partition_fields: int | None = None, depth: int = 0) -> Split:
     """A slice with or without base, logs, row groups, bounds, ancestry."""
@@ -109,6 +122,7 @@ def splits(draw: st.DrawFn, partition_fields: int | None = None, depth: int = 0)
         logs=logs,
         event_time=draw(st.just(UnknownBounds()) | bounds),
         ancestry=draw(st.none() | ancestries(fields, depth + 1)) if depth < 2 else None,
+        left_out=draw(st.none() | st.builds(LeftOut, rows=instant_sets, some_rows=instant_sets, blocks=instant_sets)),
     )
 
 
@@ -157,7 +171,9 @@ def plans(draw: st.DrawFn) -> Plan:
 def queries(draw: st.DrawFn) -> Query:
     """Each kind."""
     span = draw(ranges())
-    incremental = [Incremental(span.after, span.upto), Incremental(span.after, Latest())]
+    without = draw(st.frozensets(instants, max_size=2))
+    incremental = [Incremental(span.after, span.upto, without), Incremental(span.after, Latest())]
+    incremental.append(Changes(ChangeFormat.ROWS, span.after, span.upto, without))
     return draw(st.sampled_from([Snapshot(), SnapshotAsOf(draw(instants)), ReadOptimized(), *incremental]))
 
 
@@ -375,6 +391,18 @@ SCAN_3 = _scan(
     partition_fields=("part", "day"),
 )
 PLAN_3 = Plan(scan=SCAN_3, commit_range=PLAN_1.commit_range, splits=(SPLIT_3,))
+SPLIT_4 = replace(
+    SPLIT_1,
+    left_out=LeftOut(
+        rows=frozenset({InstantTime("20260102000000000")}),
+        some_rows=frozenset({InstantTime("20260101000000000"), InstantTime("20260103000000000")}),
+        blocks=frozenset({InstantTime("20260104000000000")}),
+    ),
+)
+SCAN_4 = SCAN_1
+PLAN_4 = replace(PLAN_1, splits=(SPLIT_4, LOG_ONLY_SPLIT_1))
+SPLIT_3, SCAN_3 = (replace(value, format_version=3) for value in (SPLIT_3, SCAN_3))
+PLAN_3 = replace(PLAN_3, format_version=3, scan=SCAN_3, splits=(SPLIT_3,))
 SPLIT_2, SCAN_2 = (replace(value, format_version=2) for value in (SPLIT_1, SCAN_1))
 PLAN_2 = replace(
     PLAN_1,
@@ -411,6 +439,9 @@ FROZEN: dict[str, tuple[object, Callable[[bytes], object]]] = {
     "split.v3": (SPLIT_3, decode_split),
     "scan.v3": (SCAN_3, decode_scan),
     "plan.v3": (PLAN_3, decode_plan),
+    "split.v4": (SPLIT_4, decode_split),
+    "scan.v4": (SCAN_4, decode_scan),
+    "plan.v4": (PLAN_4, decode_plan),
 }
 """File name -> the value its bytes must give, for ever. tests/fixtures/proto/README.md says how to add one."""
 

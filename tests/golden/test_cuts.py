@@ -1,0 +1,214 @@
+"""Ranges that start or end inside an instant: cut anywhere, the parts of a golden table are the whole, nothing twice.
+
+What the parts must be is made from whole-instant answers alone: by file group as of the instant and before it.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import pytest
+
+from penstock.enumerator.cuts import may_be_cut, stat_groups
+from penstock.enumerator.discovery import read_timeline
+from penstock.enumerator.order import completed_in_order
+from penstock.enumerator.planning import plan_request
+from penstock.enumerator.selection import TimelineFacts
+from penstock.enumerator.watch.checks import just_before
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import PenstockError, PositionExpired, StateVersionError
+from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.queries import Changes, Incremental, PlanRequest, Query
+from penstock.reader.read_split import read_split
+from penstock.table.hudi_table import open_table
+
+pytestmark = pytest.mark.golden
+
+Group = tuple[str, str]
+STAMPING = ("A_log_compaction", "rescale")
+"""Tables whose services put their own instant into rows: what was delivered cannot be told from rows alone."""
+
+
+class Golden(Protocol):
+    def table(self, name: str) -> pathlib.Path: ...
+    def names(self) -> list[str]: ...
+
+
+def by_group(path: pathlib.Path, query: Query) -> dict[Group, Counter[str]]:
+    """The rows of a query by the file group of the split that gave them, meta columns included."""
+    plan = plan_request(open_table(str(path)), path.name, PlanRequest(table=path.name, query=query, metadata=False))
+    found: dict[Group, Counter[str]] = {}
+    for split in plan.splits:
+        rows = [row for part in read_split(plan.scan, split) for row in part.batch.to_pylist()]
+        if rows:
+            found.setdefault((split.partition, split.file_group), Counter()).update(map(repr, rows))
+    return found
+
+
+def rows(path: pathlib.Path, query: Query) -> list[dict[str, Any]]:
+    plan = plan_request(open_table(str(path)), path.name, PlanRequest(table=path.name, query=query, metadata=False))
+    return [row for s in plan.splits for part in read_split(plan.scan, s) for row in part.batch.to_pylist()]
+
+
+def bag(found: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(map(repr, found))
+
+
+def written(row: dict[str, Any]) -> tuple[str, ...]:
+    """What tells a written record, whatever file it went on to."""
+    names = ("_hoodie_commit_seqno", "_hoodie_partition_path", "_hoodie_record_key")
+    return tuple(row[name] for name in names)
+
+
+class Place:
+    """A place inside an instant, with its neighbours."""
+
+    def __init__(self, instant: str, order_key: str, before: str, last: str, index: int, groups: list[Group]) -> None:
+        self.instant, self.index, self.first = instant, index, set(groups)
+        self.at = Position(InstantTime(order_key), index)
+        self.whole = Position(InstantTime(order_key))
+        self.before = Position(InstantTime(before)) if before else EARLIEST
+        self.just_before = Position(just_before(order_key))
+        self.last = Position(InstantTime(last))
+
+    def __repr__(self) -> str:
+        return f"{self.before}|{self.at}|{self.last}"
+
+
+def facts_of(path: pathlib.Path) -> TimelineFacts | None:
+    try:
+        return read_timeline(open_table(str(path)))
+    except PenstockError:
+        return None
+
+
+def places(path: pathlib.Path) -> Iterator[Place]:
+    """Every place inside an instant of the table."""
+    facts = facts_of(path)
+    if facts is None or not facts.commits:
+        return
+    line = facts.timeline
+    completed = [i for i in completed_in_order(line, facts.pending_clusterings) if facts.is_data(i)]
+    keys = [str(line.order_key(item)) for item in completed]
+    for place, item in enumerate(completed):
+        commit = facts.commits[item.requested_time]
+        if not may_be_cut(commit) or keys.count(keys[place]) > 1:
+            continue
+        groups, index = [], 0
+        for group, stats in list(stat_groups(commit))[:-1]:
+            groups.append(group)
+            index += len(stats)
+            before = keys[place - 1] if place else ""
+            yield Place(item.requested_time, keys[place], before, keys[-1], index, list(groups))
+
+
+
+
+def sampled(path: pathlib.Path, most: int) -> list[Place]:
+    found = list(places(path))
+    return random.Random(path.name).sample(found, min(most, len(found)))
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_changes_of_the_parts_are_the_changes_of_the_whole(golden: Golden, part: int) -> None:
+    checked = 0
+    for name in sorted(golden.names())[part::6]:
+        path = golden.table(name)
+        for place in sampled(path, 3):
+            try:
+                whole = bag(rows(path, Changes(ChangeFormat.ROWS, place.before, place.last)))
+            except PenstockError:
+                continue
+            first = bag(rows(path, Changes(ChangeFormat.ROWS, place.before, place.at)))
+            second = bag(rows(path, Changes(ChangeFormat.ROWS, place.at, place.last)))
+            assert first + second == whole, f"{name} {place}"
+            checked += 1
+    assert checked > 5
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_the_rows_at_a_place_are_those_of_each_group_as_of_the_instant_or_before_it(golden: Golden, part: int) -> None:
+    checked = 0
+    for name in sorted(golden.names())[part::6]:
+        path = golden.table(name)
+        for place in sampled(path, 2):
+            try:
+                after = by_group(path, Incremental(EARLIEST, place.whole))
+                before = by_group(path, Incremental(EARLIEST, place.just_before))
+            except PenstockError:
+                continue
+            expected = {group: found for group, found in after.items() if group in place.first}
+            expected |= {group: found for group, found in before.items() if group not in place.first}
+            assert by_group(path, Incremental(EARLIEST, place.at)) == expected, f"{name} {place}"
+            checked += 1
+    assert checked > 3
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> None:
+    checked = clustered = 0
+    for name in sorted(golden.names())[part::6]:
+        path = golden.table(name)
+        for place in sampled(path, 3):
+            if place.before == EARLIEST or any(word in name for word in STAMPING):
+                continue
+            try:
+                alone = by_group(path, Incremental(place.before, place.whole))
+                whole = rows(path, Incremental(place.before, place.last))
+                inside = rows(path, Incremental(place.before, place.at))
+            except PositionExpired:
+                continue
+            except StateVersionError:
+                raise
+            except PenstockError:
+                continue
+            expected = {group: found for group, found in alone.items() if group in place.first}
+            assert by_group(path, Incremental(place.before, place.at)) == expected, f"{name} {place}: up to it"
+            rest = {group: found for group, found in alone.items() if group not in place.first}
+            assert by_group(path, Incremental(place.at, place.whole)) == rest, f"{name} {place}: the rest"
+            delivered = {written(row) for row in inside}
+            left = [r for r in whole if r["_hoodie_commit_time"] != place.instant or written(r) not in delivered]
+            try:
+                found = rows(path, Incremental(place.at, place.last))
+            except PositionExpired as error:
+                assert "begins" in str(error), f"{name} {place}"
+                continue
+            assert bag(found) == bag(left), f"{name} {place}: from it on"
+            checked += 1
+            clustered += len(left) < len(whole)
+    assert checked > 2
+
+
+def test_a_place_between_the_stats_of_a_group_is_refused_by_its_nearest_border(golden: Golden) -> None:
+    path = golden.table("B_v9_inc_cow")
+    place = next(iter(places(path)))
+    beyond = Position(place.at.order_key, 9_999)
+    with pytest.raises(StateVersionError, match=r"the nearest position is \d+\+\d+"):
+        rows(path, Incremental(EARLIEST, beyond))
+    with pytest.raises(StateVersionError, match="no completed write has order key"):
+        rows(path, Incremental(EARLIEST, Position(InstantTime("20200101000000000"), 1)))
+
+
+@pytest.mark.parametrize("query", ["rows", "changes"])
+def test_instants_left_out_are_not_of_the_range(golden: Golden, query: str) -> None:
+    path = golden.table("B_v9_inc_cow")
+    facts = read_timeline(open_table(str(path)))
+    completed = [i for i in completed_in_order(facts.timeline, frozenset()) if facts.is_data(i)]
+    first, out, last = completed[0], completed[2], completed[-1]
+    after, upto = Position(facts.timeline.order_key(first)), Position(facts.timeline.order_key(last))
+    without = frozenset([out.requested_time])
+    if query == "rows":
+        found = rows(path, Incremental(after, upto, without))
+        expected = [
+            r for r in rows(path, Incremental(after, upto)) if r["_hoodie_commit_time"] != out.requested_time
+        ]
+    else:
+        found = rows(path, Changes(ChangeFormat.ROWS, after, upto, without))
+        every = rows(path, Changes(ChangeFormat.ROWS, after, upto))
+        expected = [r for r in every if r["_change_instant"] != out.requested_time]
+        assert len(expected) < len(every)
+    assert expected and bag(found) == bag(expected)

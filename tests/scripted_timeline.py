@@ -1,0 +1,63 @@
+"""A copy of a golden table whose instants come and go as a test says: requested, completed, late, taken back."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+from penstock.enumerator.discovery import read_timeline
+from penstock.enumerator.order import completed_in_order
+from penstock.table.hudi_table import HudiTable, open_table
+
+
+class ScriptedTimeline:
+    """Moves an instant's timeline files out of the table and back; data files stay where they are."""
+
+    def __init__(self, table: pathlib.Path, aside: pathlib.Path) -> None:
+        self.path, self.aside = table, aside
+        inner = table / ".hoodie" / "timeline"
+        self.folder = inner if inner.is_dir() else table / ".hoodie"
+        aside.mkdir()
+        facts = read_timeline(open_table(str(table)))
+        ordered = completed_in_order(facts.timeline, facts.pending_clusterings)
+        self.data = [str(item.requested_time) for item in ordered if facts.is_data(item)]
+        self.keys = {str(item.requested_time): str(facts.timeline.order_key(item)) for item in ordered}
+
+    def open(self) -> HudiTable:
+        return open_table(str(self.path))
+
+    def _files(self, folder: pathlib.Path, instant: str) -> list[pathlib.Path]:
+        found = [path for path in folder.iterdir() if path.is_file()]
+        return sorted(path for path in found if path.name.startswith((f"{instant}.", f"{instant}_")))
+
+    def take(self, *instants: str) -> None:
+        """They never were."""
+        for instant in instants:
+            for path in self._files(self.folder, instant):
+                shutil.move(path, self.aside / path.name)
+
+    def take_behind(self, instant: str) -> None:
+        """The table as it was before anything later was requested, services included."""
+        later = {path.name[:17] for path in self.folder.iterdir() if path.is_file() and path.name[:17].isdigit()}
+        self.take(*sorted(item for item in later if item > instant))
+
+    def pend(self, instant: str) -> None:
+        """Not completed (any more): what tells its completion is away, what was asked for is here."""
+        self.give(instant)
+        for path in self._files(self.folder, instant):
+            if not path.name.endswith((".requested", ".inflight")):
+                shutil.move(path, self.aside / path.name)
+
+    def give(self, *instants: str, completed_at: str = "") -> None:
+        """Completed again, on layout 2 at another completion time if one is given."""
+        for instant in instants:
+            for path in self._files(self.aside, instant):
+                name = path.name
+                if completed_at and name.startswith(f"{instant}_"):
+                    name = f"{instant}_{completed_at}.{name.partition('.')[2]}"
+                shutil.move(path, self.folder / name)
+
+    def rename(self, instant: str, completed_at: str) -> None:
+        """Completed at another time."""
+        self.take(instant)
+        self.give(instant, completed_at=completed_at)
