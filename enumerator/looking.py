@@ -22,6 +22,7 @@ from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.events import tell
 from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.watch.table_watch import Look, nothing_changed
 from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew, Progress
 from penstock.proto.errors import PenstockError, PositionExpired, StorageError, TableNotFound
 from penstock.proto.groups import OnLostRange
@@ -34,8 +35,8 @@ LONGEST_PAUSE_MS: Final = 60_000
 class Follows(Protocol):
     """What is asked of followed tables, by path. Any thread."""
 
-    def changed(self, path: str) -> bool:
-        """Whether the table may hold something new since `advance` last said that it does not; cheap."""
+    def glance(self, path: str) -> Look:
+        """The table's file times now: cheap, and to be taken before the table is read."""
         ...
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
@@ -72,15 +73,18 @@ class Looker:
     clock_ms: Callable[[], int]
     troubles: dict[GroupKey, Trouble] = field(default_factory=dict)
     looked_ms: dict[GroupKey, int] = field(default_factory=dict)
-    _idle: dict[GroupKey, tuple[int, Position]] = field(default_factory=dict)
+    _idle: dict[GroupKey, tuple[int, Position, Look]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def look(self) -> int:
         """Looks for each group that wants more; how many rounds were found."""
         with self._lock:
-            wanted = self.keeper.look(self._wanted)
-            self.troubles = {key: self.troubles[key] for key in self.troubles if key in self.keeper.look(_keys)}
-            return sum(self._look_for(key, number, following, on_lost) for key, number, following, on_lost in wanted)
+            wanted, known = self.keeper.look(lambda state: (self._wanted(state), set(state.groups)))
+            for gone in (self.troubles.keys() | self._idle.keys() | self.looked_ms.keys()) - known:
+                for noted in (self.troubles, self._idle, self.looked_ms):
+                    noted.pop(gone, None)
+            glances: dict[str, Look] = {}
+            return sum(self._look_for(*item, glances) for item in wanted)
 
     def _wanted(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
         now_ms = self.clock_ms()
@@ -90,11 +94,22 @@ class Looker:
             if wants_more(group, self.keeper.settings) and self.troubles.get(key, Trouble()).until_ms <= now_ms
         ]
 
-    def _look_for(self, key: GroupKey, number: int, following: Following, on_lost: OnLostRange) -> int:
+    def _look_for(
+        self,
+        key: GroupKey,
+        number: int,
+        following: Following,
+        on_lost: OnLostRange,
+        glances: dict[str, Look],
+    ) -> int:
         start = following.progress.position
+        idle = self._idle.pop(key, None)
         try:
             path = self.path_of(key.table)
-            if self._idle.get(key) == (number, start) and not self.follows.changed(path):
+            if path not in glances:
+                glances[path] = self.follows.glance(path)
+            if idle is not None and idle[:2] == (number, start) and nothing_changed(idle[2], glances[path]):
+                self._idle[key] = idle
                 self._seen(key)
                 return 0
             found = self.follows.advance(path, key.table, following)
@@ -110,7 +125,7 @@ class Looker:
         self._seen(key)
         match found:
             case NothingNew():
-                self._idle[key] = (number, start)
+                self._idle[key] = (number, start, glances[path])
                 self._tell(ev.NothingFound(key=key, number=number, start=start))
                 return 0
             case NextRound():
@@ -246,7 +261,3 @@ class LookingThread:
 
 def _following(group: Group) -> Following:
     return Following(request=group.scope.request, progress=group.progress, limits=group.limits, upto=group.scope.upto)
-
-
-def _keys(state: State) -> set[GroupKey]:
-    return set(state.groups)

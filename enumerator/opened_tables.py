@@ -48,7 +48,14 @@ class OpenedTables:
         """The plan of a request; its scan calls the table `name`."""
         return planning.plan_request(self._table(path), name, request)
 
+    def opened(self, path: str) -> HudiTable:
+        """The table as it was when somebody last asked about it, opened if nobody did."""
+        with self._lock:
+            held = self._opened.get(path)
+        return self._table(path) if held is None else held
+
     def _table(self, path: str) -> HudiTable:
+        """The table with its properties as they are now."""
         with self._lock:
             held = self._opened.get(path)
         table = open_table(path) if held is None else held.refreshed()

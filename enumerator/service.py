@@ -17,10 +17,10 @@ from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, monotonic_ms, random_plan_id
+from penstock.enumerator.followed_tables import FollowedTables
 from penstock.enumerator.group_views import description_of, reset_outcome, summary_of
 from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.looking import Follows, Looker, LookingThread
-from penstock.enumerator.opened_tables import OpenedTables
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, PenstockError, TableNotFound
 from penstock.proto.groups import (
@@ -53,7 +53,7 @@ POLL_MS = 1_000
 
 
 class ServiceReads(TableReads, Follows, Protocol):
-    """All that the service asks of tables: `opened_tables.OpenedTables`, or a script in a test."""
+    """All that the service asks of tables: `followed_tables.FollowedTables`, or a script in a test."""
 
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
         """See `watch.lag`."""
@@ -79,7 +79,7 @@ class EnumeratorService(EmbeddedEnumerator):
         poll_ms: int | None = POLL_MS,
     ) -> None:
         keeper = keeper or Keeper(clock_ms=clock_ms, settings=Settings())
-        reads = OpenedTables() if reads is None else reads
+        reads = FollowedTables() if reads is None else reads
         super().__init__(tables, reads=reads, clock_ms=clock_ms, new_id=new_id, cpus=cpus, keeper=keeper)
         self.keeper = keeper
         self._service_reads = reads

@@ -1,0 +1,52 @@
+"""Tables of consumer groups by path: opened once, looked at many times.
+
+Shell: `penstock.table` through `watch`. Not here: when they are looked at (`looking`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from penstock.enumerator.opened_tables import OpenedTables
+from penstock.enumerator.watch.advance import advance, start_progress
+from penstock.enumerator.watch.retention import earliest_position, lag
+from penstock.enumerator.watch.table_watch import Look, TableWatch
+from penstock.enumerator.watch.values import Advance, Following, Progress
+from penstock.proto.groups import GroupLag
+from penstock.proto.positions import Position
+from penstock.proto.queries import PlanRequest
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970 UTC."""
+    return time.time_ns() // 1_000_000
+
+
+class FollowedTables(OpenedTables):
+    """`OpenedTables` that can be followed too. Any thread. `hollow_after_ms`: see `watch.advance.advance`."""
+
+    def __init__(self, *, hollow_after_ms: int | None = None, wall_ms: Callable[[], int] = wall_clock_ms) -> None:
+        super().__init__()
+        self._hollow_after_ms, self._wall_ms = hollow_after_ms, wall_ms
+
+    def glance(self, path: str) -> Look:
+        """See `looking.Follows.glance`: two file operations for a table that is open."""
+        return TableWatch(self.opened(path), clock_ns=lambda: self._wall_ms() * 1_000_000).look()
+
+    def advance(self, path: str, name: str, following: Following) -> Advance:
+        """See `watch.advance.advance`."""
+        table = self._table(path)
+        return advance(table, name, following, hollow_after_ms=self._hollow_after_ms, clock_ms=self._wall_ms)
+
+    def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
+        """See `watch.retention.earliest_position`."""
+        return earliest_position(self._table(path), request)
+
+    def start(self, path: str, position: Position | None) -> Progress:
+        """See `watch.advance.start_progress`."""
+        return start_progress(self._table(path), position)
+
+    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
+        """See `watch.retention.lag`."""
+        return lag(self._table(path), progress, committed, clock_ms=self._wall_ms)
