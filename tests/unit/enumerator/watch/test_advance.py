@@ -59,7 +59,9 @@ def bag(plan: Plan) -> Counter[str]:
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("case", CASES)
-def test_the_changes_of_all_rounds_are_the_changes_of_the_table_once(golden: Any, case: str, limits: RoundLimits) -> None:
+def test_the_changes_of_all_rounds_are_the_changes_of_the_table_once(
+    golden: Any, case: str, limits: RoundLimits
+) -> None:
     table = open_table(str(golden.table(case)))
     (whole,) = rounds(table, CHANGES, start_progress(table, EARLIEST))
     found = list(rounds(table, CHANGES, start_progress(table, EARLIEST), limits))

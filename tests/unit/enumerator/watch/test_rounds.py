@@ -14,6 +14,7 @@ from penstock.proto.errors import StateVersionError
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import NO_LIMITS, RoundLimits
 
+
 def rounds(known: TimelineFacts, limits: RoundLimits, start: Position = EARLIEST) -> list[Position]:
     """The ends of all rounds until nothing is new."""
     found, position = [], start
@@ -140,7 +141,9 @@ def test_reshaped_partitions() -> None:
 
 
 commits = st.lists(
-    st.tuples(st.integers(1, 60), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 50)), max_size=5), st.booleans()),
+    st.tuples(
+        st.integers(1, 60), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 50)), max_size=5), st.booleans()
+    ),
     max_size=6,
 )
 any_limits = st.builds(

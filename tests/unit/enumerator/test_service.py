@@ -1,0 +1,469 @@
+"""Both doors on one keeper, over scripted tables: what each failure of a table means for a group, restarts, resets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from penstock.enumerator.core.answers import Settings
+from penstock.enumerator.keeper import Keeper, durable_keeper
+from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.store.journal import DirectJournal
+from penstock.enumerator.store.memory import MemoryStore
+from penstock.enumerator.watch.table_watch import Look
+from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew, Progress
+from penstock.proto.errors import (
+    ConfigurationError,
+    Fenced,
+    LateInstant,
+    PenstockError,
+    PositionExpired,
+    StorageError,
+    TableNotFound,
+    UnknownGroup,
+    UnknownSplit,
+)
+from penstock.proto.groups import (
+    Assignments,
+    EndOfGroup,
+    GroupLag,
+    GroupScope,
+    GroupSpec,
+    Member,
+    NothingYet,
+    OnLostRange,
+    SplitProgress,
+    StartAt,
+    StartLatest,
+)
+from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.queries import Changes, Incremental, PlanRequest, Snapshot
+from penstock.proto.reports import TableDescription
+from penstock.proto.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
+
+LAG = GroupLag(commits=3, size_bytes=30, seconds=1.5)
+
+
+@dataclass
+class Clock:
+    """A clock that stands until it is moved."""
+
+    now_ms: int = 1_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def at(number: int) -> Position:
+    """Behind the commit of that number."""
+    return Position(InstantTime(f"{number:03d}"))
+
+
+@dataclass
+class Script:
+    """A table of commits 1..`newest`, each of `splits` splits in file groups of their own names. `fails` are raised,
+    one an `advance`. `looks` counts advances; a settled glance changes with `newest`."""
+
+    newest: int = 1
+    splits: int = 2
+    fails: list[PenstockError] = field(default_factory=list)
+    looks: int = 0
+    is_settled: bool = False
+    first: int = 1
+
+    def check(self, path: str) -> None:
+        pass
+
+    def describe(self, path: str, name: str) -> TableDescription:
+        raise AssertionError("not asked here")
+
+    def newest_position(self) -> Position:
+        return at(self.newest)
+
+    def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
+        return self._plan(name, self.newest)
+
+    def _plan(self, name: str, number: int) -> Plan:
+        scan = Scan(
+            table=name,
+            base_path="/lake",
+            table_version=9,
+            schema_json="{}",
+            columns=("id",),
+            merge=CommitTimeOrdering(),
+            visible=VisibleInstants(frozenset()),
+        )
+        splits = tuple(
+            Split(
+                split_id=f"{number}/{group}",
+                partition="p",
+                partition_values=(),
+                file_group=f"f{group}",
+                order_key=InstantTime(f"{number:03d}"),
+                base=FileRef(f"f{group}.parquet", 10),
+            )
+            for group in range(self.splits)
+        )
+        return Plan(scan=scan, commit_range=CommitRange(EARLIEST, at(number)), splits=splits)
+
+    def glance(self, path: str) -> Look:
+        return Look(self.newest, 1, 1, ".hoodie/timeline", self.is_settled)
+
+    def advance(self, path: str, name: str, following: Following) -> Advance:
+        self.looks += 1
+        if self.fails:
+            raise self.fails.pop(0)
+        start = following.progress.position
+        behind = int(start.order_key) + 1
+        if behind > self.newest or (following.upto is not None and start >= following.upto):
+            return NothingNew()
+        plan = self._plan(name, behind)
+        return NextRound(
+            commit_range=CommitRange(start, at(behind)),
+            plan=replace(plan, commit_range=CommitRange(start, at(behind))),
+            progress=Progress(at(behind), layout=2),
+            commits=1,
+        )
+
+    def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
+        return at(self.first)
+
+    def start(self, path: str, position: Position | None) -> Progress:
+        if self.fails:
+            raise self.fails.pop(0)
+        return Progress(at(self.newest) if position is None else position, layout=2)
+
+    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
+        return LAG
+
+
+@dataclass
+class World:
+    """A service over the script, with a member `r1` of group `g`."""
+
+    script: Script = field(default_factory=Script)
+    clock: Clock = field(default_factory=Clock)
+    settings: Settings = field(default_factory=Settings)
+    spec: GroupSpec = field(default_factory=lambda: spec_of())
+    store: MemoryStore = field(default_factory=MemoryStore)
+    service: EnumeratorService = field(init=False)
+    member: Member = field(init=False)
+    sequence: int = 0
+
+    def __post_init__(self) -> None:
+        self.restart()
+        self.member = self.service.join_group("g", "r1", self.spec, "first").member
+
+    def restart(self) -> None:
+        """The service ends and starts again on what the store holds."""
+        self.store = self.store.reopened()
+        keeper = durable_keeper(self.store, DirectJournal(self.store), clock_ms=self.clock, settings=self.settings)
+        self.service = service_of(self.script, self.clock, keeper)
+
+    def asked(self, most: int = 10) -> Assignments | NothingYet | EndOfGroup:
+        """The member's next request."""
+        self.sequence += 1
+        return self.service.request_splits(self.member, most, self.sequence)
+
+    def finish(self, given: Assignments) -> None:
+        """The member is done with all of them."""
+        done = tuple(SplitProgress(ref=one.ref, ordinal=5, finished=True) for one in given.splits)
+        self.service.commit_splits(self.member, done)
+
+    def summary(self) -> str:
+        """state committed planned."""
+        [found] = self.service.list_groups()
+        return f"{found.state} {found.committed} {found.planned}"
+
+
+def service_of(script: Script, clock: Clock, keeper: Keeper) -> EnumeratorService:
+    """Without a thread."""
+    return EnumeratorService({"t": "/lake"}, reads=script, clock_ms=clock, keeper=keeper, poll_ms=None)  # type: ignore[arg-type]
+
+
+def spec_of(**scope: object) -> GroupSpec:
+    """Rows of table `t` from the start on."""
+    return GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Incremental()), **scope))  # type: ignore[arg-type]
+
+
+def names(given: object) -> list[str]:
+    """Split ids of an answer."""
+    assert isinstance(given, Assignments)
+    return [one.split.split_id for one in given.splits]
+
+
+def test_a_round_is_handed_out_committed_and_the_next_one_follows() -> None:
+    world = World(Script(newest=2))
+    assert world.asked() == NothingYet(500, caught_up=False)
+    assert world.service.looker.look() == 1
+    given = world.asked()
+    assert names(given) == ["1/0", "1/1"]
+    assert isinstance(given, Assignments)
+    assert [(one.start, one.position) for one in given.splits] == [(0, at(1)), (0, at(1))]
+    assert world.service.describe_plan(given.splits[0].ref.plan_id).table == "t"
+    assert world.summary() == "running 0 001"
+    world.finish(given)
+    assert world.summary() == "running 001 001"
+    world.service.looker.look()
+    later = world.asked()
+    assert names(later) == ["2/0", "2/1"]
+    assert isinstance(later, Assignments)
+    world.service.looker.look()
+    assert world.asked() == NothingYet(500, caught_up=False), "its own splits are open"
+    world.finish(later)
+    assert world.asked() == NothingYet(500, caught_up=True)
+
+
+def test_an_idle_table_is_glanced_at_and_not_read() -> None:
+    world = World(Script(newest=0, is_settled=True))
+    for _ in range(5):
+        world.service.looker.look()
+    assert world.script.looks == 1
+    world.script.newest = 1
+    world.service.looker.look()
+    assert world.script.looks == 2
+
+
+def test_a_young_file_time_never_says_that_nothing_changed() -> None:
+    world = World(Script(newest=0, is_settled=False))
+    for _ in range(3):
+        world.service.looker.look()
+    assert world.script.looks == 3
+
+
+def test_weak_point_03_a_table_that_is_not_there_yet_is_waited_for() -> None:
+    script = Script(fails=[TableNotFound("no table"), TableNotFound("no table")])
+    world = World(script)
+    world.service.looker.look()
+    assert world.summary() == "waiting 0 0"
+    assert world.service.describe_group("t", "g").error == "no table"
+    world.clock.now_ms += 60_000
+    world.service.looker.look()
+    assert world.summary() == "running 0 001"
+
+
+def test_weak_point_08_a_failing_storage_is_asked_again_after_a_pause_and_nothing_moves() -> None:
+    world = World()
+    world.script.fails = [StorageError("reset"), StorageError("reset")]
+    world.service.looker.look()
+    world.service.looker.look()
+    assert world.script.looks == 1, "the pause is kept"
+    assert world.summary() == "running 0 0"
+    world.clock.now_ms += 500
+    world.service.looker.look()
+    world.clock.now_ms += 500
+    world.service.looker.look()
+    assert world.script.looks == 2, "the pause doubles"
+    world.clock.now_ms += 500
+    assert world.service.looker.look() == 1
+    assert world.service.describe_group("t", "g").error == ""
+
+
+def test_a_lost_range_stops_the_group_with_its_error_until_a_reset() -> None:
+    world = World()
+    world.script.fails = [PositionExpired("file f.parquet of table /lake was cleaned")]
+    world.service.looker.look()
+    assert world.summary() == "stopped 0 0"
+    with pytest.raises(PositionExpired, match=r"group 'g' of table 't' stopped at 0: file f.parquet .*groups reset"):
+        world.asked()
+    outcome = world.service.reset_group("t", "g", StartLatest(), dry_run=True)
+    assert (outcome.before, outcome.after, outcome.dropped_splits) == (EARLIEST, at(1), 0)
+    assert world.summary() == "stopped 0 0"
+    world.service.reset_group("t", "g", StartLatest(), dry_run=False)
+    assert world.summary() == "running 001 001"
+    with pytest.raises(Fenced, match="no member"):
+        world.asked()
+
+
+@pytest.mark.parametrize(("policy", "after"), [(OnLostRange.EARLIEST, "003"), (OnLostRange.SNAPSHOT, "0")])
+def test_a_lost_range_is_passed_over_only_as_the_scope_says(
+    policy: OnLostRange, after: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(Script(newest=5, first=3), spec=replace(spec_of(on_lost_range=policy), start=StartAt(at(1))))
+    world.script.fails = [PositionExpired("cleaned")]
+    with caplog.at_level("WARNING"):
+        world.service.looker.look()
+    assert "range lost" in caplog.text
+    assert world.summary() == f"running {after} {after}"
+
+
+def test_a_lost_range_that_cannot_be_passed_over_stops_the_group() -> None:
+    world = World(spec=spec_of(on_lost_range=OnLostRange.SNAPSHOT))
+    world.script.fails = [PositionExpired("cleaned")]
+    world.service.looker.look()
+    assert world.summary() == "stopped 0 0"
+
+
+def test_changes_know_no_snapshot() -> None:
+    world = World()
+    request = PlanRequest(table="t", query=Changes("rows"))
+    scope = GroupScope(request=request, on_lost_range=OnLostRange.SNAPSHOT)
+    with pytest.raises(ConfigurationError, match="onLostRange=snapshot is for rows"):
+        world.service.join_group("c", "r", GroupSpec(scope=scope), "x")
+
+
+def test_a_late_instant_is_never_silent() -> None:
+    world = World()
+    world.script.fails = [LateInstant("instant 7 completed behind position 9")]
+    world.service.looker.look()
+    with pytest.raises(LateInstant, match="instant 7"):
+        world.asked()
+
+
+def test_back_pressure_pauses_discovery_and_moves_nothing() -> None:
+    world = World(Script(newest=9), settings=Settings(max_pending_splits=4))
+    for _ in range(6):
+        world.service.looker.look()
+    assert world.script.looks == 2
+    assert world.summary() == "paused 0 002"
+    given = world.asked(1)
+    assert isinstance(given, Assignments)
+    world.service.looker.look()
+    assert world.script.looks == 3, "a split was taken: 3 are pending"
+
+
+def test_fault_01_after_a_restart_the_member_goes_on_with_its_splits() -> None:
+    world = World(Script(newest=2))
+    world.service.looker.look()
+    first = world.asked(1)
+    assert isinstance(first, Assignments)
+    world.service.commit_splits(world.member, (SplitProgress(ref=first.splits[0].ref, ordinal=7),))
+    world.restart()
+    again = world.service.request_splits(world.member, 1, world.sequence)
+    assert names(again) == names(first)
+    assert isinstance(again, Assignments)
+    assert again.splits[0].start == 7
+    assert names(world.asked()) == ["1/1"]
+    world.finish(first)
+    assert world.service.looker.look() == 1
+
+
+def test_fault_06_a_reader_that_comes_back_under_its_id_gets_its_splits_again_and_others_do_not() -> None:
+    world = World()
+    world.service.looker.look()
+    given = names(world.asked())
+    other = world.service.join_group("g", "r2", world.spec, "second").member
+    assert world.service.request_splits(other, 5, 1) == NothingYet(500)
+    back = world.service.join_group("g", "r1", world.spec, "third").member
+    assert back.epoch > other.epoch > world.member.epoch
+    assert names(world.service.request_splits(back, 5, 1)) == given
+    with pytest.raises(Fenced, match=rf"its epoch is {back.epoch} now"):
+        world.asked()
+
+
+def test_fault_06_after_its_lease_its_splits_go_to_others_from_the_committed_row_on() -> None:
+    world = World()
+    world.service.looker.look()
+    given = world.asked()
+    assert isinstance(given, Assignments)
+    world.service.commit_splits(world.member, (SplitProgress(ref=given.splits[0].ref, ordinal=3),))
+    other = world.service.join_group("g", "r2", world.spec, "second").member
+    for _ in range(5):
+        world.clock.now_ms += 10_000
+        world.service.heartbeat(other)
+        world.service.keeper.tick()
+    taken = world.service.request_splits(other, 5, 1)
+    assert isinstance(taken, Assignments)
+    assert [one.start for one in taken.splits] == [3, 0]
+    with pytest.raises(Fenced):
+        world.finish(given)
+
+
+def test_fault_08_a_repeated_request_has_one_answer_and_an_old_one_none() -> None:
+    world = World()
+    world.service.looker.look()
+    first = world.asked(1)
+    assert world.service.request_splits(world.member, 1, world.sequence) == first
+    world.asked(1)
+    with pytest.raises(Fenced, match="delayed on the way"):
+        world.service.request_splits(world.member, 1, 1)
+    assert world.service.join_group("g", "r1", world.spec, "first").member == world.member
+
+
+def test_fault_30_after_a_standstill_no_lease_is_over() -> None:
+    world = World()
+    world.clock.now_ms += 86_400_000
+    world.service.keeper.tick()
+    world.service.heartbeat(world.member)
+
+
+def test_what_is_not_held_is_not_committed_and_nothing_of_the_call_counts() -> None:
+    world = World()
+    world.service.looker.look()
+    given = world.asked(1)
+    assert isinstance(given, Assignments)
+    held = given.splits[0].ref
+    done = (SplitProgress(ref=held, ordinal=1, finished=True), SplitProgress(ref=replace(held, index=1), ordinal=1))
+    with pytest.raises(UnknownSplit, match="nothing was committed"):
+        world.service.commit_splits(world.member, done)
+    assert world.service.describe_group("t", "g").held_splits == 1
+
+
+def test_a_group_means_one_thing() -> None:
+    world = World()
+    other = replace(world.spec.scope, request=replace(world.spec.scope.request, where="id > 'a'"))
+    with pytest.raises(ConfigurationError, match=r"where: the group has , got id > 'a'"):
+        world.service.join_group("g", "r2", GroupSpec(scope=other), "x")
+
+
+def test_a_group_ends_at_its_end() -> None:
+    world = World(Script(newest=3), spec=spec_of(upto=at(2)))
+    for _ in range(3):
+        world.service.looker.look()
+    given = world.asked()
+    assert names(given) == ["1/0", "1/1", "2/0", "2/1"]
+    assert isinstance(given, Assignments)
+    world.finish(given)
+    assert world.asked() == EndOfGroup()
+    assert world.summary() == "ended 002 002"
+
+
+def test_groups_are_listed_described_and_deleted_when_nobody_reads() -> None:
+    world = World()
+    described = world.service.describe_group("t", "g")
+    assert (described.lag, [one.reader_id for one in described.readers]) == (LAG, ["r1"])
+    with pytest.raises(ConfigurationError, match=r"has 1 readers \(r1\)"):
+        world.service.delete_group("t", "g")
+    world.service.leave_group(world.member)
+    world.service.leave_group(world.member)
+    world.service.delete_group("t", "g")
+    asked: tuple[Callable[[], object], ...] = (
+        lambda: world.service.describe_group("t", "g"),
+        lambda: world.service.delete_group("t", "g"),
+        lambda: world.service.reset_group("t", "g", StartLatest(), dry_run=True),
+        lambda: world.asked(),
+    )
+    for call in asked:
+        with pytest.raises(UnknownGroup, match="penstock groups list"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 201, "é", "a\n"])
+def test_names_are_checked(name: str) -> None:
+    world = World()
+    for group, reader in ((name, "r"), ("g", name)):
+        with pytest.raises(ConfigurationError, match="expected 1 to 200 letters"):
+            world.service.join_group(group, reader, world.spec, "x")
+
+
+def test_only_ranges_are_consumed_by_groups() -> None:
+    world = World()
+    scope = GroupScope(request=PlanRequest(table="t", query=Snapshot()))
+    with pytest.raises(ConfigurationError, match="expected query=incremental or query=cdc"):
+        world.service.join_group("g", "r", GroupSpec(scope=scope), "x")
+
+
+def test_a_discovery_that_a_reset_overtook_counts_for_nothing() -> None:
+    world = World(Script(newest=3))
+    plain = world.script.advance
+
+    def overtaken(path: str, name: str, following: Following) -> Advance:
+        found = plain(path, name, following)
+        world.service.reset_group("t", "g", StartAt(at(2)), dry_run=False)
+        return found
+
+    world.script.advance = overtaken  # type: ignore[method-assign]
+    world.service.looker.look()
+    assert world.summary() == "running 002 002"
