@@ -86,7 +86,10 @@ VAGUE_NAMES = re.compile(r"(^|_)(utils?|common|helpers?|misc|managers?)(_|$)")
 IMPORT_TO_DISTRIBUTION = {
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
+    "grpc_reflection": "grpcio-reflection",
+    "grpc_status": "grpcio-status",
     "google": "protobuf",
+    "prometheus_client": "prometheus-client",
     "confluent_kafka": "confluent-kafka",
     "llvmlite": "numba",  # numba's own back end, always the release it was built for
     "py4j": "pyspark",  # likewise
@@ -192,7 +195,9 @@ def test_wire_and_engine_libraries_stay_in_their_places() -> None:
     for source in package_sources():
         spark = source.room == "pyspark_penstock" or source.path.is_relative_to(REPOSITORY / "engine" / "spark")
         for line, name in source.imports():
-            if re.match(r"(grpc|grpc_health|google\.protobuf)(\.|$)", name) and not source.matches(WIRE):
+            if re.match(
+                r"(grpc|grpc_health|grpc_reflection|grpc_status|google\.(protobuf|rpc))(\.|$)", name
+            ) and not source.matches(WIRE):
                 found.append(f"{source.name}:{line}: {name} belongs to codec, client and server files")
             if re.match(r"(pyspark|py4j)(\.|$)", name) and not spark:
                 found.append(f"{source.name}:{line}: {name} belongs under engine/spark")
@@ -233,6 +238,9 @@ def test_third_party_imports_are_declared() -> None:
     allowed_in = {
         "pyspark": (REPOSITORY / "engine" / "spark", names(extras["spark"])),
         "confluent-kafka": (REPOSITORY / "engine", names(extras["kafka"])),
+        "grpcio-reflection": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
+        "prometheus-client": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
+        "pydantic": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
     }
     found = []
     for source in package_sources():

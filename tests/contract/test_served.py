@@ -24,7 +24,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server import limits
 from penstock.enumerator.server.run import serve, serve_enumerator
-from penstock.proto.client import MAX_CHANNELS, CallLimits, EnumeratorClient
+from penstock.proto.access import ServerAccess
+from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client_channel import MAX_CHANNELS, connections
 from penstock.proto.codec import encode_scan
 from penstock.proto.errors import (
     ConfigurationError,
@@ -217,7 +219,7 @@ def test_an_error_text_too_long_for_a_header_arrives_cut(served: Door) -> None:
 
 @pytest.mark.parametrize("address", ["10.0.0.1:7070", "0.0.0.0:7070", "lake.example:7070"])
 def test_without_tls_neither_side_leaves_loopback(served: Door, address: str) -> None:
-    with pytest.raises(ConfigurationError, match="TLS is required there, and arrives with a later version"):
+    with pytest.raises(ConfigurationError, match="TLS is required there; give the option serverCa"):
         EnumeratorClient(address)
     with pytest.raises(ConfigurationError, match="TLS is required there"):
         serve({"trips": "/lake/trips"}, address)
@@ -257,15 +259,14 @@ def test_clients_of_one_address_share_a_connection_and_travel_as_an_address(serv
     assert clients[1].newest_position("trips")
 
 
-def test_connections_are_bounded(served: Door) -> None:
-    from penstock.proto import client as module
-
+def test_connections_are_bounded(served: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     assert served.server is not None
     for n in range(MAX_CHANNELS + 5):
-        own = CallLimits(deadline_ms=5000 + n)
-        assert EnumeratorClient(served.server.address, own).newest_position("trips")
-    assert len(module._connections._stubs) == MAX_CHANNELS
-    module._connections._stubs.clear()
+        own = ServerAccess(token=f"env:PENSTOCK_TEST_{n}")
+        monkeypatch.setenv(f"PENSTOCK_TEST_{n}", "any")
+        assert EnumeratorClient(served.server.address, ONCE, own).newest_position("trips")
+    assert len(connections._stubs) == MAX_CHANNELS
+    connections._stubs.clear()
 
 
 def test_a_forked_child_speaks_over_a_connection_of_its_own(served: Door) -> None:

@@ -11,9 +11,12 @@ from penstock.proto.errors import (
     ConfigurationError,
     FormatError,
     InvariantViolation,
+    Overloaded,
     PenstockError,
+    PermissionDenied,
     PlanError,
     StorageError,
+    Unauthenticated,
     all_error_classes,
 )
 from penstock.proto.rpc_errors import CODE_KEY, MAX_DETAILS_BYTES, RpcFailure, cut, error_of, failure_of
@@ -30,7 +33,8 @@ def test_error_to_status_to_error_is_the_same_class_and_text(code: str) -> None:
     cls = all_error_classes()[code]
     failure = failure_of(cls("table städte: file x: got 1\nexpected 2"))
     assert failure.status is grpc.StatusCode[cls.grpc_status]
-    assert failure.metadata == ((CODE_KEY, code),)
+    assert failure.metadata[0] == (CODE_KEY, code)
+    assert [key for key, _ in failure.metadata[1:]] == (["grpc-status-details-bin"] if cls.retryable else [])
     back = _back(failure)
     assert type(back) is cls
     assert str(back) == "table städte: file x: got 1\nexpected 2"
@@ -67,9 +71,10 @@ def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
         ),
         ("DEADLINE_EXCEEDED", "", StorageError, "no answer within the deadline"),
         ("RESOURCE_EXHAUSTED", "Received message larger than max (9 vs. 8)", ConfigurationError, "fewer columns"),
-        ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!", StorageError, "Concurrent RPC limit"),
+        ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!", Overloaded, "Concurrent RPC limit"),
         ("UNIMPLEMENTED", "Method not found!", ConfigurationError, "older than this client, or no enumerator"),
-        ("UNAUTHENTICATED", "who?", ConfigurationError, "UNAUTHENTICATED: who?"),
+        ("PERMISSION_DENIED", "not you", PermissionDenied, "PERMISSION_DENIED: not you"),
+        ("UNAUTHENTICATED", "who?", Unauthenticated, "UNAUTHENTICATED: who?"),
         ("CANCELLED", "server stopped", StorageError, "broke off with CANCELLED: server stopped"),
         ("INTERNAL", "RST_STREAM", StorageError, "broke off with INTERNAL"),
         ("UNKNOWN", "", StorageError, "broke off with UNKNOWN"),
