@@ -11,18 +11,20 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from penstock.enumerator.assigner import SlotAssigner, choose_slots
 from penstock.enumerator.events import tell
+from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer, SplitEvent, SplitKind
 from penstock.enumerator.opened_tables import OpenedTables
 from penstock.enumerator.plans import DAY_MS, MAX_PLANS, PlanStore, total
 from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.positions import Position
-from penstock.proto.queries import PlanRequest
+from penstock.proto.queries import Changes, PlanRequest
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import Plan, Scan
-from penstock.table.storage import shown_uri
+from penstock.table.storage import shared_uri, shown_uri
 
 
 class TableReads(Protocol):
@@ -60,12 +62,17 @@ def available_cpus() -> int:
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
+def _kind(query: str) -> SplitKind:
+    return SplitKind.CDC if query == Changes.__name__ else SplitKind.MOR
+
+
 class EmbeddedEnumerator:
     """An `Enumerator` without a server: plans in this process and keeps the plans in its memory.
 
     `tables` maps the names that may be asked for to paths or URIs; None takes the name itself as the path, and calls
-    the table by it without credentials (`shown_uri`). Clock, ids and CPUs are parameters for tests. Needs no closing;
-    plans live as long as it does, at most `plan_ttl_ms` unused.
+    the table by it without credentials (`shown_uri`). With `tables` plans leave this process, and so the credentials of
+    a URI are left out of them (`shared_uri`): readers bring their own. Clock, ids and CPUs are parameters for tests.
+    Needs no closing; plans live as long as it does, at most `plan_ttl_ms` unused.
     """
 
     def __init__(
@@ -78,10 +85,12 @@ class EmbeddedEnumerator:
         cpus: int | None = None,
         plan_ttl_ms: int = DAY_MS,
         max_plans: int = MAX_PLANS,
+        observer: Observer = NO_OBSERVER,
     ) -> None:
         self._tables = None if tables is None else dict(tables)
         self._reads: TableReads = OpenedTables() if reads is None else reads
         self._clock_ms = clock_ms
+        self._observer = observer
         self._cpus = available_cpus() if cpus is None else cpus
         self._plans = PlanStore(clock_ms=clock_ms, new_id=new_id, ttl_ms=plan_ttl_ms, max_plans=max_plans)
 
@@ -104,7 +113,10 @@ class EmbeddedEnumerator:
         """The plan of a request, not kept: for a caller that shares the splits out itself."""
         if request.target_split_bytes <= 0:
             raise ConfigurationError(f"size of a split: got {request.target_split_bytes} bytes, expected at least 1")
-        return self._reads.plan(self._path(request.table), self._name(request.table), request)
+        plan = self._reads.plan(self._path(request.table), self._name(request.table), request)
+        if self._tables is None:
+            return plan
+        return replace(plan, scan=replace(plan.scan, base_path=shared_uri(plan.scan.base_path)))
 
     def open_plan(self, request: PlanRequest) -> OpenedPlan:
         """See `Enumerator.open_plan`."""
@@ -114,7 +126,11 @@ class EmbeddedEnumerator:
         plan = self.plan(request)
         sizes_bytes = [split.size_bytes for split in plan.splits]
         slots = choose_slots(len(sizes_bytes), sum(sizes_bytes), request.slots, self._cpus)
-        held = self._plans.add(plan, SlotAssigner(sizes_bytes, slots))
+        query = type(request.query).__name__
+        held = self._plans.add(plan, SlotAssigner(sizes_bytes, slots), query)
+        took_ms = self._clock_ms() - begin_ms
+        self._observer.observe(Duration.PLAN, took_ms / 1000)
+        self._observer.split_events(SplitEvent.DISCOVERED, query, _kind(query), len(sizes_bytes))
         opened = OpenedPlan(
             plan_id=held.plan_id, slots=slots, splits=len(sizes_bytes), size_bytes=sum(sizes_bytes), scan=plan.scan
         )
@@ -122,11 +138,11 @@ class EmbeddedEnumerator:
             "plan opened",
             plan=opened.plan_id,
             table=self._name(request.table),
-            query=type(request.query).__name__,
+            query=query,
             splits=opened.splits,
             slots=slots,
             bytes=opened.size_bytes,
-            ms=self._clock_ms() - begin_ms,
+            ms=took_ms,
         )
         return opened
 
@@ -136,7 +152,12 @@ class EmbeddedEnumerator:
 
     def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
         """See `Enumerator.next_split`."""
-        answer, replayed = self._plans.use(plan_id).next_split(slot, index)
+        begin_s = time.perf_counter()
+        held = self._plans.use(plan_id)
+        answer, replayed = held.next_split(slot, index)
+        self._observer.observe(Duration.ASSIGN, time.perf_counter() - begin_s)
+        if isinstance(answer, NextSplit) and not replayed:
+            self._observer.split_events(SplitEvent.ASSIGNED, held.query, _kind(held.query))
         level = logging.DEBUG if replayed else logging.INFO
         match answer:
             case NextSplit(split):
@@ -147,7 +168,10 @@ class EmbeddedEnumerator:
 
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
         """See `Enumerator.finish_split`."""
-        self._plans.use(plan_id).finish_split(slot, index, report)
+        held = self._plans.use(plan_id)
+        if held.finish_split(slot, index, report):
+            self._observer.report(held.query, report)
+            self._observer.split_events(SplitEvent.FINISHED, held.query, _kind(held.query))
         tell(
             "split finished",
             plan=plan_id,

@@ -40,6 +40,7 @@ class HeldPlan:
     plan_id: str
     plan: Plan
     assigner: Assigner
+    query: str = ""
     _reports: dict[tuple[int, int], SplitReport] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -53,12 +54,15 @@ class HeldPlan:
             case Sealed(replayed):
                 return EndOfSlot(), replayed
 
-    def finish_split(self, slot: int, index: int, report: SplitReport) -> None:
-        """Keeps the report; a later one of the same entry replaces it. UnknownSplit if no such split was handed out."""
+    def finish_split(self, slot: int, index: int, report: SplitReport) -> bool:
+        """Keeps the report; a later one of the same entry replaces it. Whether it is the first. UnknownSplit if no such
+        split was handed out."""
         with self._lock:
             if not self.assigner.holds(slot, index):
                 raise UnknownSplit(f"plan {self.plan_id}: slot {slot} was handed no split {index} to report on")
+            first = (slot, index) not in self._reports
             self._reports[slot, index] = report
+            return first
 
     def reports(self) -> dict[tuple[int, int], SplitReport]:
         """By (slot, index), in that order."""
@@ -92,9 +96,9 @@ class PlanStore:
         self._held: OrderedDict[str, tuple[HeldPlan, int]] = OrderedDict()  # with the time of last use, oldest first
         self._splits = 0
 
-    def add(self, plan: Plan, assigner: Assigner) -> HeldPlan:
-        """Keeps the plan under a new id. StorageError if there is no room and nothing may be forgotten;
-        ConfigurationError for a plan that would not fit into an empty store."""
+    def add(self, plan: Plan, assigner: Assigner, query: str = "") -> HeldPlan:
+        """Keeps the plan under a new id, with the kind of its query. StorageError if there is no room and nothing may
+        be forgotten; ConfigurationError for a plan that would not fit into an empty store."""
         if len(plan.splits) > self._max_splits:
             raise ConfigurationError(
                 f"the plan of table {plan.scan.table} has {len(plan.splits)} splits, at most {self._max_splits} are "
@@ -104,7 +108,7 @@ class PlanStore:
             now_ms = self._clock_ms()
             self._forget_expired(now_ms)
             self._make_room(len(plan.splits), now_ms)
-            held = HeldPlan(self._new_id(), plan, assigner)
+            held = HeldPlan(self._new_id(), plan, assigner, query)
             self._held[held.plan_id] = (held, now_ms)
             self._splits += len(plan.splits)
             return held

@@ -138,7 +138,8 @@ def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockErro
         case grpc.StatusCode.UNAVAILABLE:
             return StorageError(
                 f"{asked}: the server cannot be reached ({failure.details}): "
-                "is `penstock serve` running there, is the address the one it printed, and does it speak TLS as this side does?"
+                "is `penstock serve` running there, is the address the one it printed, and do both sides speak TLS, or "
+                "both not?"
             )
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return StorageError(f"{asked}: no answer within the deadline: the server is overloaded or its storage slow")
@@ -188,6 +189,6 @@ def _retry_ms(call: grpc.Call) -> int:
         except DecodeError:
             known = False
         if known:
-            asked_ms = info.retry_delay.seconds * 1000 + info.retry_delay.nanos // 1_000_000
+            asked_ms: int = info.retry_delay.seconds * 1000 + info.retry_delay.nanos // 1_000_000
             return max(0, min(asked_ms, MAX_RETRY_MS))
     return 0

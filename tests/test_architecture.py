@@ -41,6 +41,8 @@ MAY_IMPORT = {
 WIRE = ("proto/v1/*.py", "proto/codec*.py", "proto/rpc_errors.py", "proto/client*.py", "enumerator/server/*.py")
 """Where gRPC and protobuf may be imported."""
 
+GRPC_MODULES = re.compile(r"(grpc|grpc_health|grpc_reflection|grpc_status|google\.(protobuf|rpc))(\.|$)")
+
 WIRE_MODULES = re.compile(r"penstock\.proto\.(v1|codec\w*|rpc_errors|client\w*)(\.|$)")
 """Modules of the contract that are not values: the table and the reader must not know them."""
 
@@ -56,6 +58,10 @@ PURE = (
     "enumerator/order*.py",
     "enumerator/planner*.py",
     "enumerator/assigner*.py",
+    "enumerator/observer.py",
+    "enumerator/server/rights.py",
+    "enumerator/server/settings.py",
+    "proto/access.py",
     "table/instants.py",
     "table/names.py",
     "table/slices*.py",
@@ -90,6 +96,7 @@ IMPORT_TO_DISTRIBUTION = {
     "grpc_status": "grpcio-status",
     "google": "protobuf",
     "prometheus_client": "prometheus-client",
+    "pydantic_core": "pydantic",  # its own core, always the release it was built for
     "confluent_kafka": "confluent-kafka",
     "llvmlite": "numba",  # numba's own back end, always the release it was built for
     "py4j": "pyspark",  # likewise
@@ -195,9 +202,7 @@ def test_wire_and_engine_libraries_stay_in_their_places() -> None:
     for source in package_sources():
         spark = source.room == "pyspark_penstock" or source.path.is_relative_to(REPOSITORY / "engine" / "spark")
         for line, name in source.imports():
-            if re.match(
-                r"(grpc|grpc_health|grpc_reflection|grpc_status|google\.(protobuf|rpc))(\.|$)", name
-            ) and not source.matches(WIRE):
+            if GRPC_MODULES.match(name) and not source.matches(WIRE):
                 found.append(f"{source.name}:{line}: {name} belongs to codec, client and server files")
             if re.match(r"(pyspark|py4j)(\.|$)", name) and not spark:
                 found.append(f"{source.name}:{line}: {name} belongs under engine/spark")

@@ -70,7 +70,8 @@ def plan_slots(
 ) -> list[Slot]:
     """One slot a Spark task; [] if the plan has no split. Errors in types show here, before a task runs.
 
-    With a server one plan is opened there, and a slot is its number, with `access` for the tasks; embedded, the slots hold the splits themselves.
+    With a server one plan is opened there, and a slot is its number, with the `access` that tasks need; embedded, the
+    slots hold the splits themselves.
     """
     if server is not None:
         opened = enumerator.open_plan(request)
