@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import logging
@@ -104,7 +105,14 @@ def test_a_server_that_does_not_answer_is_left_at_the_deadline(served: Door) -> 
         go_on.set()
 
 
+def asked_in_vain(stub: pb_grpc.EnumeratorServiceStub) -> None:
+    """A call of which only the start counts."""
+    with contextlib.suppress(grpc.RpcError):
+        stub.DescribeTable(pb.DescribeTableRequest(table="trips"), timeout=30)
+
+
 def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(served: Door) -> None:
+    assert served.server is not None
     opened = served.enumerator.open_plan(ALL)
     go_on, waiting = threading.Event(), threading.Semaphore(0)
     describe = served.table.describe
@@ -115,7 +123,13 @@ def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(ser
         return describe(path, name)
 
     served.table.describe = slow  # type: ignore[method-assign, assignment]
-    askers = [threading.Thread(target=served.enumerator.describe_table, args=("trips",)) for _ in range(limits.WORKERS)]
+    own = [("grpc.use_local_subchannel_pool", 1)]  # connections of their own: one carries fewer calls than threads
+    channels = [grpc.insecure_channel(served.server.address, options=own) for _ in range(2)]
+    askers = [
+        threading.Thread(target=asked_in_vain, args=(pb_grpc.EnumeratorServiceStub(channel),))
+        for channel in channels
+        for _ in range(limits.WORKERS * 5 // 8)
+    ]
     for asker in askers:
         asker.start()
     try:
@@ -126,6 +140,8 @@ def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(ser
         go_on.set()
         for asker in askers:
             asker.join()
+        for channel in channels:
+            channel.close()
 
 
 def test_a_call_without_a_deadline_is_refused_with_its_code(served: Door) -> None:

@@ -63,7 +63,7 @@ def test_version(cli: Cli) -> None:
         (["read", "t", "--format", "csv"], "csv"),
         (["read", "t", "u"], "u"),
         (["table", "desc"], "TABLE"),
-        (["serve"], "--table"),
+        (["token", "new"], "NAME"),
         (["--log-format", "xml", "demo"], "xml"),
         (["read", "t", "--limit"], "--limit"),
     ],
