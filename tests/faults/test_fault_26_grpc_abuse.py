@@ -397,6 +397,21 @@ def test_connections_that_send_nothing_or_half_of_it_keep_nobody_waiting() -> No
                 pass
 
 
+def test_too_many_pings_end_the_connection_and_no_other() -> None:
+    settings, ping = b"\0\0\0\4\0\0\0\0\0", b"\0\0\x08\6\0\0\0\0\0" + b"8 bytes."
+    with served() as found:
+        host, _, port = found.server.address.rpartition(":")
+        client = found.client()
+        assert client.describe_table("orders")
+        with socket.create_connection((host, int(port)), timeout=10) as noisy:
+            noisy.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + ping * 10)
+            heard = b""
+            while data := noisy.recv(4096):
+                heard += data
+        assert b"too_many_pings" in heard
+        assert client.describe_table("orders")
+
+
 def test_requests_whose_bytes_never_come_keep_nobody_waiting() -> None:
     with served() as found:
         release = threading.Event()

@@ -196,7 +196,7 @@ def test_a_configured_server_with_tls_tokens_and_metrics(golden: GoldenTables, t
 def test_metrics_without_the_extra_name_it_and_a_server_without_them_runs(golden: GoldenTables) -> None:
     script = """
 import sys
-for name in ("prometheus_client", "pydantic", "grpc_reflection"):
+for name in ("prometheus_client", "grpc_reflection"):
     sys.modules[name] = None
 from penstock.engine.cli.main import run
 sys.exit(run(sys.argv[1:]))
