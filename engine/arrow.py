@@ -100,7 +100,7 @@ class Reading:
 
 def open_reading(table: str, options: GivenOptions) -> Reading:
     """Plans a read; `table` is a path or URI, or with `server` a name. Errors: `penstock.proto.errors`."""
-    enumerator = enumerator_for(options.server)
+    enumerator = enumerator_for(options.server, options.access)
     request = plan_request(table, options, lambda: enumerator.describe_table(table), slots=1)
     opened = enumerator.open_plan(request)
     event_time = options.event_time and _column(opened.scan, options.event_time)

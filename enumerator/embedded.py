@@ -11,23 +11,25 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from penstock.enumerator.assigner import Assigned, Assignment, choose_slots
-from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Settings
+from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Reported, Settings
 from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
 from penstock.enumerator.core.facts import sizes_alone
 from penstock.enumerator.core.state import State
 from penstock.enumerator.events import tell
 from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer, SplitEvent, SplitKind
 from penstock.enumerator.opened_tables import OpenedTables
 from penstock.enumerator.reports import total
 from penstock.proto.errors import ConfigurationError, InvariantViolation, TableNotFound, UnknownPlan
 from penstock.proto.positions import Position
-from penstock.proto.queries import PlanRequest
+from penstock.proto.queries import Changes, PlanRequest
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import Plan, Scan
-from penstock.table.storage import shown_uri
+from penstock.table.storage import shared_uri, shown_uri
 
 
 class TableReads(Protocol):
@@ -65,12 +67,18 @@ def available_cpus() -> int:
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
+def _kind(query: str) -> SplitKind:
+    return SplitKind.CDC if query == Changes.__name__ else SplitKind.MOR
+
+
 class EmbeddedEnumerator:
     """An `Enumerator` without a server: plans in this process and keeps the plans in its memory.
 
     `tables` maps the names that may be asked for to paths or URIs; None takes the name itself as the path, and calls
-    the table by it without credentials (`shown_uri`). Clock, ids and CPUs are parameters for tests. Needs no closing;
-    plans live as long as it does, at most `settings.plan_ttl_ms` unused. With a `keeper` they live where that has them.
+    the table by it without credentials (`shown_uri`). With `tables` plans leave this process, and so the credentials of
+    a URI are left out of them (`shared_uri`): readers bring their own. Clock, ids and CPUs are parameters for tests.
+    Needs no closing; plans live as long as it does, at most `settings.plan_ttl_ms` unused. With a `keeper` they live
+    where that has them.
     """
 
     def __init__(
@@ -83,11 +91,13 @@ class EmbeddedEnumerator:
         cpus: int | None = None,
         settings: Settings | None = None,
         keeper: Keeper | None = None,
+        observer: Observer = NO_OBSERVER,
     ) -> None:
         self._tables = None if tables is None else dict(tables)
         self._reads: TableReads = OpenedTables() if reads is None else reads
         self._clock_ms = clock_ms
         self._new_id = new_id
+        self._observer = observer
         self._cpus = available_cpus() if cpus is None else cpus
         self._keeper = keeper or Keeper(clock_ms=clock_ms, settings=settings or Settings())
 
@@ -110,7 +120,13 @@ class EmbeddedEnumerator:
         """The plan of a request, not kept: for a caller that shares the splits out itself."""
         if request.target_split_bytes <= 0:
             raise ConfigurationError(f"size of a split: got {request.target_split_bytes} bytes, expected at least 1")
-        return self._reads.plan(self._path(request.table), self._name(request.table), request)
+        return self._published(self._reads.plan(self._path(request.table), self._name(request.table), request))
+
+    def _published(self, plan: Plan) -> Plan:
+        """The plan without credentials, if it leaves this process."""
+        if self._tables is None:
+            return plan
+        return replace(plan, scan=replace(plan.scan, base_path=shared_uri(plan.scan.base_path)))
 
     def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
         """See `Enumerator.open_plan`. A request id that opened a plan before gives that plan again."""
@@ -124,23 +140,28 @@ class EmbeddedEnumerator:
         facts = sizes_alone(split.size_bytes for split in plan.splits)
         size_bytes = int(facts.sizes.sum())
         plan_id = self._new_id()
+        query = type(request.query).__name__
         event = OpenPlan(
             plan_id=plan_id,
             request_id=request_id,
             table=request.table,
+            query=query,
             facts=facts,
             slots=choose_slots(len(facts), size_bytes, request.slots, self._cpus),
         )
         opened = self._opened(self._keeper.handle(event, _plan_id, (plan_id, plan)))
+        took_ms = self._clock_ms() - begin_ms
+        self._observer.observe(Duration.PLAN, took_ms / 1000)
+        self._observer.split_events(SplitEvent.DISCOVERED, query, _kind(query), len(facts))
         tell(
             "plan opened",
             plan=opened.plan_id,
             table=self._name(request.table),
-            query=type(request.query).__name__,
+            query=query,
             splits=opened.splits,
             slots=opened.slots,
             bytes=opened.size_bytes,
-            ms=self._clock_ms() - begin_ms,
+            ms=took_ms,
         )
         return opened
 
@@ -162,7 +183,9 @@ class EmbeddedEnumerator:
 
     def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
         """See `Enumerator.next_split`."""
-        told, replayed = self._keeper.handle(NextEntry(plan_id, slot, index), _entry)
+        begin_s = time.perf_counter()
+        told, query, replayed = self._keeper.handle(NextEntry(plan_id, slot, index), _entry)
+        self._observer.observe(Duration.ASSIGN, time.perf_counter() - begin_s)
         level = logging.DEBUG if replayed else logging.INFO
         if not isinstance(told, Assigned):
             tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
@@ -171,12 +194,18 @@ class EmbeddedEnumerator:
             split = self._keeper.shelf.splits(plan_id, [told.split])[0]
         except KeyError:
             raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
+        if not replayed:
+            self._observer.split_events(SplitEvent.ASSIGNED, query, _kind(query))
         tell("split assigned", level=level, plan=plan_id, slot=slot, index=index, split=split.split_id)
         return NextSplit(split)
 
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
         """See `Enumerator.finish_split`."""
-        self._keeper.handle(FinishEntry(plan_id, slot, index, report), lambda state, answer: None)
+        event = FinishEntry(plan_id, slot, index, report)
+        query, answer = self._keeper.handle(event, lambda state, answer: (state.plans[plan_id].query, answer))
+        if isinstance(answer, Reported) and answer.is_first:
+            self._observer.report(query, report)
+            self._observer.split_events(SplitEvent.FINISHED, query, _kind(query))
         tell(
             "split finished",
             plan=plan_id,
@@ -228,7 +257,8 @@ def _plan_id(state: State, answer: Answer) -> str:
     return answer.plan_id
 
 
-def _entry(state: State, answer: Answer) -> tuple[Assignment | None, bool]:
+def _entry(state: State, answer: Answer) -> tuple[Assignment | None, str, bool]:
     if not isinstance(answer, Entry):
         raise InvariantViolation(f"asking for a split was answered by {answer!r}")
-    return state.plans[answer.plan_id].assigner.told(answer.slot, answer.index), answer.replayed
+    held = state.plans[answer.plan_id]
+    return held.assigner.told(answer.slot, answer.index), held.query, answer.replayed

@@ -28,6 +28,7 @@ from penstock.proto.errors import PenstockError, PositionExpired, StorageError, 
 from penstock.proto.groups import OnLostRange
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import PlanRequest
+from penstock.proto.splits import Plan
 
 LONGEST_PAUSE_MS: Final = 60_000
 
@@ -64,13 +65,15 @@ class Trouble:
 
 @dataclass(slots=True)
 class Looker:
-    """`path_of` turns a table's name into its path. `look` is one look at every group that wants one; any thread, one
+    """`path_of` turns a table's name into its path, `published` takes credentials out of a
+    plan. `look` is one look at every group that wants one; any thread, one
     at a time."""
 
     keeper: Keeper
     follows: Follows
     path_of: Callable[[str], str]
     clock_ms: Callable[[], int]
+    published: Callable[[Plan], Plan] = lambda plan: plan
     troubles: dict[GroupKey, Trouble] = field(default_factory=dict)
     looked_ms: dict[GroupKey, int] = field(default_factory=dict)
     _idle: dict[GroupKey, tuple[int, Position, Look]] = field(default_factory=dict)
@@ -133,7 +136,7 @@ class Looker:
                 return 1
 
     def _found(self, key: GroupKey, number: int, start: Position, found: NextRound) -> None:
-        plan = found.plan
+        plan = self.published(found.plan)
         event = ev.Discovered(
             key=key,
             number=number,

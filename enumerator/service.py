@@ -83,7 +83,7 @@ class EnumeratorService(EmbeddedEnumerator):
         super().__init__(tables, reads=reads, clock_ms=clock_ms, new_id=new_id, cpus=cpus, keeper=keeper)
         self.keeper = keeper
         self._service_reads = reads
-        self.looker = Looker(keeper, reads, self._path, clock_ms)
+        self.looker = Looker(keeper, reads, self._path, clock_ms, self._published)
         self._thread = None if poll_ms is None else LookingThread(self.looker, poll_ms)
 
     def start(self) -> None:

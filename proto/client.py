@@ -1,38 +1,30 @@
 """The enumerator behind a server: `EnumeratorClient`.
 
-Shell: gRPC, threads, this process's id. Belongs here: connections, deadlines, retries. Not here: what a message means
-(`codec_calls`), what a failure means (`rpc_errors`).
+Shell: gRPC, clock. Belongs here: calls, their deadlines, retries. Not here: connections (`client_channel`), what a
+message means (`codec_calls`), what a failure means (`rpc_errors`).
 """
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
-import os
-import threading
+import random
+import time
 import uuid
-from collections import OrderedDict
 from dataclasses import dataclass
-from functools import cache
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import grpc
 
 from penstock.proto import codec_calls as calls
-from penstock.proto.addresses import loopback_address
+from penstock.proto.access import NO_ACCESS, ServerAccess, client_address
+from penstock.proto.client_channel import call_metadata, client_version, connections
 from penstock.proto.codec_checks import encoding
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
 from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
-from penstock.proto.rpc_errors import error_of, received
+from penstock.proto.rpc_errors import RpcFailure, error_of, may_help_again, received
 from penstock.proto.splits import Scan
 from penstock.proto.v1 import penstock_pb2 as pb
-from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
-
-MAX_ANSWER_BYTES: Final = 64 << 20
-MAX_CHANNELS: Final = 32
-"""Connections a process keeps; the one unused longest is let go, and closes when no call needs it."""
 
 _A = TypeVar("_A")
 _Request = (
@@ -49,10 +41,11 @@ _Request = (
 class CallLimits:
     """How long a call may take, and how an unreachable server is asked again.
 
-    `attempts` counts the first one; gRPC allows at most 5. Pauses grow two and a half times from `first_pause_ms` to
-    `longest_pause_ms`, at least 10 ms (gRPC loses calls whose pause is shorter: grpc/grpc#41036); a deadline spans all
-    attempts of a call. Only UNAVAILABLE is tried again: every call of the service may be repeated (a repeated OpenPlan
-    leaves one more plan, which its time to live frees).
+    `attempts` counts the first one. Pauses grow two and a half times from `first_pause_ms` to `longest_pause_ms`, a
+    fifth more or less by chance, and are never shorter than a server that is asked too much says (RetryInfo); a
+    deadline spans all attempts of a call. Only what may help is tried again (StorageError, Overloaded), and not a call
+    that ran into its deadline: every call of the service may be repeated (a repeated OpenPlan leaves one more plan,
+    which its time to live frees).
     """
 
     deadline_ms: int = 30_000
@@ -62,8 +55,8 @@ class CallLimits:
     longest_pause_ms: int = 3_000
 
     def __post_init__(self) -> None:
-        if not 1 <= self.attempts <= 5:
-            raise ConfigurationError(f"attempts of a call: got {self.attempts}, expected 1 to 5")
+        if not 1 <= self.attempts <= 100:
+            raise ConfigurationError(f"attempts of a call: got {self.attempts}, expected 1 to 100")
         for name, least in (
             ("deadline_ms", 1),
             ("plan_deadline_ms", 1),
@@ -75,16 +68,18 @@ class CallLimits:
 
 
 class EnumeratorClient:
-    """An `Enumerator` that asks the server at `address` (loopback HOST:PORT; anything else is a ConfigurationError).
+    """An `Enumerator` that asks the server at `address`: HOST:PORT, off loopback only over TLS (`access`), else a
+    ConfigurationError.
 
     Holds no connection itself: all clients of one address in a process share one, made on the first call and made anew
     in a forked child. So it is cheap, may be used from any thread, and may be pickled. Errors are the server's own; a
     server that does not answer is a StorageError naming the address.
     """
 
-    def __init__(self, address: str, limits: CallLimits | None = None) -> None:
-        self._address = loopback_address(address)
+    def __init__(self, address: str, limits: CallLimits | None = None, access: ServerAccess = NO_ACCESS) -> None:
+        self._address = client_address(address, access)
         self._limits = limits or CallLimits()
+        self._access = access
 
     @property
     def address(self) -> str:
@@ -128,87 +123,37 @@ class EnumeratorClient:
 
     def close(self) -> None:
         """Lets go of the process's connection to this address; a call after it, by whichever client, connects anew."""
-        _connections.forget(self._address, self._limits)
+        connections.forget(self._address, self._access)
 
     def _call(self, name: str, request: _Request, answer_type: type[_A]) -> _A:
         request.request_id = uuid.uuid4().hex
-        request.client_version = _client_version()
+        request.client_version = client_version()
         deadline_ms = self._limits.plan_deadline_ms if name == "OpenPlan" else self._limits.deadline_ms
-        stub = _connections.stub(self._address, self._limits)
-        try:
-            answer = getattr(stub, name)(request, timeout=deadline_ms / 1000)
-        except grpc.RpcError as error:
-            raise error_of(received(error), name, self._address) from error
-        if not isinstance(answer, answer_type):
-            raise InvariantViolation(f"the stub of {name} gave a {type(answer).__name__}")
-        return answer
+        end_s = time.monotonic() + deadline_ms / 1000
+        for attempt in range(self._limits.attempts):
+            stub = connections.stub(self._address, self._access)
+            try:
+                answer = getattr(stub, name)(
+                    request, timeout=max(0.001, end_s - time.monotonic()), metadata=call_metadata(self._access)
+                )
+            except grpc.RpcError as error:
+                failure = received(error)
+                told = error_of(failure, name, self._address)
+                pause_s = self._pause_s(attempt, failure)
+                last = attempt + 1 >= self._limits.attempts or time.monotonic() + pause_s >= end_s
+                if last or not may_help_again(failure, told):
+                    raise told from error
+                time.sleep(pause_s)
+                continue
+            if not isinstance(answer, answer_type):
+                raise InvariantViolation(f"the stub of {name} gave a {type(answer).__name__}")
+            return answer
+        raise InvariantViolation(f"{name} was given {self._limits.attempts} attempts")
+
+    def _pause_s(self, attempt: int, failure: RpcFailure) -> float:
+        limits = self._limits
+        pause_ms = min(limits.longest_pause_ms, limits.first_pause_ms * 2.5**attempt)
+        return max(pause_ms * random.uniform(0.8, 1.2), failure.retry_ms) / 1000
 
     def __repr__(self) -> str:
         return f"EnumeratorClient({self._address!r})"
-
-
-class _Connections:
-    """The stubs of this process by (address, limits), at most MAX_CHANNELS, least recently used first."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._stubs: OrderedDict[tuple[str, CallLimits], pb_grpc.EnumeratorServiceStub] = OrderedDict()
-        self._inherited: list[OrderedDict[tuple[str, CallLimits], pb_grpc.EnumeratorServiceStub]] = []
-
-    def stub(self, address: str, limits: CallLimits) -> pb_grpc.EnumeratorServiceStub:
-        key = (address, limits)
-        with self._lock:
-            stub = self._stubs.pop(key, None) or pb_grpc.EnumeratorServiceStub(_channel(address, limits))
-            self._stubs[key] = stub
-            while len(self._stubs) > MAX_CHANNELS:
-                self._stubs.popitem(last=False)
-            return stub
-
-    def forget(self, address: str, limits: CallLimits) -> None:
-        """A call under way keeps the connection until it is answered."""
-        with self._lock:
-            self._stubs.pop((address, limits), None)
-
-    def start_anew_in_child(self) -> None:
-        """After a fork: the parent's connections are neither used nor closed, and its lock may be held for ever."""
-        self._lock = threading.Lock()
-        self._inherited.append(self._stubs)
-        self._stubs = OrderedDict()
-
-
-def _channel(address: str, limits: CallLimits) -> grpc.Channel:
-    retries = {
-        "maxAttempts": limits.attempts,
-        "initialBackoff": f"{limits.first_pause_ms / 1000}s",
-        "maxBackoff": f"{limits.longest_pause_ms / 1000}s",
-        "backoffMultiplier": 2.5,
-        "retryableStatusCodes": ["UNAVAILABLE"],
-    }
-    method: dict[str, object] = {"name": [{"service": "penstock.v1.EnumeratorService"}]}
-    if limits.attempts > 1:
-        method["retryPolicy"] = retries
-    options: list[tuple[str, str | int]] = [
-        ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
-        ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
-        ("grpc.primary_user_agent", f"penstock/{_client_version()}"),
-        ("grpc.service_config", json.dumps({"methodConfig": [method]})),
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 5000),
-        ("grpc.max_reconnect_backoff_ms", 1000),
-    ]
-    channel: grpc.Channel = grpc.insecure_channel(address, options=options)
-    return channel
-
-
-@cache
-def _client_version() -> str:
-    try:
-        return importlib.metadata.version("penstock")
-    except importlib.metadata.PackageNotFoundError:  # imported from a zip that Spark shipped
-        return "unknown"
-
-
-_connections = _Connections()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_connections.start_anew_in_child)

@@ -44,6 +44,8 @@ class PenstockError(Exception):
     grpc_status: ClassVar[str] = "UNKNOWN"
     exit_code: ClassVar[int] = 1
     retryable: ClassVar[bool] = False
+    retry_ms: int = 200
+    """Of what is retryable: how long to wait before asking again; whoever raises it may know better."""
 
 
 class ConfigurationError(PenstockError):

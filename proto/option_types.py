@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.proto.addresses import loopback_address
+from penstock.proto.addresses import checked_address
 from penstock.proto.errors import ConfigurationError
 
 MAX_TEXT: Final = 65_536
@@ -39,7 +39,7 @@ class Address:
     def parse(self, name: str, value: object) -> str:
         """The address, or ConfigurationError."""
         try:
-            return loopback_address(_text(name, value, self.form))
+            return checked_address(_text(name, value, self.form))
         except ConfigurationError as error:
             raise ConfigurationError(f"option {name}: {error}") from error
 

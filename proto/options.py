@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Final
 
 from penstock.proto import option_translation
+from penstock.proto.access import ServerAccess
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.option_types import (
     Address,
@@ -138,7 +139,37 @@ OPTIONS: Final[tuple[Option, ...]] = (
         type=Address(),
         doors=EVERYWHERE,
         doc="The enumerator to ask; the table is then a name that it serves. Not given: the enumerator runs in this "
-        "process.",
+        "process. Off the loopback interface it is reached over TLS alone (`serverCa`).",
+    ),
+    Option(
+        name="serverCa",
+        type=Text("file"),
+        default="",
+        doors=EVERYWHERE,
+        doc="Calls to `server` go over TLS; this PEM file holds the authorities that may sign it, `system` takes those "
+        "of the machine. In Spark the file must exist on the executors too.",
+    ),
+    Option(
+        name="serverCert",
+        type=Text("file"),
+        default="",
+        doors=EVERYWHERE,
+        doc="The certificate (PEM) by which the client shows itself to `server`; with `serverKey`.",
+    ),
+    Option(
+        name="serverKey",
+        type=Text("file"),
+        default="",
+        doors=EVERYWHERE,
+        doc="The private key (PEM) of `serverCert`.",
+    ),
+    Option(
+        name="serverToken",
+        type=Text("file"),
+        default="",
+        doors=EVERYWHERE,
+        doc="Where the token for `server` is: a file, or `env:NAME`, an environment variable; never the token itself. "
+        "It is read at each call, so a replaced one counts at once.",
     ),
     Option(
         name="maxCommitsPerTrigger",
@@ -242,6 +273,10 @@ class GivenOptions:
     where: str = ""
     limit: int | None = None
     server: str | None = None
+    server_ca: str = ""
+    server_cert: str = ""
+    server_key: str = ""
+    server_token: str = ""
     max_commits_per_trigger: int = 0
     slots: int = 0
     split_bytes: int = 256 << 20
@@ -255,6 +290,11 @@ class GivenOptions:
     on_corrupt: str | None = None
     given: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def access(self) -> ServerAccess:
+        """How `server` is spoken to. ConfigurationError for options that do not go together."""
+        return ServerAccess(ca=self.server_ca, cert=self.server_cert, key=self.server_key, token=self.server_token)
 
 
 def parse_options(

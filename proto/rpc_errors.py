@@ -1,4 +1,5 @@
-"""Errors ⇄ gRPC: status, details text, and the trailing metadata `penstock-error-code`.
+"""Errors ⇄ gRPC: status, details text, the trailing metadata `penstock-error-code`, and RetryInfo where asking again
+may help.
 
 The server side turns a raised error into a `RpcFailure`, the client side turns a failed call into the same class with
 the same text. A failure without our code was not raised by a handler but by gRPC itself (no connection, no answer in
@@ -12,17 +13,25 @@ from typing import Final
 from urllib.parse import quote
 
 import grpc
+from google.protobuf import any_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
+from grpc_status import rpc_status
 
 from penstock.proto.errors import (
     ConfigurationError,
     FormatError,
     InvariantViolation,
+    Overloaded,
     PenstockError,
+    PermissionDenied,
     PlanError,
     PositionExpired,
     StateVersionError,
     StorageError,
     TableNotFound,
+    Unauthenticated,
     UnsupportedFeature,
     all_error_classes,
 )
@@ -32,6 +41,10 @@ INVARIANT_CODE: Final = "INVARIANT_VIOLATION"
 
 MAX_DETAILS_BYTES: Final = 4000
 """Details travel percent-encoded in a header, and gRPC drops headers above 8 KiB in all."""
+MAX_RETRYABLE_DETAILS_BYTES: Final = 2000
+"""Theirs travel twice: google.rpc.Status repeats the text."""
+MAX_RETRY_MS: Final = 60_000
+"""A longer pause that a server asks for is taken as this one."""
 _CUT: Final = " … (cut)"
 
 _BY_STATUS: Final[dict[grpc.StatusCode, type[PenstockError]]] = {
@@ -43,22 +56,33 @@ _BY_STATUS: Final[dict[grpc.StatusCode, type[PenstockError]]] = {
     grpc.StatusCode.ABORTED: PlanError,
     grpc.StatusCode.FAILED_PRECONDITION: StateVersionError,
     grpc.StatusCode.UNAVAILABLE: StorageError,
+    grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Overloaded,
 }
 """For a code that only a newer server knows: the family its status stands for."""
 
 
 @dataclass(frozen=True, slots=True)
 class RpcFailure:
-    """A failed call as it travels."""
+    """A failed call as it travels. `retry_ms`: how long to wait before asking again; 0: nothing is said."""
 
     status: grpc.StatusCode
     details: str
     code: str
+    retry_ms: int = 0
 
     @property
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The trailing metadata of the answer."""
-        return ((CODE_KEY, self.code),) if self.code else ()
+    def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        """The trailing metadata of the answer, with google.rpc.RetryInfo where `retry_ms` is set."""
+        ours: tuple[tuple[str, str | bytes], ...] = ((CODE_KEY, self.code),) if self.code else ()
+        if not self.retry_ms:
+            return ours
+        delay = Duration(seconds=self.retry_ms // 1000, nanos=self.retry_ms % 1000 * 1_000_000)
+        packed = any_pb2.Any()
+        packed.Pack(error_details_pb2.RetryInfo(retry_delay=delay))
+        rich = status_pb2.Status(code=self.status.value[0], message=self.details, details=[packed])
+        return ours + tuple(rpc_status.to_status(rich).trailing_metadata)
 
 
 def failure_of(error: Exception) -> RpcFailure:
@@ -67,21 +91,25 @@ def failure_of(error: Exception) -> RpcFailure:
     Anything outside the tree is a bug: INTERNAL, with its type and text but no stack trace.
     """
     if isinstance(error, PenstockError):
-        return RpcFailure(grpc.StatusCode[error.grpc_status], cut(str(error)), error.code)
+        retry_ms = error.retry_ms if error.retryable else 0
+        limit_bytes = MAX_RETRYABLE_DETAILS_BYTES if retry_ms else MAX_DETAILS_BYTES
+        return RpcFailure(
+            grpc.StatusCode[error.grpc_status], cut(str(error), limit_bytes), error.code, min(retry_ms, MAX_RETRY_MS)
+        )
     kind = "" if isinstance(error, InvariantViolation) else f"{type(error).__name__}: "
     text = f"a bug in Penstock, please report it with the server's log: {kind}{error}"
     return RpcFailure(grpc.StatusCode.INTERNAL, cut(text), INVARIANT_CODE)
 
 
-def cut(text: str) -> str:
+def cut(text: str, limit_bytes: int = MAX_DETAILS_BYTES) -> str:
     """`text`, shortened if it would not fit into a header; characters that are no Unicode are replaced."""
     text = text.encode("utf-8", "replace").decode("utf-8")
-    if _wire_bytes(text) <= MAX_DETAILS_BYTES:
+    if _wire_bytes(text) <= limit_bytes:
         return text
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        fits = _wire_bytes(text[:middle]) + _wire_bytes(_CUT) <= MAX_DETAILS_BYTES
+        fits = _wire_bytes(text[:middle]) + _wire_bytes(_CUT) <= limit_bytes
         low, high = (middle, high) if fits else (low, middle - 1)
     return text[:low] + _CUT
 
@@ -110,7 +138,8 @@ def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockErro
         case grpc.StatusCode.UNAVAILABLE:
             return StorageError(
                 f"{asked}: the server cannot be reached ({failure.details}): "
-                "is `penstock serve` running there, and is the address the one it printed?"
+                "is `penstock serve` running there, is the address the one it printed, and do both sides speak TLS, or "
+                "both not?"
             )
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return StorageError(f"{asked}: no answer within the deadline: the server is overloaded or its storage slow")
@@ -121,10 +150,21 @@ def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockErro
                 f"{asked}: the server does not know this call ({failure.details}): it is older than this client, or no "
                 "enumerator"
             )
-        case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
-            return ConfigurationError(f"{asked}: refused with {failure.status.name}: {failure.details}")
+        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return Overloaded(f"{asked}: {failure.details}: ask again later")
+        case grpc.StatusCode.UNAUTHENTICATED:
+            return Unauthenticated(f"{asked}: refused with {failure.status.name}: {failure.details}")
+        case grpc.StatusCode.PERMISSION_DENIED:
+            return PermissionDenied(f"{asked}: refused with {failure.status.name}: {failure.details}")
         case _:
             return StorageError(f"{asked}: the call broke off with {failure.status.name}: {failure.details}")
+
+
+def may_help_again(failure: RpcFailure, told: Exception) -> bool:
+    """Whether the same call may be answered if it is made again. A deadline that passed is the caller's own limit."""
+    if failure.code:
+        return isinstance(told, PenstockError) and told.retryable
+    return failure.status is grpc.StatusCode.UNAVAILABLE or isinstance(told, Overloaded)
 
 
 def received(error: grpc.RpcError) -> RpcFailure:
@@ -133,4 +173,22 @@ def received(error: grpc.RpcError) -> RpcFailure:
     if not isinstance(call, grpc.Call):
         return RpcFailure(grpc.StatusCode.UNKNOWN, str(error), "")
     metadata = {key: value for key, value in call.trailing_metadata() or () if isinstance(value, str)}
-    return RpcFailure(call.code(), call.details() or "", metadata.get(CODE_KEY, ""))
+    return RpcFailure(call.code(), call.details() or "", metadata.get(CODE_KEY, ""), _retry_ms(call))
+
+
+def _retry_ms(call: grpc.Call) -> int:
+    """The pause of a RetryInfo among the status details, 0 without one; what cannot be decoded says nothing."""
+    try:
+        rich = rpc_status.from_call(call)
+    except (ValueError, DecodeError):
+        return 0
+    for detail in rich.details if rich is not None else ():
+        info = error_details_pb2.RetryInfo()
+        try:
+            known = detail.Is(info.DESCRIPTOR) and detail.Unpack(info)
+        except DecodeError:
+            known = False
+        if known:
+            asked_ms: int = info.retry_delay.seconds * 1000 + info.retry_delay.nanos // 1_000_000
+            return max(0, min(asked_ms, MAX_RETRY_MS))
+    return 0

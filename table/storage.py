@@ -37,6 +37,8 @@ _ARROW_SCHEMES = {
 """The schemes that are opened, and what pyarrow calls them."""
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 _DETAIL_CHARS = 300
+_SHARED_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "allow_delayed_open", "replication"})
+"""Parameters of pyarrow's URIs that hold no secret; any other is left out of `shared_uri`."""
 
 _T = TypeVar("_T")
 
@@ -137,6 +139,20 @@ def shown_uri(base_path: str) -> str:
     elif user and not port.isdecimal():
         rest = rest.rpartition("@")[2]
     return f"{scheme}:{slashes}{re.split('[?#]', rest, maxsplit=1)[0]}"
+
+
+def shared_uri(base_path: str) -> str:
+    """The base path as it may be told to other processes, which open it with credentials of their own: without user
+    name and password, and of the query only what says where the storage is. A local path comes back unchanged."""
+    if not _URI.match(base_path):
+        return base_path
+    query = base_path.partition("?")[2].partition("#")[0]
+    kept = [
+        part
+        for part in query.split("&")
+        if part.partition("=")[0].lower() in _SHARED_PARAMETERS and "@" not in part and "%40" not in part
+    ]
+    return "?".join([shown_uri(base_path), *(["&".join(kept)] if kept else [])])
 
 
 def open_storage(base_path: str) -> Storage:

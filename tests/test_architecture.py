@@ -41,6 +41,8 @@ MAY_IMPORT = {
 WIRE = ("proto/v1/*.py", "proto/codec*.py", "proto/rpc_errors.py", "proto/client*.py", "enumerator/server/*.py")
 """Where gRPC and protobuf may be imported."""
 
+GRPC_MODULES = re.compile(r"(grpc|grpc_health|grpc_reflection|grpc_status|google\.(protobuf|rpc))(\.|$)")
+
 WIRE_MODULES = re.compile(r"penstock\.proto\.(v1|codec\w*|rpc_errors|client\w*)(\.|$)")
 """Modules of the contract that are not values: the table and the reader must not know them."""
 
@@ -59,6 +61,10 @@ PURE = (
     "enumerator/store/layout.py",
     "enumerator/store/protocol.py",
     "enumerator/store/wal.py",
+    "enumerator/observer.py",
+    "enumerator/server/rights.py",
+    "enumerator/server/settings.py",
+    "proto/access.py",
     "table/instants.py",
     "table/names.py",
     "table/slices*.py",
@@ -89,7 +95,11 @@ VAGUE_NAMES = re.compile(r"(^|_)(utils?|common|helpers?|misc|managers?)(_|$)")
 IMPORT_TO_DISTRIBUTION = {
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
+    "grpc_reflection": "grpcio-reflection",
+    "grpc_status": "grpcio-status",
     "google": "protobuf",
+    "prometheus_client": "prometheus-client",
+    "pydantic_core": "pydantic",  # its own core, always the release it was built for
     "confluent_kafka": "confluent-kafka",
     "llvmlite": "numba",  # numba's own back end, always the release it was built for
     "py4j": "pyspark",  # likewise
@@ -195,7 +205,7 @@ def test_wire_and_engine_libraries_stay_in_their_places() -> None:
     for source in package_sources():
         spark = source.room == "pyspark_penstock" or source.path.is_relative_to(REPOSITORY / "engine" / "spark")
         for line, name in source.imports():
-            if re.match(r"(grpc|grpc_health|google\.protobuf)(\.|$)", name) and not source.matches(WIRE):
+            if GRPC_MODULES.match(name) and not source.matches(WIRE):
                 found.append(f"{source.name}:{line}: {name} belongs to codec, client and server files")
             if re.match(r"(pyspark|py4j)(\.|$)", name) and not spark:
                 found.append(f"{source.name}:{line}: {name} belongs under engine/spark")
@@ -236,6 +246,9 @@ def test_third_party_imports_are_declared() -> None:
     allowed_in = {
         "pyspark": (REPOSITORY / "engine" / "spark", names(extras["spark"])),
         "confluent-kafka": (REPOSITORY / "engine", names(extras["kafka"])),
+        "grpcio-reflection": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
+        "prometheus-client": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
+        "pydantic": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
     }
     found = []
     for source in package_sources():

@@ -65,6 +65,8 @@ app.add_typer(table.app, name="table")
 app.add_typer(splits.app, name="splits")
 app.command("serve")(serve.serve)
 app.add_typer(state.app, name="state")
+app.add_typer(serve.config_app, name="config")
+app.add_typer(serve.token_app, name="token")
 app.command("demo")(demo.demo)
 
 

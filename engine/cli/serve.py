@@ -1,36 +1,145 @@
-"""`penstock serve`: the enumerator behind gRPC, until SIGTERM or Ctrl-C."""
+"""`penstock serve`: the enumerator behind gRPC, until SIGTERM or Ctrl-C. Its `config` and `token` too."""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.engine.cli.shell import shell_of, start_logs
+from penstock.engine.cli.shell import shell_of, show_help, start_logs
 from penstock.proto.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from penstock.enumerator.server.settings import Settings
+
+config_app = typer.Typer(help="The configuration file of `penstock serve`.")
+token_app = typer.Typer(help="Tokens for the readers of `penstock serve`.")
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 
 def serve(
     context: typer.Context,
     table: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option("--table", metavar="NAME=PATH", help="A table to serve, under this name; may be repeated."),
-    ],
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="Configuration (TOML, docs/operations.md).")
+    ] = None,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Loopback address; port 0 lets the system choose.")
-    ] = "127.0.0.1:0",
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Address; port 0 lets the system choose; off loopback needs TLS. Default 127.0.0.1:0.",
+        ),
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="DIR", help="Where the state of groups is kept; else in memory.")
+    ] = None,
+    takeover: Annotated[
+        bool, typer.Option("--takeover", help="Take the state over from a server that still holds it.")
+    ] = False,
+    metrics_listen: Annotated[
+        str | None,
+        typer.Option("--metrics-listen", metavar="[HOST:]PORT", help="Metrics for Prometheus; HOST 127.0.0.1."),
+    ] = None,
+    poll_interval: Annotated[
+        str | None, typer.Option("--poll-interval", metavar="TIME", help="How often tables are looked at, such as 5s.")
+    ] = None,
+    lease: Annotated[
+        str | None,
+        typer.Option("--lease", metavar="TIME", help="How long a silent reader keeps its splits, such as 30s."),
+    ] = None,
 ) -> None:
     """Serve tables to readers that pull splits. Prints the bound address, one line; the log goes to stderr."""
-    tables = named_tables(table)
-    start_logs(shell_of(context), least=logging.INFO)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would write lines of its own to stderr; read at its import
+    from penstock.enumerator.server.config import load_settings
+
+    flags: dict[str, object] = {
+        "tables": named_tables(table) if table else None,
+        "listen": listen,
+        "state": state,
+        "takeover": True if takeover else None,
+        "metrics_listen": metrics_address(metrics_listen) if metrics_listen is not None else None,
+        "poll_interval_ms": milliseconds("--poll-interval", poll_interval) if poll_interval is not None else None,
+        "lease_ms": milliseconds("--lease", lease) if lease is not None else None,
+    }
+    settings = load_settings(config, os.environ, flags)
+    start_logs(shell_of(context), least=logging.INFO)
+    run(settings)
+
+
+def run(settings: Settings) -> None:
+    """Serves until the process is told to end."""
     from penstock.enumerator.server.run import serve_forever
 
-    serve_forever(tables, listen, _announce)
+    serve_forever({}, settings.listen, _announce, settings=settings)
+
+
+@config_app.callback(invoke_without_command=True)
+def config(context: typer.Context) -> None:
+    """The configuration file of `penstock serve`."""
+    show_help(context)
+
+
+@config_app.command("check")
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Configuration (TOML, docs/operations.md).")],
+) -> None:
+    """Check a configuration as `penstock serve --config FILE` would, with the environment, certificates and tokens;
+    no table is opened. Silent if all is well."""
+    import time
+
+    from penstock.enumerator.server.config import load_settings
+    from penstock.enumerator.server.credentials import server_credentials
+    from penstock.enumerator.server.tokens import TokenFile
+
+    settings = load_settings(file, os.environ)
+    if not settings.tables:
+        raise ConfigurationError(f"{file}: tables: got none, expected at least one")
+    server_credentials(settings.tls)
+    if settings.tokens:
+        TokenFile(settings.tokens, time.time)
+
+
+@token_app.callback(invoke_without_command=True)
+def token(context: typer.Context) -> None:
+    """Tokens for the readers of `penstock serve`."""
+    show_help(context)
+
+
+@token_app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who will hold it: the principal is token:NAME.")],
+    expires: Annotated[
+        str, typer.Option("--expires", metavar="DATE", help="ISO date or time (UTC) from which it is refused.")
+    ] = "",
+) -> None:
+    """Make a token. Prints two lines: the token, shown this once, and its line for the server's file of tokens."""
+    from penstock.enumerator.server.tokens import new_token
+
+    made, line = new_token(name, expires)
+    sys.stdout.write(f"{made}\n{line}\n")
+
+
+def milliseconds(flag: str, text: str) -> int:
+    """A time such as `500ms`, `5s`, `1m`, `2h`; a bare number is seconds. ConfigurationError for anything else."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)?", text.strip())
+    if match is None:
+        raise ConfigurationError(f"{flag} {text[:40]!r}: expected a time such as 500ms, 5s or 1m")
+    return round(float(match[1]) * _UNITS_MS[match[2] or "s"])
+
+
+def metrics_address(text: str) -> str:
+    """HOST:PORT; a port alone is one of loopback."""
+    return f"127.0.0.1:{text.lstrip(':')}" if re.fullmatch(r":?\d{1,5}", text) else text
 
 
 def named_tables(pairs: Sequence[str]) -> dict[str, str]:

@@ -25,13 +25,24 @@ def desc(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table; with --server its name.")],
     server: Annotated[str | None, registry_flag("server", metavar="HOST:PORT")] = None,
+    server_ca: Annotated[str | None, registry_flag("serverCa", metavar="FILE")] = None,
+    server_cert: Annotated[str | None, registry_flag("serverCert", metavar="FILE")] = None,
+    server_key: Annotated[str | None, registry_flag("serverKey", metavar="FILE")] = None,
+    server_token: Annotated[str | None, registry_flag("serverToken", metavar="FILE")] = None,
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the description.")] = ReportFormat.TABLE,
 ) -> None:
     """Describe a table: type, version, timeline, merging, keys, schema, newest position."""
-    options = given_options(shell_of(context), {"server": server})
+    flags = {
+        "server": server,
+        "serverCa": server_ca,
+        "serverCert": server_cert,
+        "serverKey": server_key,
+        "serverToken": server_token,
+    }
+    options = given_options(shell_of(context), flags)
     from penstock.engine.enumerators import enumerator_for
 
-    description = enumerator_for(options.server).describe_table(table)
+    description = enumerator_for(options.server, options.access).describe_table(table)
     fields = described(description)
     if form is ReportFormat.JSON:
         write_json(fields)

@@ -28,9 +28,9 @@ class PenstockBatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The plan's slots; []: no rows. Errors: `penstock.proto.errors`."""
         table, options = self._load.table, self._load.options
-        enumerator = enumerator_for(options.server)
+        enumerator = enumerator_for(options.server, options.access)
         request = plan_request(table, options, lambda: enumerator.describe_table(table))
-        slots = plan_slots(enumerator, options.server, request, self._reading.schema)
+        slots = plan_slots(enumerator, options.server, request, self._reading.schema, options.access)
         return [InputPartition(slot) for slot in slots]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

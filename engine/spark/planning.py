@@ -19,6 +19,7 @@ from penstock.engine.spark.options import Loaded, only_a_batch
 from penstock.engine.spark.slots import PackedSlot, PulledSlot, Slot, pack
 from penstock.engine.spark.types import spark_schema
 from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.proto.access import NO_ACCESS, ServerAccess
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.codec import encode_scan, encode_split
 from penstock.proto.enumerator import Enumerator
@@ -42,7 +43,7 @@ def schema_of(load: Loaded) -> StructType:
     have them, else when the batch or stream starts.
     """
     table, options = load.table, load.options
-    enumerator = enumerator_for(options.server)
+    enumerator = enumerator_for(options.server, options.access)
 
     @cache
     def describe() -> TableDescription:
@@ -60,10 +61,17 @@ def schema_of(load: Loaded) -> StructType:
     return spark_schema(pa.schema([schema.field(name) for name in resolve_columns(options.columns, schema.names)]))
 
 
-def plan_slots(enumerator: Enumerator, server: str | None, request: PlanRequest, schema: StructType) -> list[Slot]:
+def plan_slots(
+    enumerator: Enumerator,
+    server: str | None,
+    request: PlanRequest,
+    schema: StructType,
+    access: ServerAccess = NO_ACCESS,
+) -> list[Slot]:
     """One slot a Spark task; [] if the plan has no split. Errors in types show here, before a task runs.
 
-    With a server one plan is opened there, and a slot is its number; embedded, the slots hold the splits themselves.
+    With a server one plan is opened there, and a slot is its number, with the `access` that tasks need; embedded, the
+    slots hold the splits themselves.
     """
     if server is not None:
         opened = enumerator.open_plan(request)
@@ -77,7 +85,7 @@ def plan_slots(enumerator: Enumerator, server: str | None, request: PlanRequest,
             opened.size_bytes,
             opened.slots,
         )
-        return [PulledSlot(server, opened.plan_id, slot) for slot in range(opened.slots)]
+        return [PulledSlot(server, opened.plan_id, slot, access) for slot in range(opened.slots)]
     if not isinstance(enumerator, EmbeddedEnumerator):
         raise InvariantViolation(f"no server, but the enumerator is a {type(enumerator).__name__}")
     plan = enumerator.plan(request)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.proto.access import NO_ACCESS, ServerAccess
+
 SLOT_BYTES: Final = 128 << 20
 """What a slot should hold at most, unless one split alone is larger."""
 OPEN_COST_BYTES: Final = 4 << 20
@@ -33,6 +35,7 @@ class PulledSlot:
     server: str
     plan_id: str
     slot: int
+    access: ServerAccess = field(default=NO_ACCESS, repr=False)
 
 
 Slot = PackedSlot | PulledSlot

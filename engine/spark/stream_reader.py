@@ -89,7 +89,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         table, options = self._load.table, self._load.options
         request = range_request(table, options, after, upto)
         slots = with_patience(
-            lambda: plan_slots(self._enumerator, options.server, request, self._reading.schema),
+            lambda: plan_slots(self._enumerator, options.server, request, self._reading.schema, options.access),
             self._clock,
             self._pause,
         )
@@ -108,7 +108,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _enumerator(self) -> Enumerator:
         """Made when the driver first asks: the copies of this reader in the tasks never do."""
-        return self._given or enumerator_for(self._load.options.server)
+        options = self._load.options
+        return self._given or enumerator_for(options.server, options.access)
 
     def _newest(self, after: Position | None, max_commits: int) -> Position:
         return self._enumerator.newest_position(self._load.table, after, max_commits)

@@ -62,7 +62,7 @@ def _read_packed(slot: PackedSlot, reading: SlotReading) -> Iterator[pa.RecordBa
 
 def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Iterator[pa.RecordBatch]:
     """The slot's list is walked from its start: any attempt of a slot gives the same rows."""
-    enumerator = enumerator_for(pulled.server)
+    enumerator = enumerator_for(pulled.server, pulled.access)
     scan = scan_of(enumerator, pulled.server, pulled.plan_id)
     shape = casting(output_schema(scan), reading.schema)
     for index in count():

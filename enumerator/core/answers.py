@@ -59,7 +59,14 @@ class Entry:
     replayed: bool
 
 
-Answer = Joined | Told | NothingYet | EndOfGroup | PlanHeld | Entry | None
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The report was taken; `is_first` of its entry."""
+
+    is_first: bool
+
+
+Answer = Joined | Told | NothingYet | EndOfGroup | PlanHeld | Entry | Reported | None
 
 
 @dataclass(frozen=True, slots=True)

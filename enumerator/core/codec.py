@@ -77,6 +77,7 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "plan": record.plan_id,
                 "request_id": record.request_id,
                 "table": record.table,
+                "query": record.query,
                 "facts": base64.b64encode(record.facts.encoded()).decode(),
                 "slots": record.slots,
             }
@@ -195,6 +196,7 @@ def _opened(told: Json) -> PlanOpened:
         plan_id=str(told["plan"]),
         request_id=str(told["request_id"]),
         table=str(told["table"]),
+        query=str(told["query"]),
         facts=_facts(told),
         slots=int(told["slots"]),
     )

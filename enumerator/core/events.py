@@ -142,6 +142,7 @@ class OpenPlan:
     plan_id: str
     request_id: str
     table: str
+    query: str
     facts: SplitFacts
     slots: int
 

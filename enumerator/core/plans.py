@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import HOUR_MS, Entry, PlanHeld, Settings, Step
+from penstock.enumerator.core.answers import HOUR_MS, Entry, PlanHeld, Reported, Settings, Step
 from penstock.enumerator.core.records import EntryReported, PlanOpened, PlansForgotten, PlanUsed, Record, SlotsAsked
 from penstock.enumerator.core.state import HeldPlan, State
 from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
@@ -41,6 +41,7 @@ def open_plan(state: State, event: ev.OpenPlan, now_ms: int, settings: Settings)
         plan_id=event.plan_id,
         request_id=event.request_id,
         table=event.table,
+        query=event.query,
         facts=event.facts,
         slots=event.slots,
     )
@@ -70,7 +71,8 @@ def finish_entry(state: State, event: ev.FinishEntry, now_ms: int, settings: Set
     if not held.assigner.holds(event.slot, event.index):
         raise UnknownSplit(f"plan {event.plan_id}: slot {event.slot} was handed no split {event.index} to report on")
     reported = EntryReported(event.plan_id, event.slot, event.index, event.report)
-    return Step((PlanUsed(event.plan_id, now_ms), reported))
+    answer = Reported(is_first=(event.slot, event.index) not in held.reports)
+    return Step((PlanUsed(event.plan_id, now_ms), reported), answer)
 
 
 def plan_of(state: State, plan_id: str, now_ms: int, settings: Settings) -> HeldPlan:

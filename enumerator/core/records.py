@@ -147,11 +147,12 @@ class GroupDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOpened:
-    """A plan of the range door is held; `slots` readers may pull from it."""
+    """A plan of the range door is held; `slots` readers may pull from it. `query` is the name of its kind."""
 
     plan_id: str
     request_id: str
     table: str
+    query: str
     facts: SplitFacts
     slots: int
 

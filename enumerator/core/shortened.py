@@ -33,6 +33,7 @@ def shortened(state: State) -> Iterator[Durable]:
             plan_id=plan_id,
             request_id=held.request_id,
             table=held.table,
+            query=held.query,
             facts=held.facts,
             slots=held.assigner.slots,
         )

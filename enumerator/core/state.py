@@ -100,6 +100,7 @@ class HeldPlan:
     plan_id: str
     request_id: str
     table: str
+    query: str
     facts: SplitFacts
     assigner: SlotAssigner
     asked: array[int] = field(default_factory=lambda: array("I"))
@@ -151,7 +152,7 @@ def _evolve_plans(state: State, record: PlanRecord) -> tuple[str, ...]:
     match record:
         case PlanOpened(plan_id=plan_id):
             assigner = SlotAssigner(record.facts.sizes.tolist(), record.slots)
-            held = HeldPlan(plan_id, record.request_id, record.table, record.facts, assigner)
+            held = HeldPlan(plan_id, record.request_id, record.table, record.query, record.facts, assigner)
             state.plans[plan_id] = held
             state.plan_splits += len(record.facts)
             if record.request_id:

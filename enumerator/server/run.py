@@ -1,15 +1,19 @@
 """A running server: `serve` in this process beside other work, `serve_forever` as the process's whole work.
 
-Shell: sockets, threads, signals. Prints nothing; the log is `penstock.enumerator`'s. Loopback only: no TLS yet.
+Shell: sockets, threads, signals. Prints nothing; the log is `penstock.enumerator`'s. Belongs here: how the parts of a
+server are put together. Not here: what each of them decides.
 """
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Final
 
@@ -17,9 +21,18 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.observer import NO_OBSERVER, Observer
 from penstock.enumerator.server import limits
+from penstock.enumerator.server.call_metrics import CallMetrics
+from penstock.enumerator.server.credentials import server_credentials
+from penstock.enumerator.server.guard import CallerNames, Guard, Readiness
+from penstock.enumerator.server.metrics import Metrics, MetricsPort
+from penstock.enumerator.server.rates import PeerRates
+from penstock.enumerator.server.rights import Rights
 from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers, add_to_server
-from penstock.proto.addresses import loopback_address
+from penstock.enumerator.server.settings import Settings, TableSettings
+from penstock.enumerator.server.tokens import TokenFile
+from penstock.proto.addresses import is_loopback
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
 
@@ -28,24 +41,54 @@ GRACE_S: Final = 10.0
 
 SIGNAL_POLL_S: Final = 0.25
 
+log = logging.getLogger("penstock.enumerator.server")
+
 
 class RunningServer:
     """A server that takes calls at `address` until it is stopped. As a context manager it stops at the end."""
 
-    def __init__(self, address: str, server: grpc.Server, health_state: health.HealthServicer, pools: _Pools) -> None:
+    def __init__(
+        self,
+        address: str,
+        server: grpc.Server,
+        health_state: health.HealthServicer,
+        pools: _Pools,
+        readiness: Readiness,
+        drain_s: float = 0.0,
+    ) -> None:
         self._address = address
         self._server = server
         self._health = health_state
         self._pools = pools
+        self._readiness = readiness
+        self._drain_s = drain_s
+        self._lock = threading.Lock()
+        self._stopping = False
 
     @property
     def address(self) -> str:
         """HOST:PORT that is really bound."""
         return self._address
 
+    def set_ready(self, ready: bool = True) -> None:
+        """Whether calls are answered, and the health service says SERVING: once the state is replayed. Nothing once
+        the server was told to stop."""
+        with self._lock:
+            if self._stopping:
+                return
+            self._readiness.set(ready)
+            states = health_pb2.HealthCheckResponse
+            for name in (health.OVERALL_HEALTH, SERVICE_NAME):
+                self._health.set(name, states.SERVING if ready else states.NOT_SERVING)
+
     def stop(self, grace_s: float = GRACE_S) -> None:
-        """Takes no new call, gives those under way `grace_s` seconds, then breaks them off. May be called again."""
-        self._health.enter_graceful_shutdown()
+        """The health service says NOT_SERVING first, and calls are taken for the drain time still; then no new call is
+        taken, those under way get `grace_s` seconds, and are broken off. May be called again."""
+        with self._lock:
+            first, self._stopping = not self._stopping, True
+            self._health.enter_graceful_shutdown()
+        if first and self._drain_s:
+            time.sleep(self._drain_s)
         self._server.stop(grace_s).wait()
         self._pools.shut_down()
 
@@ -80,56 +123,128 @@ def serve(tables: Mapping[str, str], listen: str) -> RunningServer:
 
     ConfigurationError if the address is not loopback, or is taken.
     """
-    loopback_address(listen, any_port=True)
-    if not tables:
+    settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
+    return serve_enumerator(enumerator_of(settings), settings=settings)
+
+
+def enumerator_of(settings: Settings, observer: Observer = NO_OBSERVER) -> Enumerator:
+    """The enumerator that a server of these settings has behind it, its tables opened once."""
+    if not settings.tables:
         raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
-    enumerator = EmbeddedEnumerator(tables)
+    paths = {name: table.path for name, table in settings.tables.items()}
+    enumerator = EmbeddedEnumerator(paths, observer=observer)
     enumerator.check_tables()
-    return serve_enumerator(enumerator, listen)
+    return enumerator
 
 
-def serve_enumerator(enumerator: Enumerator, listen: str) -> RunningServer:
-    """Serves any enumerator, as `serve` does."""
-    loopback_address(listen, any_port=True)
+def serve_enumerator(
+    enumerator: Enumerator,
+    listen: str = "",
+    *,
+    settings: Settings | None = None,
+    observer: Observer = NO_OBSERVER,
+    ready: bool = True,
+) -> RunningServer:
+    """Serves any enumerator at `listen`, or where the settings say. With `ready` False it is NOT_SERVING, and refuses
+    calls with a StorageError, until `RunningServer.set_ready`."""
+    settings = settings or Settings(listen=listen)
+    if listen and listen != settings.listen:
+        settings = replace(settings, listen=listen)
+    _warn_of_open_doors(settings)
+    credentials = server_credentials(settings.tls)
+    readiness = Readiness(ready)
+    guard = _guard(enumerator, settings, readiness)
     pools = _Pools()
     server = grpc.server(
         pools.calls,
-        options=[
-            ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", limits.MAX_REQUEST_BYTES),
-            ("grpc.max_send_message_length", limits.MAX_ANSWER_BYTES),
-        ],
-        maximum_concurrent_rpcs=limits.MAX_CALLS,
+        interceptors=(CallMetrics(observer), guard),
+        options=limits.channel_options(settings.limits),
+        maximum_concurrent_rpcs=settings.limits.calls,
     )
     health_state = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=pools.calls)
     health_pb2_grpc.add_HealthServicer_to_server(health_state, server)
     add_to_server(EnumeratorHandlers(enumerator), server, pools.planning)
+    if settings.reflection:
+        _reflect(server)
     try:
-        port = server.add_insecure_port(listen)
+        if credentials is None:
+            port = server.add_insecure_port(settings.listen)
+        else:
+            port = server.add_secure_port(settings.listen, credentials)
         server.start()
     except RuntimeError as error:
         pools.shut_down()
-        raise ConfigurationError(f"cannot listen at {listen}: is the port taken by another process?") from error
-    for name in (health.OVERALL_HEALTH, SERVICE_NAME):
-        health_state.set(name, health_pb2.HealthCheckResponse.SERVING)
-    return RunningServer(f"{listen.rpartition(':')[0]}:{port}", server, health_state, pools)
+        raise ConfigurationError(
+            f"cannot listen at {settings.listen}: is the port taken by another process"
+            + ("?" if credentials is None else ", or do tls.cert and tls.key not belong together?")
+        ) from error
+    address = f"{settings.listen.rpartition(':')[0]}:{port}"
+    running = RunningServer(address, server, health_state, pools, readiness, settings.drain_ms / 1000)
+    running.set_ready(ready)
+    return running
+
+
+def _guard(enumerator: Enumerator, settings: Settings, readiness: Readiness) -> Guard:
+    tokens = TokenFile(settings.tokens, time.time) if settings.tokens else None
+    names = CallerNames(tokens, certificates=bool(settings.tls.client_ca), allowed_sans=settings.tls.allowed_sans)
+    rates = PeerRates(settings.limits.rate_per_second, settings.limits.rate_burst, time.monotonic)
+    return Guard(enumerator, names, Rights(settings.acl), rates, readiness)
+
+
+def _warn_of_open_doors(settings: Settings) -> None:
+    if is_loopback(settings.listen):
+        return
+    if not settings.tls.cert:
+        log.warning("listening at %s without TLS: tokens and rows travel unencrypted", settings.listen)
+    if not settings.authenticates:
+        log.warning("listening at %s without tokens and client certificates: anybody may read", settings.listen)
+
+
+def _reflect(server: grpc.Server) -> None:
+    try:
+        from grpc_reflection.v1alpha import reflection
+    except ImportError:
+        raise ConfigurationError('reflection needs the extra `server`: pip install "penstock[server]"') from None
+    reflection.enable_server_reflection((SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
 
 
 def serve_forever(
-    tables: Mapping[str, str], listen: str, ready: Callable[[str], None], grace_s: float = GRACE_S
+    tables: Mapping[str, str],
+    listen: str,
+    ready: Callable[[str], None],
+    grace_s: float | None = None,
+    settings: Settings | None = None,
 ) -> None:
     """`serve`, until SIGTERM or SIGINT; then returns after a graceful stop. Main thread only (signals).
 
-    `ready` is called with the bound address once calls are taken. A second signal ends the calls under way at once.
+    `settings` take the place of `tables` and `listen`. `ready` is called with the bound address once calls are taken. A
+    second signal ends the calls under way at once.
     """
-    with _ended_by_signal() as ended:
-        server = serve(tables, listen)
+    if settings is None:
+        settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
+    with _ended_by_signal() as ended, _measured(settings) as observer:
+        server = serve_enumerator(enumerator_of(settings, observer), settings=settings, observer=observer)
         try:
             ready(server.address)
             while not ended.wait(SIGNAL_POLL_S):  # Python runs no handler inside a wait that the signal just missed
                 pass
         finally:
-            server.stop(grace_s)
+            server.stop(settings.grace_ms / 1000 if grace_s is None else grace_s)
+
+
+@contextmanager
+def _measured(settings: Settings) -> Iterator[Observer]:
+    """The observer of a server process, with its port open while the block runs; nobody without `metrics_listen`."""
+    if not settings.metrics_listen:
+        yield NO_OBSERVER
+        return
+    metrics = Metrics()
+    port = MetricsPort(metrics, settings.metrics_listen)
+    log.info("metrics at http://%s/metrics", port.address)
+    try:
+        yield metrics
+    finally:
+        port.close()
 
 
 @contextmanager

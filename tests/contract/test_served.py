@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import logging
@@ -24,7 +25,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server import limits
 from penstock.enumerator.server.run import serve, serve_enumerator
-from penstock.proto.client import MAX_CHANNELS, CallLimits, EnumeratorClient
+from penstock.proto.access import ServerAccess
+from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client_channel import MAX_CHANNELS, connections
 from penstock.proto.codec import encode_scan
 from penstock.proto.errors import (
     ConfigurationError,
@@ -102,7 +105,14 @@ def test_a_server_that_does_not_answer_is_left_at_the_deadline(served: Door) -> 
         go_on.set()
 
 
+def asked_in_vain(stub: pb_grpc.EnumeratorServiceStub) -> None:
+    """A call of which only the start counts."""
+    with contextlib.suppress(grpc.RpcError):
+        stub.DescribeTable(pb.DescribeTableRequest(table="trips"), timeout=30)
+
+
 def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(served: Door) -> None:
+    assert served.server is not None
     opened = served.enumerator.open_plan(ALL)
     go_on, waiting = threading.Event(), threading.Semaphore(0)
     describe = served.table.describe
@@ -113,7 +123,13 @@ def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(ser
         return describe(path, name)
 
     served.table.describe = slow  # type: ignore[method-assign, assignment]
-    askers = [threading.Thread(target=served.enumerator.describe_table, args=("trips",)) for _ in range(limits.WORKERS)]
+    own = [("grpc.use_local_subchannel_pool", 1)]  # connections of their own: one carries fewer calls than threads
+    channels = [grpc.insecure_channel(served.server.address, options=own) for _ in range(2)]
+    askers = [
+        threading.Thread(target=asked_in_vain, args=(pb_grpc.EnumeratorServiceStub(channel),))
+        for channel in channels
+        for _ in range(limits.WORKERS * 5 // 8)
+    ]
     for asker in askers:
         asker.start()
     try:
@@ -124,6 +140,8 @@ def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(ser
         go_on.set()
         for asker in askers:
             asker.join()
+        for channel in channels:
+            channel.close()
 
 
 def test_a_call_without_a_deadline_is_refused_with_its_code(served: Door) -> None:
@@ -217,7 +235,7 @@ def test_an_error_text_too_long_for_a_header_arrives_cut(served: Door) -> None:
 
 @pytest.mark.parametrize("address", ["10.0.0.1:7070", "0.0.0.0:7070", "lake.example:7070"])
 def test_without_tls_neither_side_leaves_loopback(served: Door, address: str) -> None:
-    with pytest.raises(ConfigurationError, match="TLS is required there, and arrives with a later version"):
+    with pytest.raises(ConfigurationError, match="TLS is required there; give the option serverCa"):
         EnumeratorClient(address)
     with pytest.raises(ConfigurationError, match="TLS is required there"):
         serve({"trips": "/lake/trips"}, address)
@@ -257,15 +275,14 @@ def test_clients_of_one_address_share_a_connection_and_travel_as_an_address(serv
     assert clients[1].newest_position("trips")
 
 
-def test_connections_are_bounded(served: Door) -> None:
-    from penstock.proto import client as module
-
+def test_connections_are_bounded(served: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     assert served.server is not None
     for n in range(MAX_CHANNELS + 5):
-        own = CallLimits(deadline_ms=5000 + n)
-        assert EnumeratorClient(served.server.address, own).newest_position("trips")
-    assert len(module._connections._stubs) == MAX_CHANNELS
-    module._connections._stubs.clear()
+        own = ServerAccess(token=f"env:PENSTOCK_TEST_{n}")
+        monkeypatch.setenv(f"PENSTOCK_TEST_{n}", "any")
+        assert EnumeratorClient(served.server.address, ONCE, own).newest_position("trips")
+    assert len(connections._stubs) == MAX_CHANNELS
+    connections._stubs.clear()
 
 
 def test_a_forked_child_speaks_over_a_connection_of_its_own(served: Door) -> None:

@@ -1,4 +1,4 @@
-"""Makes the slices of the reader's tests, the oracle and the fuzzer's corpus importable for this folder's tests."""
+"""Makes the slices of the reader's tests, the oracle, the fuzzer's corpus, certificates importable for this folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import pathlib
 import sys
 
 TESTS = pathlib.Path(__file__).parent.parent
-for folder in (TESTS, TESTS / "unit" / "reader", TESTS / "fuzz"):
+for folder in (TESTS, TESTS / "faults", TESTS / "unit" / "reader", TESTS / "fuzz"):
     if str(folder) not in sys.path:
         sys.path.append(str(folder))

@@ -134,7 +134,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> ScriptedEnumerator:
     enumerator = ScriptedEnumerator([["a:1,2|3", "b:", "c:4"], ["d:5,6"]])
-    monkeypatch.setattr(arrow, "enumerator_for", lambda server: enumerator)
+    monkeypatch.setattr(arrow, "enumerator_for", lambda *asked: enumerator)
     return enumerator
 
 

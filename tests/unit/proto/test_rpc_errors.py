@@ -11,12 +11,25 @@ from penstock.proto.errors import (
     ConfigurationError,
     FormatError,
     InvariantViolation,
+    Overloaded,
     PenstockError,
+    PermissionDenied,
     PlanError,
     StorageError,
+    Unauthenticated,
     all_error_classes,
 )
-from penstock.proto.rpc_errors import CODE_KEY, MAX_DETAILS_BYTES, RpcFailure, cut, error_of, failure_of
+from penstock.proto.rpc_errors import (
+    CODE_KEY,
+    MAX_DETAILS_BYTES,
+    MAX_RETRYABLE_DETAILS_BYTES,
+    RpcFailure,
+    cut,
+    error_of,
+    failure_of,
+    may_help_again,
+    received,
+)
 
 HERE = "127.0.0.1:7070"
 
@@ -30,7 +43,8 @@ def test_error_to_status_to_error_is_the_same_class_and_text(code: str) -> None:
     cls = all_error_classes()[code]
     failure = failure_of(cls("table städte: file x: got 1\nexpected 2"))
     assert failure.status is grpc.StatusCode[cls.grpc_status]
-    assert failure.metadata == ((CODE_KEY, code),)
+    assert failure.metadata[0] == (CODE_KEY, code)
+    assert [key for key, _ in failure.metadata[1:]] == (["grpc-status-details-bin"] if cls.retryable else [])
     back = _back(failure)
     assert type(back) is cls
     assert str(back) == "table städte: file x: got 1\nexpected 2"
@@ -67,9 +81,10 @@ def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
         ),
         ("DEADLINE_EXCEEDED", "", StorageError, "no answer within the deadline"),
         ("RESOURCE_EXHAUSTED", "Received message larger than max (9 vs. 8)", ConfigurationError, "fewer columns"),
-        ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!", StorageError, "Concurrent RPC limit"),
+        ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!", Overloaded, "Concurrent RPC limit"),
         ("UNIMPLEMENTED", "Method not found!", ConfigurationError, "older than this client, or no enumerator"),
-        ("UNAUTHENTICATED", "who?", ConfigurationError, "UNAUTHENTICATED: who?"),
+        ("PERMISSION_DENIED", "not you", PermissionDenied, "PERMISSION_DENIED: not you"),
+        ("UNAUTHENTICATED", "who?", Unauthenticated, "UNAUTHENTICATED: who?"),
         ("CANCELLED", "server stopped", StorageError, "broke off with CANCELLED: server stopped"),
         ("INTERNAL", "RST_STREAM", StorageError, "broke off with INTERNAL"),
         ("UNKNOWN", "", StorageError, "broke off with UNKNOWN"),
@@ -98,3 +113,77 @@ def test_text_is_cut_only_when_it_would_not_fit_into_a_header(text: str) -> None
         assert len(escaped) > MAX_DETAILS_BYTES - 16  # no more is cut than must be
     else:
         assert shown == text.encode("utf-8", "replace").decode()
+
+
+class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
+    """A failed call as gRPC's client shows it."""
+
+    def __init__(self, failure: RpcFailure, **changed: object) -> None:
+        self._told = {"code": failure.status, "details": failure.details, "metadata": failure.metadata} | changed
+
+    def code(self) -> object:
+        return self._told["code"]
+
+    def details(self) -> object:
+        return self._told["details"]
+
+    def trailing_metadata(self) -> object:
+        return self._told["metadata"]
+
+
+Failed.__abstractmethods__ = frozenset()
+
+
+@pytest.mark.parametrize(("retry_ms", "received_ms"), [(1, 1), (200, 200), (61_500, 60_000), (12_345, 12_345)])
+def test_how_long_to_wait_arrives(retry_ms: int, received_ms: int) -> None:
+    error = Overloaded("too much: städte 100 %")
+    error.retry_ms = retry_ms
+    failure = failure_of(error)
+    again = received(Failed(failure))
+    assert again == RpcFailure(failure.status, failure.details, "OVERLOADED", received_ms)
+    assert may_help_again(again, error_of(again, "NextSplit", HERE))
+
+
+def test_only_what_may_help_says_when() -> None:
+    assert failure_of(PlanError("x")).retry_ms == 0
+    assert received(Failed(failure_of(PlanError("x")))).retry_ms == 0
+    assert failure_of(StorageError("x")).retry_ms == 200
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"metadata": (("grpc-status-details-bin", b"\xff\xff"),)},
+        {"metadata": (("grpc-status-details-bin", b""),)},
+        {"details": "another text"},
+        {"code": grpc.StatusCode.ABORTED},
+        {"metadata": None},
+    ],
+)
+def test_details_that_do_not_fit_say_nothing(changed: dict[str, object]) -> None:
+    assert received(Failed(failure_of(Overloaded("x")), **changed)).retry_ms == 0
+
+
+def test_the_text_of_what_may_help_leaves_room_for_its_copy() -> None:
+    for text in ("ü" * 5000, "x" * 5000):
+        size_bytes = sum(len(key) + len(value) * 4 // 3 for key, value in failure_of(StorageError(text)).metadata)
+        assert size_bytes + MAX_RETRYABLE_DETAILS_BYTES < 8192
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "again"),
+    [
+        ("UNAVAILABLE", "", True),
+        ("RESOURCE_EXHAUSTED", "", True),
+        ("UNAVAILABLE", "STORAGE", True),
+        ("DEADLINE_EXCEEDED", "", False),
+        ("UNAUTHENTICATED", "", False),
+        ("PERMISSION_DENIED", "PERMISSION_DENIED", False),
+        ("INTERNAL", "", False),
+        ("INTERNAL", "INVARIANT_VIOLATION", False),
+        ("ABORTED", "FENCED", False),
+    ],
+)
+def test_what_is_asked_again(status: str, code: str, again: bool) -> None:
+    failure = RpcFailure(grpc.StatusCode[status], "x", code)
+    assert may_help_again(failure, _back(failure)) is again

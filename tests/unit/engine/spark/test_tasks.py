@@ -39,7 +39,7 @@ def schema(table: str) -> st.StructType:
 def enumerator(monkeypatch: pytest.MonkeyPatch) -> EmbeddedEnumerator:
     """Stands in for the server: every task asks this one."""
     made = EmbeddedEnumerator()
-    monkeypatch.setattr(tasks, "enumerator_for", lambda server: made)
+    monkeypatch.setattr(tasks, "enumerator_for", lambda *asked: made)
     monkeypatch.setattr(workers, "_scans", workers.LastUsed(2))
     return made
 

@@ -83,6 +83,7 @@ class Store:
             plan_id=f"plan-{self.opened}",
             request_id=request_id,
             table="t",
+            query="Snapshot",
             facts=sizes_alone([10] * splits),
             slots=min(slots, splits),
         )

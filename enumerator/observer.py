@@ -1,0 +1,150 @@
+"""What the enumerator tells whoever measures it. Pure: values and one protocol; `NoObserver` listens to nothing.
+
+Belongs here: another number that the service knows. Not here: names, labels and buckets of metrics
+(`penstock.enumerator.server.metrics`).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from penstock.proto.reports import SplitReport
+
+
+class SplitEvent(enum.StrEnum):
+    """What happened to a split."""
+
+    DISCOVERED = "discovered"
+    ASSIGNED = "assigned"
+    RETURNED = "returned"
+    FINISHED = "finished"
+    FENCED = "fenced"
+    EXPIRED = "expired"
+
+
+class SplitKind(enum.StrEnum):
+    """What a split holds: rows of slices, changes, or a stretch of a topic."""
+
+    MOR = "mor"
+    CDC = "cdc"
+    KAFKA = "kafka"
+
+
+class Duration(enum.StrEnum):
+    """What takes time in the service."""
+
+    TIMELINE_REFRESH = "timeline_refresh"
+    PLAN = "plan"
+    ASSIGN = "assign"
+    LOG_APPEND = "log_append"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupGauges:
+    """A consumer group now. Instants are seconds since 1970 UTC of its newest planned one, None before the first;
+    `discovered_at_s` is the observer's own clock (`Observer.now_s`) when its table was last looked at, so that the age
+    grows even if nobody reports. `up`: it is followed and not stopped by an error."""
+
+    pending_splits: int
+    assigned_splits: int
+    finished_splits: int
+    failed_splits: int = 0
+    pending_bytes: int = 0
+    pending_records: int | None = None
+    issued_instant_s: float | None = None
+    issued_delay_s: float | None = None
+    discovered_at_s: float | None = None
+    kind: SplitKind = SplitKind.MOR
+    up: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableGauges:
+    """What is left before the table's cleaner overtakes its slowest group; None: not known."""
+
+    loss_commits: int | None = None
+    loss_s: float | None = None
+
+
+class Observer(Protocol):
+    """Takes numbers in, from any thread; never fails, never waits."""
+
+    def now_s(self) -> float:
+        """The clock of `GroupGauges.discovered_at_s`: never runs backwards."""
+        ...
+
+    def split_events(self, event: SplitEvent, group: str, kind: SplitKind, count: int = 1) -> None:
+        """`count` splits of a group (at the range door: of a kind of query) had this happen to them."""
+        ...
+
+    def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
+        """Replaces what was last said of the group."""
+        ...
+
+    def group_gone(self, table: str, group: str) -> None:
+        """The group was deleted: nothing more is said of it."""
+        ...
+
+    def table_gauges(self, table: str, gauges: TableGauges) -> None:
+        """Replaces what was last said of the table."""
+        ...
+
+    def leader_epoch(self, epoch: int) -> None:
+        """The epoch under which this process writes its state."""
+        ...
+
+    def report(self, group: str, report: SplitReport) -> None:
+        """A reader finished a split: once a split, whoever repeats it."""
+        ...
+
+    def observe(self, duration: Duration, seconds: float) -> None:
+        """Something took so long."""
+        ...
+
+    def rpc_started(self, service: str, method: str) -> None:
+        """A call arrived."""
+        ...
+
+    def rpc_handled(self, service: str, method: str, code: str, seconds: float) -> None:
+        """It was answered with this status (`OK`, `UNAVAILABLE`, …)."""
+        ...
+
+
+class NoObserver:
+    """Nobody measures."""
+
+    def now_s(self) -> float:
+        """Always 0."""
+        return 0.0
+
+    def split_events(self, event: SplitEvent, group: str, kind: SplitKind, count: int = 1) -> None:
+        """Nothing."""
+
+    def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
+        """Nothing."""
+
+    def group_gone(self, table: str, group: str) -> None:
+        """Nothing."""
+
+    def table_gauges(self, table: str, gauges: TableGauges) -> None:
+        """Nothing."""
+
+    def leader_epoch(self, epoch: int) -> None:
+        """Nothing."""
+
+    def report(self, group: str, report: SplitReport) -> None:
+        """Nothing."""
+
+    def observe(self, duration: Duration, seconds: float) -> None:
+        """Nothing."""
+
+    def rpc_started(self, service: str, method: str) -> None:
+        """Nothing."""
+
+    def rpc_handled(self, service: str, method: str, code: str, seconds: float) -> None:
+        """Nothing."""
+
+
+NO_OBSERVER: Final = NoObserver()

@@ -1,0 +1,235 @@
+"""What stands before every call: readiness, rate, who is calling, whether it may; bytes that are no message.
+
+An interceptor, so that the handlers stay decode, call, encode. Belongs here: a check that needs no answer of the
+enumerator but the table of a plan. Not here: the rules themselves (`rights`, `tokens`, `rates`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from penstock.enumerator.server.rates import PeerRates
+from penstock.enumerator.server.rights import NEEDED, Needed, Of, Rights
+from penstock.enumerator.server.tokens import TokenFile
+from penstock.enumerator.server.wrapping import (
+    Behaviour,
+    Continuation,
+    Deserializer,
+    call_of,
+    unary_of,
+    with_stream,
+    with_unary,
+)
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import (
+    ConfigurationError,
+    InvariantViolation,
+    PenstockError,
+    PermissionDenied,
+    StorageError,
+    Unauthenticated,
+)
+from penstock.proto.rpc_errors import failure_of
+
+TABLE_AT: Final = (
+    ("table",),
+    ("member", "table"),
+    ("spec", "scope", "request", "table"),
+    ("scope", "request", "table"),
+)
+GROUP_AT: Final = (("group",), ("member", "group"))
+"""Where a request may name its table and its group."""
+OPEN_SERVICES: Final = ("grpc.health.v1.Health",)
+"""Services that answer anybody: a probe has no token."""
+
+log = logging.getLogger("penstock.enumerator.server")
+
+
+class Undecodable:
+    """Bytes that are no request of their call."""
+
+
+class Readiness:
+    """Whether calls are answered; False while the state is replayed. Any thread."""
+
+    def __init__(self, ready: bool) -> None:
+        self._ready = threading.Event()
+        self.set(ready)
+
+    def set(self, ready: bool) -> None:
+        """From now on."""
+        if ready:
+            self._ready.set()
+        else:
+            self._ready.clear()
+
+    def require(self) -> None:
+        """StorageError until the server is ready."""
+        if not self._ready.is_set():
+            raise StorageError("the server is starting: its state is not replayed yet")
+
+
+class CallerNames:
+    """Who is calling: `token:NAME` and `cert:SAN`, as far as the server asks for them."""
+
+    def __init__(self, tokens: TokenFile | None, *, certificates: bool, allowed_sans: Iterable[str] = ("*",)) -> None:
+        self._tokens = tokens
+        self._certificates = certificates
+        self._allowed_sans = tuple(allowed_sans)
+
+    def of(self, context: grpc.ServicerContext) -> tuple[str, ...]:
+        """The caller's names, () where nobody is asked. Unauthenticated, PermissionDenied (a certificate without an
+        allowed name). A token that is sent must be right, also beside a certificate."""
+        names = self._by_certificate(context) if self._certificates else ()
+        if self._tokens is None:
+            return names
+        sent = _bearer(context)
+        if sent is None and names:
+            return names
+        if sent is None:
+            raise Unauthenticated(
+                "no token was sent: give the option serverToken, a file that holds one (metadata `authorization: "
+                "Bearer …`)"
+            )
+        return (*names, f"token:{self._tokens.name_of(sent)}")
+
+    def _by_certificate(self, context: grpc.ServicerContext) -> tuple[str, ...]:
+        found: Mapping[str, Iterable[bytes]] = context.auth_context()
+        sans = [name.decode("utf-8", "replace") for name in found.get("x509_subject_alternative_name", ())]
+        if not found.get("x509_pem_cert") and not sans:
+            raise Unauthenticated("no client certificate was shown: give the options serverCert and serverKey")
+        allowed = [san for san in sans if any(fnmatchcase(san, pattern) for pattern in self._allowed_sans)]
+        if not allowed:
+            raise PermissionDenied(
+                f"none of the client certificate's names is allowed here: got {', '.join(sans)[:300] or 'none'} "
+                "(tls.allowedSans of the server)"
+            )
+        return tuple(f"cert:{san}" for san in allowed)
+
+
+class Guard(grpc.ServerInterceptor):
+    """Refuses what must not reach a handler, with its status and our code. Nothing is changed by a refused call."""
+
+    def __init__(
+        self, enumerator: Enumerator, names: CallerNames, rights: Rights, rates: PeerRates, readiness: Readiness
+    ) -> None:
+        self._enumerator = enumerator
+        self._names = names
+        self._rights = rights
+        self._rates = rates
+        self._readiness = readiness
+
+    def intercept_service(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler | None:
+        """Puts the checks before the handler of a call."""
+        handler = continuation(handler_call_details)
+        service, call = call_of(handler_call_details)
+        if handler is None or service in OPEN_SERVICES:
+            return handler
+        behaviour = unary_of(handler)
+        if behaviour is None:
+            return with_stream(handler, self._admit_stream)
+        return with_unary(handler, self._checked(call, behaviour), _careful)
+
+    def _checked(self, call: str, behaviour: Behaviour) -> Behaviour:
+        def checked(request: Any, context: grpc.ServicerContext) -> Any:
+            try:
+                names = self._admit(context)
+                if isinstance(request, Undecodable):
+                    raise ConfigurationError(f"{call}: the request cannot be decoded: it is no message of this call")
+                self._readiness.require()
+                self._authorise(call, names, request)
+            except PenstockError as error:
+                refuse(context, call, error)
+            return behaviour(request, context)
+
+        return checked
+
+    def _admit_stream(self, context: grpc.ServicerContext) -> None:
+        """A stream of another service (reflection): its caller must be known, no more."""
+        try:
+            self._admit(context)
+        except PenstockError as error:
+            refuse(context, "stream", error)
+
+    def _admit(self, context: grpc.ServicerContext) -> tuple[str, ...]:
+        self._rates.take(peer_host(context.peer()))
+        return self._names.of(context)
+
+    def _authorise(self, call: str, names: tuple[str, ...], request: Message) -> None:
+        if self._rights.open_to_all:
+            return
+        needed = NEEDED.get(call)
+        if needed is None:
+            raise PermissionDenied(f"call {call}: this server does not know which right it needs")
+        table, group = self._place(needed, request)
+        self._rights.require(names, needed.right, table, group)
+
+    def _place(self, needed: Needed, request: Message) -> tuple[str, str]:
+        match needed.of:
+            case Of.PLAN:
+                plan_id = _named(request, (("plan_id",),))
+                return (self._enumerator.describe_plan(plan_id).table if plan_id else "", "")
+            case Of.TABLE:
+                return _named(request, TABLE_AT), ""
+            case Of.GROUP:
+                return _named(request, TABLE_AT), _named(request, GROUP_AT) or "*"
+            case Of.GROUPS:
+                return _named(request, TABLE_AT) or "*", "*"
+
+
+def refuse(context: grpc.ServicerContext, call: str, error: PenstockError) -> NoReturn:
+    """Ends the call with the error's status and code; the log says who was refused."""
+    log.info("%s from %s refused: %s: %s", call, peer_host(context.peer()), error.code, error)
+    failure = failure_of(error)
+    context.set_trailing_metadata(failure.metadata)
+    context.abort(failure.status, failure.details)
+    raise InvariantViolation("gRPC's abort returned")
+
+
+def peer_host(peer: str) -> str:
+    """The address of a peer as gRPC names it (`ipv4:10.0.0.1:5000`), without its port."""
+    return peer.rpartition(":")[0] if peer.startswith(("ipv4:", "ipv6:")) else peer
+
+
+def _bearer(context: grpc.ServicerContext) -> str | None:
+    """The token of the call's metadata, None without one."""
+    sent = [value for key, value in context.invocation_metadata() if key == "authorization"]
+    if not sent:
+        return None
+    scheme, _, token = sent[0].partition(" ") if isinstance(sent[0], str) else ("", "", "")
+    if len(sent) > 1 or scheme.lower() != "bearer" or not token.strip():
+        raise Unauthenticated("metadata `authorization`: expected `Bearer` and one token, once")
+    return token.strip()
+
+
+def _named(request: Message, places: Iterable[tuple[str, ...]]) -> str:
+    """The first text that stands at one of the places, '' if there is none."""
+    for place in places:
+        found: object = request
+        for name in place:
+            fields = found.DESCRIPTOR.fields_by_name if isinstance(found, Message) else {}
+            found = getattr(found, name) if name in fields else None
+        if isinstance(found, str) and found:
+            return found
+    return ""
+
+
+def _careful(deserializer: Deserializer) -> Deserializer:
+    """The deserializer, giving Undecodable in place of an exception, which gRPC would tell as an internal error."""
+
+    def decoded(data: bytes) -> Any:
+        try:
+            return deserializer(data)
+        except DecodeError:
+            return Undecodable()
+
+    return decoded

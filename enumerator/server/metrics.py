@@ -1,0 +1,270 @@
+"""Metrics for Prometheus: an `Observer`, and the port on which it is asked. Needs the extra `server`.
+
+Names, types and labels are those of docs/operations.md; people graph them, so one is never renamed. Imports of the
+library are late: the module loads without the extra. Not here: when something is told (`penstock.enumerator`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.enumerator.observer import Duration, GroupGauges, SplitEvent, SplitKind, TableGauges
+from penstock.proto.addresses import host_and_port
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.reports import SplitReport
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
+
+MAX_NAMES: Final = 200
+"""Groups, and tables, of which gauges are told; counters of further groups are summed under OTHER."""
+OTHER: Final = "other"
+NEEDS_EXTRA: Final = 'metrics need the extra `server`: pip install "penstock[server]"'
+_CALL_BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+_READ_BUCKETS_S: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+_Values = Mapping[tuple[str, ...], float | None] | Mapping[tuple[str, ...], float]
+
+log = logging.getLogger("penstock.enumerator.server")
+
+
+class Metrics:
+    """An `Observer` that keeps what it is told for Prometheus. ConfigurationError without the extra `server`."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic, max_names: int = MAX_NAMES) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Histogram
+        except ImportError:
+            raise ConfigurationError(NEEDS_EXTRA) from None
+        self.registry: CollectorRegistry = CollectorRegistry()
+        self._clock_s = clock_s
+        self._names = _CappedNames(max_names)
+        own: dict[str, Any] = {"registry": self.registry}
+        self._events = Counter("penstock_split_events", "What happened to splits", ["event", "group", "kind"], **own)
+        self._durations = {
+            duration: Histogram(
+                f"penstock_{duration}_duration_seconds", f"Time of: {duration}", buckets=_CALL_BUCKETS_S, **own
+            )
+            for duration in Duration
+        }
+        self._records = Counter("penstock_reader_records", "Rows that readers handed on", **own)
+        self._bytes = Counter("penstock_reader_bytes", "Bytes of the splits that readers finished", **own)
+        self._read = Histogram(
+            "penstock_split_read_duration_seconds",
+            "Time of a split, by phase",
+            ["phase"],
+            buckets=_READ_BUCKETS_S,
+            **own,
+        )
+        self._outcomes = Counter("penstock_merge_log_records", "What became of log records", ["outcome"], **own)
+        self._corrupt = Counter("penstock_corrupt_blocks", "Damaged stretches that were passed over", **own)
+        call = ["grpc_type", "grpc_service", "grpc_method"]
+        self._started = Counter("grpc_server_started", "Calls that arrived", call, **own)
+        self._handled = Counter("grpc_server_handled", "Calls that were answered", [*call, "grpc_code"], **own)
+        self._handling = Histogram(
+            "grpc_server_handling_seconds", "Time of a call", call, buckets=_CALL_BUCKETS_S, **own
+        )
+        self._state = _StateGauges(clock_s, max_names)
+        self.registry.register(self._state)
+
+    def now_s(self) -> float:
+        """See `Observer.now_s`."""
+        return self._clock_s()
+
+    def split_events(self, event: SplitEvent, group: str, kind: SplitKind, count: int = 1) -> None:
+        """See `Observer.split_events`."""
+        self._events.labels(event.value, self._names.of(group), kind.value).inc(count)
+
+    def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
+        """See `Observer.group_gauges`."""
+        self._state.set_group(table, group, gauges)
+
+    def group_gone(self, table: str, group: str) -> None:
+        """See `Observer.group_gone`."""
+        self._state.drop_group(table, group)
+
+    def table_gauges(self, table: str, gauges: TableGauges) -> None:
+        """See `Observer.table_gauges`."""
+        self._state.set_table(table, gauges)
+
+    def leader_epoch(self, epoch: int) -> None:
+        """See `Observer.leader_epoch`."""
+        self._state.set_epoch(epoch)
+
+    def report(self, group: str, report: SplitReport) -> None:
+        """See `Observer.report`."""
+        self._records.inc(report.rows)
+        self._bytes.inc(report.size_bytes)
+        self._corrupt.inc(report.skipped_gaps)
+        for phase, spent_ms in report.phase_ms:
+            if phase in ("open", "log_decode", "build", "merge", "emit"):  # a report is a client's: no label of its own
+                self._read.labels(phase).observe(spent_ms / 1000)
+        outcomes = report.outcomes
+        for outcome, count in (
+            ("won", outcomes.won),
+            ("lost_event_time", outcomes.lost_event_time),
+            ("duplicate", outcomes.duplicate),
+            ("deleted", outcomes.deleted),
+        ):
+            self._outcomes.labels(outcome).inc(count)
+
+    def observe(self, duration: Duration, seconds: float) -> None:
+        """See `Observer.observe`."""
+        self._durations[duration].observe(seconds)
+
+    def rpc_started(self, service: str, method: str) -> None:
+        """See `Observer.rpc_started`."""
+        self._started.labels("unary", service, method).inc()
+
+    def rpc_handled(self, service: str, method: str, code: str, seconds: float) -> None:
+        """See `Observer.rpc_handled`. Codes are spelt as Go's interceptor does: `OK`, `InvalidArgument`."""
+        spelt = code if code == "OK" else "".join(part.capitalize() for part in code.split("_"))
+        self._handled.labels("unary", service, method, spelt).inc()
+        self._handling.labels("unary", service, method).observe(seconds)
+
+
+class _CappedNames:
+    """The first so many names as they are, every other as OTHER."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: set[str] = set()
+        self._lock = threading.Lock()
+
+    def of(self, name: str) -> str:
+        with self._lock:
+            if name not in self._known:
+                if len(self._known) >= self._most:
+                    return OTHER
+                self._known.add(name)
+            return name
+
+
+class _StateGauges:
+    """Gauges of groups and tables, made when they are asked for: ages grow, and what is gone is gone."""
+
+    def __init__(self, clock_s: Callable[[], float], most: int) -> None:
+        self._clock_s = clock_s
+        self._most = most
+        self._lock = threading.Lock()
+        self._groups: dict[tuple[str, str], GroupGauges] = {}
+        self._tables: dict[str, TableGauges] = {}
+        self._epoch: int | None = None
+        self._told = False
+
+    def set_group(self, table: str, group: str, gauges: GroupGauges) -> None:
+        with self._lock:
+            if (table, group) in self._groups or len(self._groups) < self._most:
+                self._groups[table, group] = gauges
+                return
+            told, self._told = self._told, True
+        if not told:
+            log.warning("metrics: more than %d groups: those that came later have no gauges", self._most)
+
+    def drop_group(self, table: str, group: str) -> None:
+        with self._lock:
+            self._groups.pop((table, group), None)
+
+    def set_table(self, table: str, gauges: TableGauges) -> None:
+        with self._lock:
+            if table in self._tables or len(self._tables) < self._most:
+                self._tables[table] = gauges
+
+    def set_epoch(self, epoch: int) -> None:
+        with self._lock:
+            self._epoch = epoch
+
+    def collect(self) -> Iterator[Metric]:
+        """Called by the library at each scrape. Groups of one name on several tables are summed where a metric has no
+        label for the table."""
+        with self._lock:
+            groups, tables, epoch = dict(self._groups), dict(self._tables), self._epoch
+        yield from self._followed(groups, epoch)
+        splits: dict[tuple[str, ...], float] = defaultdict(float)
+        pending_bytes: dict[tuple[str, ...], float] = defaultdict(float)
+        pending_records: dict[tuple[str, ...], float] = defaultdict(float)
+        for (_, group), told in groups.items():
+            for state, count in (
+                ("pending", told.pending_splits),
+                ("assigned", told.assigned_splits),
+                ("finished", told.finished_splits),
+                ("failed", told.failed_splits),
+            ):
+                splits[state, group, told.kind.value] += count
+            pending_bytes[(group,)] += told.pending_bytes
+            if told.pending_records is not None:
+                pending_records[(group,)] += told.pending_records
+        yield _gauge("penstock_splits", "Splits of groups", ["state", "group", "kind"], splits)
+        yield _gauge("penstock_pending_bytes", "Bytes of splits not handed out", ["group"], pending_bytes)
+        yield _gauge("penstock_pending_records", "Records of splits not handed out", ["group"], pending_records)
+        left_s: dict[tuple[str, ...], float | None] = {(table,): told.loss_s for table, told in tables.items()}
+        left: dict[tuple[str, ...], float | None] = {(table,): told.loss_commits for table, told in tables.items()}
+        yield _gauge("penstock_time_to_loss_seconds", "Before the cleaner overtakes", ["table"], left_s)
+        yield _gauge("penstock_time_to_loss_commits", "Before the cleaner overtakes", ["table"], left)
+
+    def _followed(self, groups: dict[tuple[str, str], GroupGauges], epoch: int | None) -> Iterator[Metric]:
+        now_s = self._clock_s()
+        labels = ["group", "table"]
+        prefix = "penstock_enumerator_"
+
+        def each(value: Callable[[GroupGauges], float | None]) -> dict[tuple[str, ...], float | None]:
+            return {(group, table): value(told) for (table, group), told in groups.items()}
+
+        ages = each(lambda told: None if told.discovered_at_s is None else max(0.0, now_s - told.discovered_at_s))
+        yield _gauge(
+            f"{prefix}issued_instant_seconds",
+            "Newest instant planned",
+            labels,
+            each(lambda told: told.issued_instant_s),
+        )
+        yield _gauge(
+            f"{prefix}issued_instant_delay_seconds",
+            "Its delay when planned",
+            labels,
+            each(lambda told: told.issued_delay_s),
+        )
+        yield _gauge(f"{prefix}last_discovery_age_seconds", "Since the table was last looked at", labels, ages)
+        yield _gauge(f"{prefix}leader_epoch", "Epoch of the state's writer", labels, each(lambda told: epoch))
+        yield _gauge(f"{prefix}up", "1: followed, 0: stopped by an error", labels, each(lambda told: float(told.up)))
+
+
+def _gauge(
+    name: str,
+    text: str,
+    labels: list[str],
+    values: _Values,
+) -> Metric:
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for key, value in values.items():
+        if value is not None:
+            family.add_metric(list(key), float(value))
+    return family
+
+
+class MetricsPort:
+    """The HTTP port on which Prometheus asks (`/metrics`), until it is closed."""
+
+    def __init__(self, metrics: Metrics, listen: str) -> None:
+        from prometheus_client import start_http_server
+
+        host, port = host_and_port(listen, any_port=True)
+        try:
+            self._server, self._thread = start_http_server(port, addr=host, registry=metrics.registry)
+        except OSError as error:
+            raise ConfigurationError(f"metricsListen: cannot listen at {listen}: {error.strerror or error}") from None
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"{shown}:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        """Answers nobody any more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -1,0 +1,87 @@
+"""Who may call what: the right each call needs, and the rules that grant it. Pure.
+
+A new call of the service gets a line in NEEDED; without one it is refused, and a test fails. Not here: who is calling
+(`tokens`, `guard`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from penstock.enumerator.server.settings import AclRule, Right
+from penstock.proto.errors import PermissionDenied
+
+
+class Of(enum.Enum):
+    """What a right is asked on, and so what the request must name."""
+
+    TABLE = "a table"
+    PLAN = "the table of a plan"
+    GROUP = "a group of a table"
+    GROUPS = "every group of a table"
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """The right that a call needs, and on what."""
+
+    right: Right
+    of: Of
+
+
+NEEDED: Final[Mapping[str, Needed]] = {
+    "DescribeTable": Needed("read", Of.TABLE),
+    "NewestPosition": Needed("read", Of.TABLE),
+    "OpenPlan": Needed("plan", Of.TABLE),
+    "DescribePlan": Needed("read", Of.PLAN),
+    "NextSplit": Needed("read", Of.PLAN),
+    "FinishSplit": Needed("read", Of.PLAN),
+    "JoinGroup": Needed("plan", Of.GROUP),
+    "Heartbeat": Needed("read", Of.GROUP),
+    "RequestSplits": Needed("read", Of.GROUP),
+    "CommitSplits": Needed("read", Of.GROUP),
+    "LeaveGroup": Needed("read", Of.GROUP),
+    "ListGroups": Needed("read", Of.GROUPS),
+    "DescribeGroup": Needed("read", Of.GROUP),
+    "ResetGroup": Needed("admin", Of.GROUP),
+    "DeleteGroup": Needed("admin", Of.GROUP),
+}
+"""By name of the call. Joining needs `plan`: it creates the group, whose rounds the server then plans."""
+
+
+class Rights:
+    """The rules of a server. Without rules everybody may do everything: nobody is told apart then."""
+
+    def __init__(self, rules: Iterable[AclRule] = ()) -> None:
+        self._rules = tuple(rules)
+
+    @property
+    def open_to_all(self) -> bool:
+        """Whether there is nothing to check."""
+        return not self._rules
+
+    def require(self, principals: Iterable[str], right: Right, table: str, group: str = "") -> None:
+        """PermissionDenied unless one of the caller's names has the right on the table, and on the group if one is
+        named. `*` as the table stands for all of them: only a rule for all tables grants that."""
+        names = tuple(principals)
+        if self.open_to_all or any(_grants(rule, names, right, table, group) for rule in self._rules):
+            return
+        what = f"table {table[:200]!r}" + (f", group {group[:200]!r}" if group else "")
+        if table == "*":
+            what = "all tables"
+        raise PermissionDenied(
+            f"{', '.join(sorted(names)) or 'nobody'} has no right `{right}` on {what}: an [[acl]] rule of the server "
+            "must grant it"
+        )
+
+
+def _grants(rule: AclRule, principals: Iterable[str], right: Right, table: str, group: str) -> bool:
+    if right not in rule.rights or not any(fnmatchcase(name, rule.principal) for name in principals):
+        return False
+    tables = "*" in rule.tables if table == "*" else any(fnmatchcase(table, pattern) for pattern in rule.tables)
+    groups = "*" in rule.groups if group == "*" else any(fnmatchcase(group, pattern) for pattern in rule.groups)
+    return tables and (not group or groups)

@@ -1,0 +1,69 @@
+"""Putting something before a gRPC handler: its behaviour replaced, everything else of it kept.
+
+grpcio says little about the type of a handler; this module is the one that looks inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import grpc
+
+Behaviour = Callable[[Any, grpc.ServicerContext], Any]
+Continuation = Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler | None]
+Deserializer = Callable[[bytes], Any]
+
+
+def call_of(details: grpc.HandlerCallDetails) -> tuple[str, str]:
+    """(full name of the service, name of the call)."""
+    service, _, call = details.method.lstrip("/").rpartition("/")
+    return service, call
+
+
+def unary_of(handler: grpc.RpcMethodHandler) -> Behaviour | None:
+    """What answers one request with one message; None for a stream."""
+    return cast("Behaviour | None", getattr(handler, "unary_unary", None))
+
+
+def with_unary(
+    handler: grpc.RpcMethodHandler,
+    behaviour: Behaviour,
+    decoding: Callable[[Deserializer], Deserializer] = lambda deserializer: deserializer,
+) -> grpc.RpcMethodHandler:
+    """The handler with another behaviour, on the threads of the first; `decoding` wraps how its bytes are read."""
+    first = unary_of(handler)
+    for name in ("experimental_thread_pool", "experimental_non_blocking"):
+        if hasattr(first, name):
+            setattr(behaviour, name, getattr(first, name))
+    deserializer: Deserializer | None = getattr(handler, "request_deserializer", None)
+    made = grpc.unary_unary_rpc_method_handler(
+        behaviour,
+        request_deserializer=None if deserializer is None else decoding(deserializer),
+        response_serializer=getattr(handler, "response_serializer", None),
+    )
+    return cast("grpc.RpcMethodHandler", made)
+
+
+def with_stream(
+    handler: grpc.RpcMethodHandler, before: Callable[[grpc.ServicerContext], object]
+) -> grpc.RpcMethodHandler:
+    """The handler of a stream, with `before` called before it starts."""
+    for name in ("stream_stream", "unary_stream", "stream_unary"):
+        inner: Behaviour | None = getattr(handler, name, None)
+        if inner is not None:
+            break
+    else:
+        raise TypeError("a handler without a behaviour")
+    found: Behaviour = inner
+
+    def streamed(requests: Any, context: grpc.ServicerContext) -> Iterable[Any]:
+        before(context)
+        return cast("Iterable[Any]", found(requests, context))
+
+    made = getattr(grpc, f"{name}_rpc_method_handler")(
+        streamed,
+        request_deserializer=getattr(handler, "request_deserializer", None),
+        response_serializer=getattr(handler, "response_serializer", None),
+    )
+    return cast("grpc.RpcMethodHandler", made)

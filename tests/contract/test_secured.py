@@ -1,0 +1,178 @@
+"""What a secured server asks for, the client brings: the contract of both sides over TLS, with a token or certificate.
+
+One round through every call of the range door, by each way of proving who one is; metrics and readiness beside it.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+
+from certificates import Authority
+from prometheus_client import generate_latest
+
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.server.metrics import Metrics
+from penstock.enumerator.server.run import RunningServer, serve_enumerator
+from penstock.enumerator.server.settings import AclRule, Settings, TlsSettings
+from penstock.enumerator.server.tokens import new_token
+from penstock.proto.access import NO_ACCESS, ServerAccess
+from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import StorageError, TableNotFound
+from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.reports import EndOfSlot, NextSplit, SplitReport
+
+if TYPE_CHECKING:
+    from conftest import Door
+
+ALL = PlanRequest(table="trips", query=Snapshot(), slots=1)
+ONCE = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=1)
+WAYS = ("tls", "token", "plain token", "certificate", "certificate and token")
+
+
+def proven(way: str, folder: pathlib.Path) -> tuple[Settings, ServerAccess]:
+    """A server that asks for it, and a client that brings it."""
+    authority = Authority(folder)
+    server, client = authority.signed("server", "127.0.0.1"), authority.signed("client", "spark.example")
+    token, line = new_token("spark")
+    (folder / "tokens").write_text(line)
+    (folder / "token").write_text(token)
+    tokens, held = str(folder / "tokens"), str(folder / "token")
+    acl = (AclRule(principal="*:spark*", rights=("read", "plan"), tables=("trips",)),)
+    tls = TlsSettings(cert=server.cert, key=server.key)
+    mutual = TlsSettings(cert=server.cert, key=server.key, client_ca=authority.ca)
+    trusting = ServerAccess(ca=authority.ca)
+    return {
+        "tls": (Settings(tls=tls), trusting),
+        "token": (Settings(tls=tls, tokens=tokens, acl=acl), ServerAccess(ca=authority.ca, token=held)),
+        "plain token": (Settings(tokens=tokens, acl=acl), ServerAccess(token=held)),
+        "certificate": (
+            Settings(tls=mutual, acl=acl),
+            ServerAccess(ca=authority.ca, cert=client.cert, key=client.key),
+        ),
+        "certificate and token": (
+            Settings(tls=mutual, acl=acl, tokens=tokens),
+            ServerAccess(ca=authority.ca, cert=client.cert, key=client.key, token=held),
+        ),
+    }[way]
+
+
+def round_trip(enumerator: Enumerator) -> list[object]:
+    """Every call of the range door."""
+    opened = enumerator.open_plan(ALL)
+    told: list[object] = [enumerator.describe_table("trips"), enumerator.newest_position("trips"), opened.scan]
+    told.append(enumerator.describe_plan(opened.plan_id))
+    while not isinstance(answer := enumerator.next_split(opened.plan_id, 0, len(told) - 4), EndOfSlot):
+        told.append(answer)
+    enumerator.finish_split(opened.plan_id, 0, 0, SplitReport(rows=3, size_bytes=4))
+    return told
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_asked_for_is_brought(served: Door, way: str, tmp_path: pathlib.Path) -> None:
+    settings, access = proven(way, tmp_path)
+    with serve_enumerator(served.embedded, settings=settings) as server:
+        assert round_trip(EnumeratorClient(server.address, ONCE, access)) == round_trip(served.embedded)
+        server.stop(0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_errors_keep_their_class_and_text(served: Door, way: str, tmp_path: pathlib.Path) -> None:
+    settings, access = proven(way, tmp_path)
+    with serve_enumerator(served.embedded, settings=settings) as server:
+        served.table.fails = [TableNotFound("no table, 100 % sure: städte")]
+        with pytest.raises(TableNotFound, match=r"^no table, 100 % sure: städte$"):
+            EnumeratorClient(server.address, ONCE, access).describe_table("trips")
+        server.stop(0)
+
+
+# --- readiness ---
+
+
+def health_of(server: RunningServer, service: str = "") -> str:
+    """What a probe without a token is told."""
+    with grpc.insecure_channel(server.address) as channel:
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+    name: str = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+    return name
+
+
+@pytest.mark.parametrize("service", ["", "penstock.v1.EnumeratorService"])
+def test_not_serving_until_ready(served: Door, service: str, tmp_path: pathlib.Path) -> None:
+    settings, access = proven("plain token", tmp_path)
+    with serve_enumerator(served.embedded, settings=settings, ready=False) as server:
+        client = EnumeratorClient(server.address, ONCE, access)
+        assert health_of(server, service) == "NOT_SERVING"
+        with pytest.raises(StorageError, match="its state is not replayed yet"):
+            client.describe_table("trips")
+        assert served.table.calls == 0
+        server.set_ready()
+        assert health_of(server, service) == "SERVING"
+        assert client.describe_table("trips")
+        server.set_ready(False)
+        assert health_of(server, service) == "NOT_SERVING"
+        server.stop(0)
+
+
+def test_while_it_drains_it_is_not_serving_and_still_answers(served: Door) -> None:
+    with serve_enumerator(served.embedded, settings=Settings(drain_ms=3000)) as server:
+        client = EnumeratorClient(server.address, ONCE)
+        with grpc.insecure_channel(server.address) as channel:
+            seen = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""), timeout=20)
+            assert next(seen).status == health_pb2.HealthCheckResponse.SERVING
+            stopping = threading.Thread(target=server.stop, args=(5,))
+            stopping.start()
+            assert next(seen).status == health_pb2.HealthCheckResponse.NOT_SERVING
+            server.set_ready()  # too late: it is on its way out
+            assert client.describe_table("trips")
+            assert health_of(server) == "NOT_SERVING"
+            seen.cancel()
+        stopping.join()
+        with pytest.raises(StorageError):
+            client.describe_table("trips")
+
+
+# --- metrics ---
+
+
+def test_calls_and_reports_are_counted_once_a_split(served: Door) -> None:
+    metrics = Metrics()
+    enumerator = EmbeddedEnumerator({"trips": "/lake/trips"}, reads=served.table, cpus=2, observer=metrics)
+    with serve_enumerator(enumerator, settings=Settings(), observer=metrics) as server:
+        client = EnumeratorClient(server.address, ONCE)
+        plan = client.open_plan(ALL)
+        for _ in range(2):  # asked again, told again: counted once
+            assert isinstance(client.next_split(plan.plan_id, 0, 0), NextSplit)
+            client.finish_split(plan.plan_id, 0, 0, SplitReport(rows=3, size_bytes=4, phase_ms=(("merge", 5.0),)))
+        with pytest.raises(TableNotFound):
+            client.describe_table("nowhere")
+        server.stop(0)
+    lines = set(generate_latest(metrics.registry).decode().splitlines())
+    call = 'grpc_service="penstock.v1.EnumeratorService",grpc_type="unary"'
+    assert {
+        'penstock_split_events_total{event="discovered",group="Snapshot",kind="mor"} 9.0',
+        'penstock_split_events_total{event="assigned",group="Snapshot",kind="mor"} 1.0',
+        'penstock_split_events_total{event="finished",group="Snapshot",kind="mor"} 1.0',
+        "penstock_reader_records_total 3.0",
+        "penstock_plan_duration_seconds_count 1.0",
+        "penstock_assign_duration_seconds_count 2.0",
+        'penstock_split_read_duration_seconds_count{phase="merge"} 1.0',
+        f'grpc_server_started_total{{grpc_method="NextSplit",{call}}} 2.0',
+        f'grpc_server_handled_total{{grpc_code="OK",grpc_method="FinishSplit",{call}}} 2.0',
+        f'grpc_server_handled_total{{grpc_code="NotFound",grpc_method="DescribeTable",{call}}} 1.0',
+        f'grpc_server_handling_seconds_count{{grpc_method="OpenPlan",{call}}} 1.0',
+    } <= lines
+
+
+def test_a_plain_client_needs_nothing(served: Door) -> None:
+    assert served.server is not None
+    assert EnumeratorClient(served.server.address, ONCE, NO_ACCESS).describe_table("trips")

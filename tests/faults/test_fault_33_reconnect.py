@@ -1,0 +1,198 @@
+"""Fault 33: connections that end under a client: a server started anew, a connection that got too old, one cut off."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from certificates import Authority
+from scripted import NEWEST, CountedReads
+
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.server.run import RunningServer, serve_enumerator
+from penstock.enumerator.server.settings import LimitSettings, Settings, TlsSettings
+from penstock.proto.access import NO_ACCESS, ServerAccess
+from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.errors import UnknownPlan
+from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.reports import EndOfSlot
+
+PATIENT = CallLimits(deadline_ms=30_000, plan_deadline_ms=30_000, attempts=30, first_pause_ms=20, longest_pause_ms=200)
+ALL = PlanRequest(table="orders", query=Snapshot(), slots=1)
+
+
+def started(enumerator: EmbeddedEnumerator, listen: str = "127.0.0.1:0", **settings: object) -> RunningServer:
+    return serve_enumerator(enumerator, settings=Settings(listen=listen, **settings))  # type: ignore[arg-type]
+
+
+def over(reads: CountedReads) -> EmbeddedEnumerator:
+    return EmbeddedEnumerator({"orders": "/lake/orders"}, reads=reads, cpus=2)
+
+
+def pulled(client: EnumeratorClient, plan_id: str) -> list[str]:
+    """The ids of a whole slot, in order."""
+    found = []
+    while not isinstance(answer := client.next_split(plan_id, 0, len(found)), EndOfSlot):
+        found.append(answer.split.split_id)
+    return found
+
+
+@pytest.mark.parametrize("secured", [False, True], ids=["plain", "tls"])
+def test_a_client_goes_on_with_a_server_started_anew_on_the_same_port(secured: bool, tmp_path: pathlib.Path) -> None:
+    """The plan's keeper stays (as a durable one would); calls made while the port is closed wait for it."""
+    access, tls = NO_ACCESS, TlsSettings()
+    if secured:
+        authority = Authority(tmp_path)
+        pair = authority.signed("server", "127.0.0.1")
+        access, tls = ServerAccess(ca=authority.ca), TlsSettings(cert=pair.cert, key=pair.key)
+    enumerator = over(CountedReads())
+    server = started(enumerator, tls=tls)
+    client = EnumeratorClient(server.address, PATIENT, access)
+    plan_id = client.open_plan(ALL).plan_id
+    before = pulled(client, plan_id)
+    for _ in range(3):
+        server.stop(0)
+        told: list[list[str]] = []
+        asking = threading.Thread(target=lambda told=told: told.append(pulled(client, plan_id)))  # type: ignore[misc]
+        asking.start()
+        server = started(enumerator, server.address, tls=tls)
+        asking.join(30)
+        assert told == [before]
+    server.stop(0)
+    with started(over(CountedReads()), server.address, tls=tls) as other:
+        with pytest.raises(UnknownPlan):
+            client.next_split(plan_id, 0, 0)
+        assert client.newest_position("orders") == NEWEST
+        other.stop(0)
+
+
+def test_connections_that_get_too_old_are_renewed_without_a_failed_call() -> None:
+    reads = CountedReads()
+    limits = LimitSettings(connection_age_ms=200, connection_grace_ms=2000)
+    with started(over(reads), limits=limits) as server:
+        once = CallLimits(deadline_ms=10_000, attempts=3, first_pause_ms=10, longest_pause_ms=10)
+        client = EnumeratorClient(server.address, once)
+        end_s = time.monotonic() + 2.0
+        calls = 0
+        while time.monotonic() < end_s:
+            assert client.newest_position("orders") == NEWEST
+            calls += 1
+        assert reads.asked >= calls > 50
+        server.stop(0)
+
+
+def test_a_call_under_way_when_its_connection_gets_too_old_is_answered() -> None:
+    reads = CountedReads()
+    reads.gate = threading.Event()
+    limits = LimitSettings(connection_age_ms=100, connection_grace_ms=20_000)
+    with started(over(reads), limits=limits) as server:
+        client = EnumeratorClient(server.address, CallLimits(deadline_ms=20_000, attempts=1))
+        answers: list[object] = []
+        asking = threading.Thread(target=lambda: answers.append(client.newest_position("orders")))
+        asking.start()
+        asking.join(0.8)  # several times the age
+        assert asking.is_alive()
+        reads.gate.set()
+        asking.join(10)
+        assert answers == [NEWEST]
+        assert reads.asked == 1
+        server.stop(0)
+
+
+class CuttingProxy:
+    """Passes bytes on to a server; `cut` ends every connection at once, as a balancer that was restarted does."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.connections = 0
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def cut(self) -> None:
+        for each in self._open:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join(5)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(self._target, timeout=10)
+            far.settimeout(None)
+            self.connections += 1
+            self._open += [near, far]
+            for source, sink in ((near, far), (far, near)):
+                thread = threading.Thread(target=self._pass_on, args=(source, sink), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for each in (source, sink):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        source.close()
+
+
+@pytest.fixture
+def behind() -> Iterator[tuple[CuttingProxy, CountedReads]]:
+    """A server behind a proxy."""
+    reads = CountedReads()
+    with started(over(reads)) as server:
+        proxy = CuttingProxy(server.address)
+        yield proxy, reads
+        proxy.close()
+        server.stop(0)
+
+
+def test_connections_that_are_cut_cost_no_split_and_double_none(behind: tuple[CuttingProxy, CountedReads]) -> None:
+    proxy, _ = behind
+    client = EnumeratorClient(proxy.address, PATIENT)
+    plan_id = client.open_plan(ALL).plan_id
+    before = pulled(client, plan_id)
+    for _ in range(10):
+        proxy.cut()
+        assert pulled(client, plan_id) == before
+    assert proxy.connections >= 10
+    assert len(before) == len(set(before)) == 3
+
+
+def test_an_answer_lost_on_its_way_is_asked_for_again(behind: tuple[CuttingProxy, CountedReads]) -> None:
+    proxy, reads = behind
+    reads.gate = threading.Event()
+    client = EnumeratorClient(proxy.address, PATIENT)
+    answers: list[object] = []
+    asking = threading.Thread(target=lambda: answers.append(client.newest_position("orders")))
+    asking.start()
+    end_s = time.monotonic() + 10
+    while reads.asked == 0 and time.monotonic() < end_s:
+        asking.join(0.01)
+    proxy.cut()
+    reads.gate.set()
+    asking.join(20)
+    assert answers == [NEWEST]
+    assert reads.asked == 2

@@ -1,0 +1,91 @@
+"""Every call has the right it needs in one table; rules are summed, wildcards match, nothing implies another right."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.enumerator.server.guard import GROUP_AT, TABLE_AT, _named
+from penstock.enumerator.server.rights import NEEDED, Of, Rights
+from penstock.enumerator.server.settings import AclRule
+from penstock.proto.errors import PermissionDenied
+from penstock.proto.v1 import penstock_pb2 as pb
+
+CALLS = pb.DESCRIPTOR.services_by_name["EnumeratorService"].methods_by_name
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_of_the_service_has_a_right(call: str) -> None:
+    assert call in NEEDED, f"{call}: say in rights.NEEDED which right it needs"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_names_what_its_right_is_asked_on(call: str) -> None:
+    """A request whose table the guard does not find would be refused to everybody who has not all tables."""
+    needed = NEEDED[call]
+    request = getattr(pb, f"{call}Request")()
+    places = {Of.PLAN: (("plan_id",),)}.get(needed.of, TABLE_AT)
+    assert any(_settable(request, place) for place in places)
+    if needed.of is Of.GROUP:
+        assert any(_settable(request, place) for place in GROUP_AT)
+
+
+def _settable(message: object, place: tuple[str, ...]) -> bool:
+    *inner, last = place
+    for name in inner:
+        if name not in message.DESCRIPTOR.fields_by_name:  # type: ignore[attr-defined]
+            return False
+        message = getattr(message, name)
+        if not hasattr(message, "DESCRIPTOR"):
+            return False
+    found = message.DESCRIPTOR.fields_by_name.get(last)  # type: ignore[attr-defined]
+    return found is not None and found.message_type is None
+
+
+def test_a_name_is_found_where_it_stands() -> None:
+    assert _named(pb.DescribeTableRequest(table="t"), TABLE_AT) == "t"
+    assert _named(pb.NextSplitRequest(plan_id="p"), TABLE_AT) == ""
+
+
+RULES = (
+    AclRule(principal="token:spark-*", rights=("read", "plan"), tables=("lake_*",)),
+    AclRule(principal="cert:ops.example", rights=("admin",), groups=("nightly-*",)),
+    AclRule(principal="*", rights=("read",), tables=("public",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "right", "table", "group"),
+    [
+        (("token:spark-1",), "plan", "lake_orders", ""),
+        (("token:spark-1",), "read", "lake_orders", "any"),
+        (("token:none", "cert:ops.example"), "admin", "anything", "nightly-1"),
+        (("token:none",), "read", "public", ""),
+    ],
+)
+def test_granted(names: tuple[str, ...], right: str, table: str, group: str) -> None:
+    Rights(RULES).require(names, right, table, group)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("names", "right", "table", "group"),
+    [
+        (("token:spark-1",), "admin", "lake_orders", ""),
+        (("token:spark-1",), "read", "other", ""),
+        (("cert:spark-1",), "read", "lake_orders", ""),
+        (("token:spark-1",), "read", "*", ""),
+        (("token:spark-1",), "read", "", ""),
+        (("cert:ops.example",), "admin", "t", "daily"),
+        (("cert:ops.example",), "admin", "t", "*"),
+        (("cert:ops.example",), "read", "t", ""),
+        ((), "plan", "public", ""),
+        (("token:Spark-1",), "plan", "lake_orders", ""),
+    ],
+)
+def test_refused(names: tuple[str, ...], right: str, table: str, group: str) -> None:
+    with pytest.raises(PermissionDenied, match="has no right"):
+        Rights(RULES).require(names, right, table, group)  # type: ignore[arg-type]
+
+
+def test_without_rules_nobody_is_told_apart() -> None:
+    assert Rights().open_to_all
+    Rights().require((), "admin", "t")
