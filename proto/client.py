@@ -20,6 +20,7 @@ import grpc
 
 from penstock.proto import codec_calls as calls
 from penstock.proto.addresses import loopback_address
+from penstock.proto.client_groups import GroupCalls, GroupRequest
 from penstock.proto.codec_checks import encoding
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.positions import Position
@@ -42,6 +43,7 @@ _Request = (
     | pb.DescribePlanRequest
     | pb.NextSplitRequest
     | pb.FinishSplitRequest
+    | GroupRequest
 )
 
 
@@ -51,12 +53,13 @@ class CallLimits:
 
     `attempts` counts the first one; gRPC allows at most 5. Pauses grow two and a half times from `first_pause_ms` to
     `longest_pause_ms`, at least 10 ms (gRPC loses calls whose pause is shorter: grpc/grpc#41036); a deadline spans all
-    attempts of a call. Only UNAVAILABLE is tried again: every call of the service may be repeated (a repeated OpenPlan
+    attempts of a call. A heartbeat has a deadline of its own: one that is late renews nothing. Only UNAVAILABLE is tried again: every call of the service may be repeated (a repeated OpenPlan
     leaves one more plan, which its time to live frees).
     """
 
     deadline_ms: int = 30_000
     plan_deadline_ms: int = 300_000
+    heartbeat_deadline_ms: int = 5_000
     attempts: int = 5
     first_pause_ms: int = 200
     longest_pause_ms: int = 3_000
@@ -67,6 +70,7 @@ class CallLimits:
         for name, least in (
             ("deadline_ms", 1),
             ("plan_deadline_ms", 1),
+            ("heartbeat_deadline_ms", 1),
             ("first_pause_ms", 10),
             ("longest_pause_ms", 10),
         ):
@@ -74,8 +78,8 @@ class CallLimits:
                 raise ConfigurationError(f"{name} of a call: got {getattr(self, name)}, expected {least} or more")
 
 
-class EnumeratorClient:
-    """An `Enumerator` that asks the server at `address` (loopback HOST:PORT; anything else is a ConfigurationError).
+class EnumeratorClient(GroupCalls):
+    """An `Enumerator` and a `GroupDoor` that ask the server at `address` (loopback HOST:PORT; anything else is a ConfigurationError).
 
     Holds no connection itself: all clients of one address in a process share one, made on the first call and made anew
     in a forked child. So it is cheap, may be used from any thread, and may be pickled. Errors are the server's own; a
@@ -130,10 +134,14 @@ class EnumeratorClient:
         """Lets go of the process's connection to this address; a call after it, by whichever client, connects anew."""
         _connections.forget(self._address, self._limits)
 
+    def _call_group(self, name: str, request: GroupRequest, answer_type: type[_A]) -> _A:
+        return self._call(name, request, answer_type)
+
     def _call(self, name: str, request: _Request, answer_type: type[_A]) -> _A:
-        request.request_id = uuid.uuid4().hex
+        request.request_id = request.request_id or uuid.uuid4().hex
         request.client_version = _client_version()
-        deadline_ms = self._limits.plan_deadline_ms if name == "OpenPlan" else self._limits.deadline_ms
+        deadlines_ms = {"OpenPlan": self._limits.plan_deadline_ms, "Heartbeat": self._limits.heartbeat_deadline_ms}
+        deadline_ms = deadlines_ms.get(name, self._limits.deadline_ms)
         stub = _connections.stub(self._address, self._limits)
         try:
             answer = getattr(stub, name)(request, timeout=deadline_ms / 1000)

@@ -294,7 +294,11 @@ def report_from_message(message: pb.FinishSplitRequest) -> SplitReport:
     what = f"report on plan {message.plan_id[:80]!r}"
     if not message.HasField("report"):
         raise check.breach(what, "report", "nothing", "a report")
-    report = message.report
+    return checked_report(what, message.report)
+
+
+def checked_report(what: str, report: pb.SplitReport) -> SplitReport:
+    """A report, wherever it stands."""
     if len(report.phase_ms) > check.MAX_PHASES:
         raise check.breach(what, "phase_ms", f"{len(report.phase_ms)} phases", f"at most {check.MAX_PHASES}")
     phases = sorted(report.phase_ms.items())

@@ -18,10 +18,12 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server import limits
+from penstock.enumerator.server.group_handlers import GroupHandlers
 from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers, add_to_server
 from penstock.proto.addresses import loopback_address
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.groups import GroupDoor
 
 GRACE_S: Final = 10.0
 """How long calls under way may take after the server was told to stop."""
@@ -88,8 +90,8 @@ def serve(tables: Mapping[str, str], listen: str) -> RunningServer:
     return serve_enumerator(enumerator, listen)
 
 
-def serve_enumerator(enumerator: Enumerator, listen: str) -> RunningServer:
-    """Serves any enumerator, as `serve` does."""
+def serve_enumerator(enumerator: Enumerator, listen: str, groups: GroupDoor | None = None) -> RunningServer:
+    """Serves any enumerator, as `serve` does; with `groups` also consumer groups."""
     loopback_address(listen, any_port=True)
     pools = _Pools()
     server = grpc.server(
@@ -103,7 +105,7 @@ def serve_enumerator(enumerator: Enumerator, listen: str) -> RunningServer:
     )
     health_state = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=pools.calls)
     health_pb2_grpc.add_HealthServicer_to_server(health_state, server)
-    add_to_server(EnumeratorHandlers(enumerator), server, pools.planning)
+    add_to_server(EnumeratorHandlers(enumerator), server, pools.planning, GroupHandlers(groups).by_call())
     try:
         port = server.add_insecure_port(listen)
         server.start()
