@@ -53,8 +53,9 @@ class CallLimits:
 
     `attempts` counts the first one; gRPC allows at most 5. Pauses grow two and a half times from `first_pause_ms` to
     `longest_pause_ms`, at least 10 ms (gRPC loses calls whose pause is shorter: grpc/grpc#41036); a deadline spans all
-    attempts of a call. A heartbeat has a deadline of its own: one that is late renews nothing. Only UNAVAILABLE is tried again: every call of the service may be repeated (a repeated OpenPlan
-    leaves one more plan, which its time to live frees).
+    attempts of a call. A heartbeat has a deadline of its own: one that is late renews nothing. Only UNAVAILABLE is
+    tried again: every call of the service may be repeated (a repeated OpenPlan leaves one more plan, which its time to
+    live frees).
     """
 
     deadline_ms: int = 30_000
@@ -79,7 +80,8 @@ class CallLimits:
 
 
 class EnumeratorClient(GroupCalls):
-    """An `Enumerator` and a `GroupDoor` that ask the server at `address` (loopback HOST:PORT; anything else is a ConfigurationError).
+    """An `Enumerator` and a `GroupDoor` that ask the server at `address` (loopback HOST:PORT; anything else is a
+    ConfigurationError).
 
     Holds no connection itself: all clients of one address in a process share one, made on the first call and made anew
     in a forked child. So it is cheap, may be used from any thread, and may be pickled. Errors are the server's own; a
