@@ -363,6 +363,9 @@ class GroupReader:
         woken, or the call itself finds that the lease is over."""
         give_up_ms = self._around.now_ms() + PATIENCE_MS
 
+        def paused(seconds: float) -> None:
+            self._around.wait(self._woken, seconds)
+
         def given_up(_: RetryCallState) -> bool:
             return self._woken.is_set() or self._around.now_ms() >= give_up_ms
 
@@ -370,7 +373,7 @@ class GroupReader:
             retry=retry_if_exception(lambda error: isinstance(error, PenstockError) and error.retryable),
             wait=wait_exponential(multiplier=0.1, max=5) + wait_random(0, 0.1),
             stop=given_up,
-            sleep=lambda seconds: self._around.wait(self._woken, seconds),
+            sleep=paused,
             reraise=True,
         )
         return again(call)

@@ -53,8 +53,8 @@ GROUP_OPTIONS: Final[tuple[Option, ...]] = (
         doors=GROUPS,
         doc="What a consumer group does when the range behind its position can no longer be answered exactly, for "
         "files or instants were cleaned away. Not given, or `fail`: it stops and says what is lost. `earliest`: it "
-        "goes on with what is still there, and reports the gap. `snapshot`: it hands out the table's rows anew, and goes "
-        "on behind them (rows alone, not changes).",
+        "goes on with what is still there, and reports the gap. `snapshot`: it hands out the table's rows anew, and "
+        "goes on behind them (rows alone, not changes).",
     ),
     Option(
         name="maxSplits",
