@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 import uuid
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -126,7 +127,7 @@ class GroupReader:
         self._scans: OrderedDict[str, Scan] = OrderedDict()
         self._woken = threading.Event()
         self._membership: Membership | None = None
-        self._pulse: Pulse | None = None
+        self._end_pulse: Callable[[], object] | None = None
         self._joins = 0
         self._closed = self._caught_up = self._ended = False
         self._forget_work()
@@ -159,7 +160,8 @@ class GroupReader:
         self._joins += 1
         self._membership = membership
         first_s = joined.lease_ms / 1000 / BEATS_A_LEASE
-        self._pulse = self._around.pulse(lambda: membership.beat(self._door), first_s)
+        pulse = self._around.pulse(partial(membership.beat, self._door), first_s)
+        self._end_pulse = weakref.finalize(self, pulse.stop)  # a reader that nobody has any more holds nothing
         log.info("joined", extra={"group": self._group, "reader": self._reader_id, "epoch": joined.member.epoch})
 
     def poll(self, timeout_ms: float | None = None) -> ConsumedBatch | None:
@@ -256,9 +258,9 @@ class GroupReader:
         return self._membership
 
     def _stop_working(self) -> None:
-        if self._pulse is not None:
-            self._pulse.stop()
-        self._pulse = self._membership = None
+        if self._end_pulse is not None:
+            self._end_pulse()
+        self._end_pulse = self._membership = None
         if self._open is not None:
             self._open.close()
         self._forget_work()

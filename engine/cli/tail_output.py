@@ -51,7 +51,8 @@ class RowsOnStdout:
         write_json_lines(batch.batch, stream)
         stream.flush()
         self._consumer.commit(batch)
-        return batch.batch.num_rows
+        rows: int = batch.batch.num_rows
+        return rows
 
 
 class FilesBySplit:

@@ -110,6 +110,7 @@ class FakeGroup:
     given: dict[str, set[SplitRef]] = field(default_factory=dict)
     joins: dict[str, Joined] = field(default_factory=dict)
     spec: GroupSpec | None = None
+    scans: dict[str, Scan] = field(default_factory=dict)
 
     # --- the group door ---
 
@@ -205,6 +206,8 @@ class FakeGroup:
         self._called("describe_plan", plan_id)
         if plan_id not in self.rounds:
             raise UnknownPlan(f"no plan {plan_id}")
+        if plan_id in self.scans:
+            return self.scans[plan_id]
         return Scan(
             table="trips",
             base_path="/lake/trips",

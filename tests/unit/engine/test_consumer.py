@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -463,6 +464,14 @@ class TestMoving:
         for call in (consumer.poll, consumer.commit, consumer.join):
             with pytest.raises(ConfigurationError, match="closed"):
                 call()
+
+    def test_a_consumer_that_nobody_has_any_more_stops_beating(self, made: Made) -> None:
+        consumer = made()
+        consumer.poll()
+        assert not made.pulses[0].stopped
+        del consumer
+        gc.collect()
+        assert made.pulses[0].stopped
 
     def test_closing_before_joining_asks_nothing(self, made: Made, group: FakeGroup) -> None:
         made().close()
