@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import uuid
 import weakref
 from collections import OrderedDict, deque
@@ -16,17 +15,16 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self
 
 import pyarrow as pa
-from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential, wait_random
 
 from penstock.engine.enumerators import GroupEnumerator
 from penstock.engine.group_requests import group_spec, group_start
 from penstock.engine.handed_out import HandedOut
-from penstock.engine.heartbeats import HeartbeatThread
 from penstock.engine.membership import BEATS_A_LEASE, Membership
 from penstock.engine.open_split import OpenSplit
+from penstock.engine.patience import Patience, Surroundings
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, LeaseError, PenstockError
 from penstock.proto.group_names import checked_name
 from penstock.proto.groups import (
@@ -47,39 +45,11 @@ from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, read
 from penstock.table.columns import resolve_column
 from penstock.table.schema.avro import parse_record_schema
 
-_T = TypeVar("_T")
 log = logging.getLogger("penstock.engine.consumer")
 
-PATIENCE_MS: Final = 60_000
-"""How long storage or a server that does not answer is asked again; a lease that ends before ends that too."""
 MAX_SCANS: Final = 64
 _LEAST_WAIT_MS: Final = 10
 _LONGEST_WAIT_MS: Final = 60_000
-
-
-def monotonic_ms() -> int:
-    """Milliseconds of a clock that never goes back, and goes on while the machine sleeps, where there is one: a lease
-    ends then too."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-    return time.monotonic_ns() // 1_000_000
-
-
-class Pulse(Protocol):
-    """Something that beats until it is stopped."""
-
-    def stop(self) -> None:
-        """No beat begins after this."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """Clock, waiting and beating of a reader, for tests to stand in. `wait` returns early when the event is set."""
-
-    now_ms: Callable[[], int] = monotonic_ms
-    wait: Callable[[threading.Event, float], object] = threading.Event.wait
-    pulse: Callable[[Callable[[], float | None], float], Pulse] = HeartbeatThread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +96,7 @@ class GroupReader:
         self._read_options = ReadOptions(batch_rows=options.batch_rows)
         self._scans: OrderedDict[str, Scan] = OrderedDict()
         self._woken = threading.Event()
+        self._patience = Patience(self._around, self._woken)
         self._membership: Membership | None = None
         self._end_pulse: Callable[[], object] | None = None
         self._joins = 0
@@ -155,7 +126,9 @@ class GroupReader:
         self._caught_up = self._ended = False
         request_id = uuid.uuid4().hex
         sent_ms = self._around.now_ms()  # before the first attempt: any of them may be the one that counted
-        joined = self._patiently(lambda: self._door.join_group(self._group, self._reader_id, self._spec, request_id))
+        joined = self._patience.asked(
+            lambda: self._door.join_group(self._group, self._reader_id, self._spec, request_id)
+        )
         membership = Membership(joined, sent_ms, self._around.now_ms)
         self._joins += 1
         self._membership = membership
@@ -217,12 +190,12 @@ class GroupReader:
         zone = self._options.timeline_timezone
         start = StartAt(to) if isinstance(to, Position) else group_start("to", to, self._table, zone, self._describe)
         self._stop_working()
-        outcome = self._patiently(lambda: self._door.reset_group(self._table, self._group, start, dry_run=False))
+        outcome = self._patience.asked(lambda: self._door.reset_group(self._table, self._group, start, dry_run=False))
         self.join()
         return outcome
 
     def wake(self) -> None:
-        """Ends a `poll` under way, or the next one: it returns None. Any thread, also a signal handler."""
+        """Ends a `poll` under way, or the next one: it returns None. Any thread; a signal handler starts one for it."""
         self._woken.set()
 
     def close(self) -> None:
@@ -284,7 +257,7 @@ class GroupReader:
             if self._open is None:
                 self._open = OpenSplit(self._queue.popleft(), self._read, self._tally)
             split = self._open
-            piece = self._patiently(split.take)
+            piece = self._patience.asked(split.take)
             membership.require()
             if piece is not None:
                 return self._hand_out(split, piece)
@@ -321,10 +294,9 @@ class GroupReader:
             self._handed_out.forget_rowless()
         member, most = membership.member, self._options.max_splits
         number = self._asked + 1  # kept until it is answered: asked again, the server answers the same
-        answer: GroupAnswer = self._patiently(
+        answer: GroupAnswer = self._patience.asked(
             lambda: membership.asked(lambda: self._door.request_splits(member, most, number))
         )
-        self._asked = number
         self._caught_up = False
         match answer:
             case Assignments(splits):
@@ -335,12 +307,13 @@ class GroupReader:
                 self._caught_up = caught_up
             case EndOfGroup():
                 self._ended = True
+        self._asked = number  # last: what breaks in before only asks again
 
     def _commit(self, membership: Membership, done: tuple[SplitProgress, ...]) -> None:
         for first in range(0, len(done), MAX_SPLITS_A_REQUEST):
             part = done[first : first + MAX_SPLITS_A_REQUEST]
             call = partial(self._door.commit_splits, membership.member, part)
-            self._patiently(partial(membership.asked, call))
+            self._patience.asked(partial(membership.asked, call))
 
     def _read(self, assigned: AssignedSplit, start: int, tally: SplitTally) -> Generator[SplitBatch, None, None]:
         scan = self._scan(assigned.ref.plan_id)
@@ -359,26 +332,6 @@ class GroupReader:
             return SplitTally()
         fields = parse_record_schema(self._scan(assigned.ref.plan_id).schema_json).fields
         return SplitTally(event_time=resolve_column(self._options.event_time, [field.name for field in fields]))
-
-    def _patiently(self, call: Callable[[], _T]) -> _T:
-        """The call's answer. What may be asked again is, with growing pauses, until PATIENCE_MS are over, the reader is
-        woken, or the call itself finds that the lease is over."""
-        give_up_ms = self._around.now_ms() + PATIENCE_MS
-
-        def paused(seconds: float) -> None:
-            self._around.wait(self._woken, seconds)
-
-        def given_up(_: RetryCallState) -> bool:
-            return self._woken.is_set() or self._around.now_ms() >= give_up_ms
-
-        again: Callable[[Callable[[], _T]], _T] = Retrying(
-            retry=retry_if_exception(lambda error: isinstance(error, PenstockError) and error.retryable),
-            wait=wait_exponential(multiplier=0.1, max=5) + wait_random(0, 0.1),
-            stop=given_up,
-            sleep=paused,
-            reraise=True,
-        )
-        return again(call)
 
 
 def _finished(split: OpenSplit) -> SplitProgress:

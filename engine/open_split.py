@@ -50,13 +50,16 @@ class OpenSplit:
             self.ended = True
             self.close()
             return None
-        self.next_ordinal = taken.next_ordinal
-        self.rows += taken.batch.num_rows
         try:
             self._ahead = next(self._reading, None)
             self.ended = self._ahead is None
         except PenstockError:
             self.close()
+        except BaseException:  # `taken` is not handed out: it is read again
+            self.close()
+            raise
+        self.next_ordinal = taken.next_ordinal
+        self.rows += taken.batch.num_rows
         if self.ended:
             self.close()
         return taken

@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -110,10 +111,12 @@ class _Stop:
         self._asked = False
 
     def ask(self) -> None:
+        """For a signal handler: it must not take a lock that the code it broke into may hold."""
         self._asked = True
-        self._consumer.wake()
+        threading.Thread(target=self._consumer.wake, daemon=True).start()
 
     def asked(self) -> bool:
+        """Whether it was."""
         return self._asked
 
 

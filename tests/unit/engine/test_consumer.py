@@ -10,7 +10,8 @@ import pytest
 
 import penstock
 from penstock.engine.consumer import Consumer
-from penstock.engine.group_reader import ConsumedBatch, Surroundings
+from penstock.engine.group_reader import ConsumedBatch
+from penstock.engine.patience import Surroundings
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptFile,
@@ -366,6 +367,19 @@ class TestRetries:
                 consumer.poll()
             consumer.commit()
             assert group.committed() == {"a": (20, False)}
+
+    def test_a_reading_that_is_broken_into_loses_nothing(
+        self, made: Made, group: FakeGroup, reading: FakeReading
+    ) -> None:
+        """Ctrl-C while the batch ahead was read: neither it nor the one before it was handed out."""
+        reading.fails = {("a", 20): KeyboardInterrupt()}  # type: ignore[dict-item]
+        with made() as consumer:
+            first = taken(consumer, 1)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll()
+            consumer.commit()
+            assert group.committed() == {"a": (10, False)}
+            assert first + taken(consumer) == ALL
 
     def test_a_server_that_restarts_keeps_the_member(self, made: Made, group: FakeGroup) -> None:
         with made() as consumer:

@@ -13,8 +13,8 @@ import pytest
 
 from penstock.engine.arrow import read
 from penstock.engine.consumer import Consumer
-from penstock.engine.group_reader import monotonic_ms
 from penstock.engine.heartbeats import HeartbeatThread
+from penstock.engine.patience import monotonic_ms
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.proto.errors import Fenced

@@ -14,7 +14,7 @@ import pytest
 from penstock.engine.cli import tail_output
 from penstock.engine.cli.output import RowFormat
 from penstock.engine.cli.tail_output import file_name
-from penstock.engine.group_reader import Surroundings
+from penstock.engine.patience import Surroundings
 from penstock.proto.errors import CorruptFile, StorageError
 
 if TYPE_CHECKING:
