@@ -339,6 +339,8 @@ class FakeReading:
                 batch = pa.record_batch({"id": pa.array(range(first, end), pa.int64())})
                 tally.handed_on(batch)
                 yield SplitBatch(split.split_id, first, end, batch)
+            if (error := self.fails.pop((split.split_id, rows), None)) is not None:
+                raise error
         finally:
             self.open_now -= 1
 

@@ -368,6 +368,18 @@ class TestRetries:
             consumer.commit()
             assert group.committed() == {"a": (20, False)}
 
+    def test_an_end_that_is_learnt_late_is_not_committed_unasked(
+        self, made: Made, group: FakeGroup, reading: FakeReading, more_splits: Any
+    ) -> None:
+        """The last rows were handed out before it was known that they were the last."""
+        group.rounds["plan-1"] = (more_splits("a", 20),)
+        reading.fails = {("a", 20): StorageError("s")}
+        with made() as consumer:
+            assert taken(consumer) == [("a", 0, 10, False), ("a", 10, 20, False)]
+            assert group.committed() == {}
+            consumer.commit()
+            assert group.committed() == {"a": (20, True)}
+
     def test_a_reading_that_is_broken_into_loses_nothing(
         self, made: Made, group: FakeGroup, reading: FakeReading
     ) -> None:

@@ -6,8 +6,10 @@ import json
 import os
 import pathlib
 import signal
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -73,6 +75,15 @@ class TestStdout:
         door.commit_splits = commit
         cli("tail", "trips", *NAMED, "--exit-at-end")
         assert printed[:3] == [10, 10, 5]
+
+    def test_lines_are_given_to_the_system_before_the_commit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told: list[str] = []
+        stream = SimpleNamespace(write=lambda data: told.append("write"), flush=lambda: told.append("flush"))
+        monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=stream))
+        consumer: Any = SimpleNamespace(commit=lambda batch: told.append("commit"))
+        batch: Any = SimpleNamespace(batch=pa.record_batch({"id": [1]}))
+        assert tail_output.RowsOnStdout(consumer).take(batch) == 1
+        assert told == ["write", "flush", "commit"]
 
     def test_what_was_printed_and_not_committed_comes_again(self, cli: Cli, door: Any) -> None:
         real, tries = door.commit_splits, []
