@@ -1,13 +1,23 @@
-"""Which enumerator a read asks: the one behind `server`, or one inside this process.
+"""Which enumerator a read or a consumer asks: the one behind `server`, or one inside this process.
 
-The only place of the engine that chooses; everything behind it sees `penstock.proto.enumerator.Enumerator`. Imports
-are late, so that a read without a server never loads gRPC.
+The only place of the engine that chooses; everything behind it sees `penstock.proto.enumerator.Enumerator`, consumers
+also `penstock.proto.groups.GroupDoor`. Imports are late, so that a read without a server never loads gRPC.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
 from penstock.proto.access import NO_ACCESS, ServerAccess
 from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.groups import GroupDoor
+
+
+class GroupEnumerator(Enumerator, GroupDoor, Protocol):
+    """What a consumer asks: the group door hands out splits, `describe_plan` says what those of a round share."""
 
 
 def enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -> Enumerator:
@@ -24,3 +34,32 @@ def enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -> Enum
     from penstock.enumerator.embedded import EmbeddedEnumerator
 
     return EmbeddedEnumerator()
+
+
+def group_door_for(server: str | None, access: ServerAccess = NO_ACCESS) -> GroupEnumerator:
+    """The enumerator that keeps consumer groups, behind `server` (HOST:PORT, reached with `access`). Nothing is asked
+    yet, nothing need be closed. ConfigurationError without a server: a group must outlive its readers."""
+    if server is None:
+        raise ConfigurationError(
+            "a consumer group needs a server, which keeps it: give the option server (HOST:PORT of a running "
+            "`penstock serve`)"
+        )
+    from penstock.proto.client import EnumeratorClient
+
+    return EnumeratorClient(server, access=access)
+
+
+@contextmanager
+def following_door(server: str | None, access: ServerAccess = NO_ACCESS) -> Iterator[GroupEnumerator]:
+    """`group_door_for`; without a server one inside this process, whose groups end with the block."""
+    if server is not None:
+        yield group_door_for(server, access)
+        return
+    from penstock.enumerator.service import EnumeratorService
+
+    service = EnumeratorService()
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()

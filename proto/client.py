@@ -17,6 +17,7 @@ import grpc
 from penstock.proto import codec_calls as calls
 from penstock.proto.access import NO_ACCESS, ServerAccess, client_address
 from penstock.proto.client_channel import call_metadata, client_version, connections
+from penstock.proto.client_groups import GroupCalls, GroupRequest
 from penstock.proto.codec_checks import encoding
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.positions import Position
@@ -34,6 +35,7 @@ _Request = (
     | pb.DescribePlanRequest
     | pb.NextSplitRequest
     | pb.FinishSplitRequest
+    | GroupRequest
 )
 
 
@@ -44,12 +46,13 @@ class CallLimits:
     `attempts` counts the first one. Pauses grow two and a half times from `first_pause_ms` to `longest_pause_ms`, a
     fifth more or less by chance, and are never shorter than a server that is asked too much says (RetryInfo); a
     deadline spans all attempts of a call. Only what may help is tried again (StorageError, Overloaded), and not a call
-    that ran into its deadline: every call of the service may be repeated (a repeated OpenPlan leaves one more plan,
-    which its time to live frees).
+    that ran into its deadline. A heartbeat has a deadline of its own: one that is late renews nothing. Every call of
+    the service may be repeated: its request id, or its member's sequence, says that it is the same.
     """
 
     deadline_ms: int = 30_000
     plan_deadline_ms: int = 300_000
+    heartbeat_deadline_ms: int = 5_000
     attempts: int = 5
     first_pause_ms: int = 200
     longest_pause_ms: int = 3_000
@@ -60,6 +63,7 @@ class CallLimits:
         for name, least in (
             ("deadline_ms", 1),
             ("plan_deadline_ms", 1),
+            ("heartbeat_deadline_ms", 1),
             ("first_pause_ms", 10),
             ("longest_pause_ms", 10),
         ):
@@ -67,9 +71,9 @@ class CallLimits:
                 raise ConfigurationError(f"{name} of a call: got {getattr(self, name)}, expected {least} or more")
 
 
-class EnumeratorClient:
-    """An `Enumerator` that asks the server at `address`: HOST:PORT, off loopback only over TLS (`access`), else a
-    ConfigurationError.
+class EnumeratorClient(GroupCalls):
+    """An `Enumerator` and a `GroupDoor` that ask the server at `address`: HOST:PORT, off loopback only over TLS
+    (`access`), else a ConfigurationError.
 
     Holds no connection itself: all clients of one address in a process share one, made on the first call and made anew
     in a forked child. So it is cheap, may be used from any thread, and may be pickled. Errors are the server's own; a
@@ -97,9 +101,10 @@ class EnumeratorClient:
         request = calls.newest_to_message(table, after, max_commits)
         return calls.newest_answer_from_message(self._call("NewestPosition", request, pb.NewestPositionResponse))
 
-    def open_plan(self, request: PlanRequest) -> OpenedPlan:
+    def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
         """See `Enumerator.open_plan`. Given the longer deadline: planning lists storage."""
         message = calls.request_to_message(request)
+        message.request_id = request_id
         return calls.opened_from_message(self._call("OpenPlan", message, pb.OpenPlanResponse))
 
     def describe_plan(self, plan_id: str) -> Scan:
@@ -125,10 +130,14 @@ class EnumeratorClient:
         """Lets go of the process's connection to this address; a call after it, by whichever client, connects anew."""
         connections.forget(self._address, self._access)
 
+    def _call_group(self, name: str, request: GroupRequest, answer_type: type[_A]) -> _A:
+        return self._call(name, request, answer_type)
+
     def _call(self, name: str, request: _Request, answer_type: type[_A]) -> _A:
-        request.request_id = uuid.uuid4().hex
+        request.request_id = request.request_id or uuid.uuid4().hex
         request.client_version = client_version()
-        deadline_ms = self._limits.plan_deadline_ms if name == "OpenPlan" else self._limits.deadline_ms
+        deadlines_ms = {"OpenPlan": self._limits.plan_deadline_ms, "Heartbeat": self._limits.heartbeat_deadline_ms}
+        deadline_ms = deadlines_ms.get(name, self._limits.deadline_ms)
         end_s = time.monotonic() + deadline_ms / 1000
         for attempt in range(self._limits.attempts):
             stub = connections.stub(self._address, self._access)

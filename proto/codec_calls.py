@@ -169,6 +169,11 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
     )
 
 
+def request_id_of(message: pb.OpenPlanRequest) -> str:
+    """The id of the call, '' where the client gave none. ConfigurationError for one that is too long."""
+    return check.text("plan request", "request_id", message.request_id)
+
+
 def _query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
     match message.WhichOneof("query"):
         case "snapshot":
@@ -301,7 +306,11 @@ def report_from_message(message: pb.FinishSplitRequest) -> SplitReport:
     what = f"report on plan {message.plan_id[:80]!r}"
     if not message.HasField("report"):
         raise check.breach(what, "report", "nothing", "a report")
-    report = message.report
+    return checked_report(what, message.report)
+
+
+def checked_report(what: str, report: pb.SplitReport) -> SplitReport:
+    """A report, wherever it stands."""
     if len(report.phase_ms) > check.MAX_PHASES:
         raise check.breach(what, "phase_ms", f"{len(report.phase_ms)} phases", f"at most {check.MAX_PHASES}")
     phases = sorted(report.phase_ms.items())

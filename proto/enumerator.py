@@ -28,8 +28,9 @@ class Enumerator(Protocol):
         commits ahead of it (0: no cap). Nothing new: `after` itself. No side effect."""
         ...
 
-    def open_plan(self, request: PlanRequest) -> OpenedPlan:
-        """Plans a read and keeps the plan. Same table state and request: same splits, in the same order."""
+    def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
+        """Plans a read and keeps the plan. Same table state and request: same splits, in the same order. A request id
+        that opened a plan, which is still held, gives that plan again: a repeated call opens one."""
         ...
 
     def describe_plan(self, plan_id: str) -> Scan:

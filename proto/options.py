@@ -13,68 +13,37 @@ no default.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from typing import Final
 
 from penstock.proto import option_translation
 from penstock.proto.access import ServerAccess
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.option_entries import EVERYWHERE, GROUPS, READS, Door, Option, OptionValue
+from penstock.proto.option_groups import GROUP_OPTIONS
 from penstock.proto.option_types import (
     Address,
     Choice,
     Names,
     Number,
     OnOff,
-    OptionType,
     Text,
     nearest,
     plain_spelling,
 )
 
-OptionValue = str | int | tuple[str, ...] | None
-
-
-class Door(StrEnum):
-    """Where options come in."""
-
-    BATCH = "batch"
-    STREAM = "stream"
-    ARROW = "arrow"
-    CLI = "cli"
-
-
-READS: Final = frozenset({Door.BATCH, Door.ARROW, Door.CLI})
-EVERYWHERE: Final = frozenset(Door)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One option. `default` None: there is none."""
-
-    name: str
-    type: OptionType
-    default: OptionValue = None
-    doors: frozenset[Door]
-    doc: str
-
-    @property
-    def python_name(self) -> str:
-        """snake_case: the keyword of `penstock.read` and the field of GivenOptions."""
-        return re.sub(r"([A-Z])", lambda found: "_" + found[1].lower(), self.name)
-
-    @property
-    def flag(self) -> str:
-        """The flag on the command line."""
-        return "--" + self.python_name.replace("_", "-")
-
-    @property
-    def environment_name(self) -> str:
-        """The environment variable."""
-        return "PENSTOCK_" + self.python_name.upper()
-
+__all__ = [
+    "EVERYWHERE",
+    "OPTIONS",
+    "READS",
+    "Door",
+    "GivenOptions",
+    "Option",
+    "OptionValue",
+    "option_named",
+    "parse_options",
+]
 
 OPTIONS: Final[tuple[Option, ...]] = (
     Option(
@@ -83,7 +52,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         default="snapshot",
         doors=EVERYWHERE,
         doc="What is read: the table's rows, those of its base files alone, the rows that a range of instants wrote, "
-        "or each change that they made (a stream always reads ranges: rows, or with `cdc` changes).",
+        "or each change that they made (a stream or a consumer always reads ranges: rows, or with `cdc` changes).",
     ),
     Option(
         name="cdcFormat",
@@ -99,14 +68,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         type=Text("time"),
         doors=EVERYWHERE,
         doc="The range begins behind this order key (exclusive): completion time on timeline layout 2, requested time "
-        "on layout 1. `earliest`: before every instant; a stream without `after` starts there.",
+        "on layout 1. `earliest`: before every instant; a stream or a consumer group without `after` starts there. "
+        "For a group it counts when the group is made.",
     ),
     Option(
         name="upto",
         type=Text("time"),
-        doors=READS,
+        doors=READS | GROUPS,
         doc="The range ends with this order key (inclusive). Not given, or `latest`: the newest position when the plan "
-        "is made.",
+        "is made. A consumer group ends there; not given: never.",
     ),
     Option(
         name="asOf",
@@ -175,8 +145,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="maxCommitsPerTrigger",
         type=Number(0, 2**31 - 1),
         default=0,
-        doors=frozenset({Door.STREAM}),
-        doc="At most so many data commits a micro-batch; 0: no cap.",
+        doors=frozenset({Door.STREAM, Door.CONSUMER}),
+        doc="At most so many data commits a micro-batch, or a round of a consumer group; 0: no cap.",
     ),
     Option(
         name="slots",
@@ -254,6 +224,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "without those rows, as Hudi does; what was skipped is counted and logged. What a failed append left behind "
         "is always skipped, for nothing is lost by it.",
     ),
+    *GROUP_OPTIONS,
 )
 
 
@@ -278,6 +249,13 @@ class GivenOptions:
     server_key: str = ""
     server_token: str = ""
     max_commits_per_trigger: int = 0
+    max_files_per_trigger: int = 0
+    max_bytes_per_trigger: int = 0
+    max_rows_per_trigger: int = 0
+    group: str | None = None
+    reader_id: str | None = None
+    on_lost_range: str | None = None
+    max_splits: int = 4
     slots: int = 0
     split_bytes: int = 256 << 20
     event_time: str = ""

@@ -55,6 +55,8 @@ PURE = (
     "proto/queries.py",
     "proto/splits.py",
     "proto/reports.py",
+    "proto/groups.py",
+    "proto/group_names.py",
     "enumerator/order*.py",
     "enumerator/planner*.py",
     "enumerator/assigner*.py",

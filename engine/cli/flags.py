@@ -1,4 +1,4 @@
-"""The registry's options as a command's flags: all that apply on the command line, or all but a few.
+"""The registry's options as a command's flags: all that apply at a door, or all but a few, or a few.
 
 Belongs here: how a registry entry becomes a parameter that typer sees. Not here: what a value means (`penstock.proto`).
 """
@@ -17,13 +17,17 @@ from penstock.proto.options import OPTIONS, Door
 Command = Callable[..., None]
 
 
-def with_registry_flags(*, but: Collection[str] = ()) -> Callable[[Command], Command]:
-    """Gives a command a flag for each option that applies on the command line, except those named in `but`.
+def with_registry_flags(
+    *, but: Collection[str] = (), only: Collection[str] | None = None, door: Door = Door.CLI
+) -> Callable[[Command], Command]:
+    """Gives a command a flag for each option that applies at the door, except those named in `but`; or for `only` few.
 
     The command takes `flags`, a dict of what was typed (None: nothing) by option name, in place of a parameter an
     option. The flags stand behind the context and the first argument in `--help`.
     """
-    options = [option for option in OPTIONS if Door.CLI in option.doors and option.name not in but]
+    options = [option for option in OPTIONS if door in option.doors and option.name not in but]
+    if only is not None:
+        options = [option for option in options if option.name in only]
 
     def decorated(command: Command) -> Command:
         own = [

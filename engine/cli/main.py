@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.cli import demo, read, serve, splits, state, table, timeline
+from penstock.engine.cli import demo, groups, read, serve, splits, state, table, tail, timeline
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.shell import LogFormat, Shell, show_help, start_logs
 from penstock.engine.cli.text import one_line
@@ -60,9 +60,11 @@ def settings(
 
 
 app.command("read")(read.read)
+app.command("tail")(tail.tail)
 app.command("timeline")(timeline.timeline)
 app.add_typer(table.app, name="table")
 app.add_typer(splits.app, name="splits")
+app.add_typer(groups.app, name="groups")
 app.command("serve")(serve.serve)
 app.add_typer(state.app, name="state")
 app.add_typer(serve.config_app, name="config")

@@ -129,7 +129,8 @@ def write_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: RowFo
             case RowFormat.TABLE:
                 _write_table(schema, batches, stream)
             case RowFormat.JSONL:
-                _write_json_lines(schema, batches, stream)
+                for batch in batches:
+                    write_json_lines(batch, stream)
             case RowFormat.PARQUET:
                 _write_parquet(schema, batches, stream)
             case RowFormat.ARROW:
@@ -149,14 +150,14 @@ def write_text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
     sys.stdout.writelines(_line(row, widths, ()) for row in cells)
 
 
-def _write_json_lines(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream: IO[bytes]) -> None:
+def write_json_lines(batch: pa.RecordBatch, stream: IO[bytes]) -> None:
+    """The batch's rows, a JSON object a line."""
     from penstock.engine.cli.cells import json_values
 
-    names = schema.names
-    for batch in batches:
-        for row in zip(*map(json_values, batch.columns), strict=True):
-            text = json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
-            stream.write(text.encode() + b"\n")
+    names = batch.schema.names
+    for row in zip(*map(json_values, batch.columns), strict=True):
+        text = json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
+        stream.write(text.encode() + b"\n")
 
 
 def _write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream: IO[bytes]) -> None:

@@ -93,6 +93,7 @@ def given_options(
     flags: Mapping[str, str | None],
     extra: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    door: Door = Door.CLI,
 ) -> GivenOptions:
     """The options that flags (by option name) and `--option KEY=VALUE` gave, then the environment's; warnings shown."""
     given: dict[str, object] = {_registered(name).flag: value for name, value in flags.items()}
@@ -103,7 +104,7 @@ def given_options(
         if key in given:
             raise ConfigurationError(f"--option {key} is given twice")
         given[key] = value
-    parsed = parse_options(given, door=Door.CLI, environment=os.environ if environment is None else environment)
+    parsed = parse_options(given, door=door, environment=os.environ if environment is None else environment)
     for text in parsed.warnings:
         shell.warn(text)
     return parsed

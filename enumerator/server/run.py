@@ -25,6 +25,7 @@ from penstock.enumerator.observer import NO_OBSERVER, Observer
 from penstock.enumerator.server import limits
 from penstock.enumerator.server.call_metrics import CallMetrics
 from penstock.enumerator.server.credentials import server_credentials
+from penstock.enumerator.server.group_handlers import GroupHandlers
 from penstock.enumerator.server.guard import CallerNames, Guard, Readiness
 from penstock.enumerator.server.metrics import Metrics, MetricsPort
 from penstock.enumerator.server.rates import PeerRates
@@ -35,6 +36,7 @@ from penstock.enumerator.server.tokens import TokenFile
 from penstock.proto.addresses import is_loopback
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.groups import GroupDoor
 
 GRACE_S: Final = 10.0
 """How long calls under way may take after the server was told to stop."""
@@ -140,13 +142,14 @@ def enumerator_of(settings: Settings, observer: Observer = NO_OBSERVER) -> Enume
 def serve_enumerator(
     enumerator: Enumerator,
     listen: str = "",
+    groups: GroupDoor | None = None,
     *,
     settings: Settings | None = None,
     observer: Observer = NO_OBSERVER,
     ready: bool = True,
 ) -> RunningServer:
-    """Serves any enumerator at `listen`, or where the settings say. With `ready` False it is NOT_SERVING, and refuses
-    calls with a StorageError, until `RunningServer.set_ready`."""
+    """Serves any enumerator at `listen`, or where the settings say; with `groups` also consumer groups. With `ready`
+    False it is NOT_SERVING, and refuses calls with a StorageError, until `RunningServer.set_ready`."""
     settings = settings or Settings(listen=listen)
     if listen and listen != settings.listen:
         settings = replace(settings, listen=listen)
@@ -163,7 +166,7 @@ def serve_enumerator(
     )
     health_state = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=pools.calls)
     health_pb2_grpc.add_HealthServicer_to_server(health_state, server)
-    add_to_server(EnumeratorHandlers(enumerator), server, pools.planning)
+    add_to_server(EnumeratorHandlers(enumerator), server, pools.planning, GroupHandlers(groups).by_call())
     if settings.reflection:
         _reflect(server)
     try:

@@ -6,7 +6,7 @@ What may be added: the handler of another call. No decision, no state; errors be
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Final, Protocol, TypeVar
@@ -25,6 +25,9 @@ from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 SERVICE_NAME: Final[str] = pb.DESCRIPTOR.services_by_name["EnumeratorService"].full_name
 
 _A = TypeVar("_A")
+_GROUPS_BY_STORAGE: Final = ("JoinGroup", "DescribeGroup", "ResetGroup")
+"""Calls of the group door that look at the table."""
+
 log = logging.getLogger("penstock.enumerator.server")
 
 
@@ -54,7 +57,7 @@ class EnumeratorHandlers:
             table = calls.table_from_message(request)
             return calls.description_to_message(self._enumerator.describe_table(table))
 
-        return _answered("DescribeTable", request, context, answer)
+        return answered("DescribeTable", request, context, answer)
 
     def NewestPosition(
         self, request: pb.NewestPositionRequest, context: grpc.ServicerContext
@@ -65,15 +68,17 @@ class EnumeratorHandlers:
             newest = self._enumerator.newest_position(*calls.newest_from_message(request))
             return pb.NewestPositionResponse(position=position_to_message(newest))
 
-        return _answered("NewestPosition", request, context, answer)
+        return answered("NewestPosition", request, context, answer)
 
     def OpenPlan(self, request: pb.OpenPlanRequest, context: grpc.ServicerContext) -> pb.OpenPlanResponse:
         """See the .proto."""
 
         def answer() -> pb.OpenPlanResponse:
-            return calls.opened_to_message(self._enumerator.open_plan(calls.request_from_message(request)))
+            return calls.opened_to_message(
+                self._enumerator.open_plan(calls.request_from_message(request), calls.request_id_of(request))
+            )
 
-        return _answered("OpenPlan", request, context, answer)
+        return answered("OpenPlan", request, context, answer)
 
     def DescribePlan(self, request: pb.DescribePlanRequest, context: grpc.ServicerContext) -> pb.DescribePlanResponse:
         """See the .proto."""
@@ -82,7 +87,7 @@ class EnumeratorHandlers:
             scan = self._enumerator.describe_plan(calls.plan_id_from_message(request))
             return pb.DescribePlanResponse(scan=scan_to_message(scan))
 
-        return _answered("DescribePlan", request, context, answer)
+        return answered("DescribePlan", request, context, answer)
 
     def NextSplit(self, request: pb.NextSplitRequest, context: grpc.ServicerContext) -> pb.NextSplitResponse:
         """See the .proto."""
@@ -90,7 +95,7 @@ class EnumeratorHandlers:
         def answer() -> pb.NextSplitResponse:
             return calls.answer_to_message(self._enumerator.next_split(*calls.place_from_message(request)))
 
-        return _answered("NextSplit", request, context, answer)
+        return answered("NextSplit", request, context, answer)
 
     def FinishSplit(self, request: pb.FinishSplitRequest, context: grpc.ServicerContext) -> pb.FinishSplitResponse:
         """See the .proto."""
@@ -100,11 +105,17 @@ class EnumeratorHandlers:
             self._enumerator.finish_split(*place, calls.report_from_message(request))
             return pb.FinishSplitResponse()
 
-        return _answered("FinishSplit", request, context, answer)
+        return answered("FinishSplit", request, context, answer)
 
 
-def add_to_server(handlers: EnumeratorHandlers, server: grpc.Server, planning: ThreadPoolExecutor) -> None:
-    """Serves the handlers; calls that read storage run on `planning`, so that NextSplit never waits behind them."""
+def add_to_server(
+    handlers: EnumeratorHandlers,
+    server: grpc.Server,
+    planning: ThreadPoolExecutor,
+    groups: Mapping[str, Callable[..., object]],
+) -> None:
+    """Serves the handlers, and those of the group door by the names of their calls. Calls that read storage run on
+    `planning`, so that NextSplit and the readers of groups never wait behind them."""
     pb_grpc.add_EnumeratorServiceServicer_to_server(
         SimpleNamespace(
             DescribeTable=_OnPool(handlers.DescribeTable, planning),
@@ -113,6 +124,7 @@ def add_to_server(handlers: EnumeratorHandlers, server: grpc.Server, planning: T
             DescribePlan=handlers.DescribePlan,
             NextSplit=handlers.NextSplit,
             FinishSplit=handlers.FinishSplit,
+            **{name: _OnPool(call, planning) if name in _GROUPS_BY_STORAGE else call for name, call in groups.items()},
         ),
         server,
     )
@@ -129,7 +141,8 @@ class _OnPool:
         return self._handler(request, context)
 
 
-def _answered(call: str, request: _Asked, context: grpc.ServicerContext, answer: Callable[[], _A]) -> _A:
+def answered(call: str, request: _Asked, context: grpc.ServicerContext, answer: Callable[[], _A]) -> _A:
+    """The answer of one call, or its error as a status; a call without a deadline is refused."""
     asked = f"{call} request={request.request_id[:64]!r} client={request.client_version[:64]!r}"
     try:
         require_deadline(context.time_remaining())

@@ -259,6 +259,328 @@ class SplitReport(_message.Message):
     pruned_rows: int
     def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ..., skipped_gaps: _Optional[int] = ..., skipped_bytes: _Optional[int] = ..., pruned_row_groups: _Optional[int] = ..., pruned_rows: _Optional[int] = ...) -> None: ...
 
+class StartLatest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RoundLimits(_message.Message):
+    __slots__ = ("max_commits", "max_files", "max_bytes", "max_rows")
+    MAX_COMMITS_FIELD_NUMBER: _ClassVar[int]
+    MAX_FILES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_ROWS_FIELD_NUMBER: _ClassVar[int]
+    max_commits: int
+    max_files: int
+    max_bytes: int
+    max_rows: int
+    def __init__(self, max_commits: _Optional[int] = ..., max_files: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_rows: _Optional[int] = ...) -> None: ...
+
+class GroupScope(_message.Message):
+    __slots__ = ("request", "upto", "on_lost_range")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    ON_LOST_RANGE_FIELD_NUMBER: _ClassVar[int]
+    request: OpenPlanRequest
+    upto: Position
+    on_lost_range: str
+    def __init__(self, request: _Optional[_Union[OpenPlanRequest, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., on_lost_range: _Optional[str] = ...) -> None: ...
+
+class Member(_message.Message):
+    __slots__ = ("table", "group", "reader_id", "epoch")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    READER_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    group: str
+    reader_id: str
+    epoch: int
+    def __init__(self, table: _Optional[str] = ..., group: _Optional[str] = ..., reader_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class JoinGroupRequest(_message.Message):
+    __slots__ = ("group", "reader_id", "scope", "start_latest", "start_at", "limits", "request_id", "client_version")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    READER_ID_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    START_LATEST_FIELD_NUMBER: _ClassVar[int]
+    START_AT_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    reader_id: str
+    scope: GroupScope
+    start_latest: StartLatest
+    start_at: Position
+    limits: RoundLimits
+    request_id: str
+    client_version: str
+    def __init__(self, group: _Optional[str] = ..., reader_id: _Optional[str] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., start_latest: _Optional[_Union[StartLatest, _Mapping]] = ..., start_at: _Optional[_Union[Position, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class JoinGroupResponse(_message.Message):
+    __slots__ = ("member", "lease_ms")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    member: Member
+    lease_ms: int
+    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+
+class HeartbeatRequest(_message.Message):
+    __slots__ = ("member", "request_id", "client_version")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    member: Member
+    request_id: str
+    client_version: str
+    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class HeartbeatResponse(_message.Message):
+    __slots__ = ("lease_ms",)
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    lease_ms: int
+    def __init__(self, lease_ms: _Optional[int] = ...) -> None: ...
+
+class RequestSplitsRequest(_message.Message):
+    __slots__ = ("member", "max_splits", "sequence", "request_id", "client_version")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    MAX_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    member: Member
+    max_splits: int
+    sequence: int
+    request_id: str
+    client_version: str
+    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., max_splits: _Optional[int] = ..., sequence: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class AssignedSplit(_message.Message):
+    __slots__ = ("plan_id", "index", "split", "start", "position")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    index: int
+    split: Split
+    start: int
+    position: Position
+    def __init__(self, plan_id: _Optional[str] = ..., index: _Optional[int] = ..., split: _Optional[_Union[Split, _Mapping]] = ..., start: _Optional[int] = ..., position: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
+
+class Assignments(_message.Message):
+    __slots__ = ("splits",)
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    splits: _containers.RepeatedCompositeFieldContainer[AssignedSplit]
+    def __init__(self, splits: _Optional[_Iterable[_Union[AssignedSplit, _Mapping]]] = ...) -> None: ...
+
+class NothingYet(_message.Message):
+    __slots__ = ("retry_ms", "caught_up")
+    RETRY_MS_FIELD_NUMBER: _ClassVar[int]
+    CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
+    retry_ms: int
+    caught_up: bool
+    def __init__(self, retry_ms: _Optional[int] = ..., caught_up: _Optional[bool] = ...) -> None: ...
+
+class EndOfGroup(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RequestSplitsResponse(_message.Message):
+    __slots__ = ("assignments", "nothing_yet", "end_of_group")
+    ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    NOTHING_YET_FIELD_NUMBER: _ClassVar[int]
+    END_OF_GROUP_FIELD_NUMBER: _ClassVar[int]
+    assignments: Assignments
+    nothing_yet: NothingYet
+    end_of_group: EndOfGroup
+    def __init__(self, assignments: _Optional[_Union[Assignments, _Mapping]] = ..., nothing_yet: _Optional[_Union[NothingYet, _Mapping]] = ..., end_of_group: _Optional[_Union[EndOfGroup, _Mapping]] = ...) -> None: ...
+
+class SplitProgress(_message.Message):
+    __slots__ = ("plan_id", "index", "ordinal", "finished", "report")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    index: int
+    ordinal: int
+    finished: bool
+    report: SplitReport
+    def __init__(self, plan_id: _Optional[str] = ..., index: _Optional[int] = ..., ordinal: _Optional[int] = ..., finished: _Optional[bool] = ..., report: _Optional[_Union[SplitReport, _Mapping]] = ...) -> None: ...
+
+class CommitSplitsRequest(_message.Message):
+    __slots__ = ("member", "done", "request_id", "client_version")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    member: Member
+    done: _containers.RepeatedCompositeFieldContainer[SplitProgress]
+    request_id: str
+    client_version: str
+    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., done: _Optional[_Iterable[_Union[SplitProgress, _Mapping]]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class CommitSplitsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LeaveGroupRequest(_message.Message):
+    __slots__ = ("member", "request_id", "client_version")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    member: Member
+    request_id: str
+    client_version: str
+    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class LeaveGroupResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListGroupsRequest(_message.Message):
+    __slots__ = ("table", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class GroupSummary(_message.Message):
+    __slots__ = ("table", "group", "state", "committed", "planned", "readers")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    group: str
+    state: str
+    committed: Position
+    planned: Position
+    readers: int
+    def __init__(self, table: _Optional[str] = ..., group: _Optional[str] = ..., state: _Optional[str] = ..., committed: _Optional[_Union[Position, _Mapping]] = ..., planned: _Optional[_Union[Position, _Mapping]] = ..., readers: _Optional[int] = ...) -> None: ...
+
+class ListGroupsResponse(_message.Message):
+    __slots__ = ("groups",)
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[GroupSummary]
+    def __init__(self, groups: _Optional[_Iterable[_Union[GroupSummary, _Mapping]]] = ...) -> None: ...
+
+class DescribeGroupRequest(_message.Message):
+    __slots__ = ("table", "group", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    group: str
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., group: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class ReaderState(_message.Message):
+    __slots__ = ("reader_id", "epoch", "held_splits", "lease_left_ms")
+    READER_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HELD_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
+    reader_id: str
+    epoch: int
+    held_splits: int
+    lease_left_ms: int
+    def __init__(self, reader_id: _Optional[str] = ..., epoch: _Optional[int] = ..., held_splits: _Optional[int] = ..., lease_left_ms: _Optional[int] = ...) -> None: ...
+
+class GroupLag(_message.Message):
+    __slots__ = ("commits", "size_bytes", "seconds", "loss_commits", "loss_seconds")
+    COMMITS_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_COMMITS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    commits: int
+    size_bytes: int
+    seconds: float
+    loss_commits: int
+    loss_seconds: float
+    def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ...) -> None: ...
+
+class DescribeGroupResponse(_message.Message):
+    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error")
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    HELD_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    summary: GroupSummary
+    scope: GroupScope
+    limits: RoundLimits
+    rounds: int
+    pending_splits: int
+    held_splits: int
+    readers: _containers.RepeatedCompositeFieldContainer[ReaderState]
+    lag: GroupLag
+    error_code: str
+    error: str
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
+class ResetGroupRequest(_message.Message):
+    __slots__ = ("table", "group", "start_latest", "start_at", "dry_run", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    START_LATEST_FIELD_NUMBER: _ClassVar[int]
+    START_AT_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    group: str
+    start_latest: StartLatest
+    start_at: Position
+    dry_run: bool
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., group: _Optional[str] = ..., start_latest: _Optional[_Union[StartLatest, _Mapping]] = ..., start_at: _Optional[_Union[Position, _Mapping]] = ..., dry_run: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class ResetGroupResponse(_message.Message):
+    __slots__ = ("before", "after", "dropped_splits", "dry_run")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    before: Position
+    after: Position
+    dropped_splits: int
+    dry_run: bool
+    def __init__(self, before: _Optional[_Union[Position, _Mapping]] = ..., after: _Optional[_Union[Position, _Mapping]] = ..., dropped_splits: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class DeleteGroupRequest(_message.Message):
+    __slots__ = ("table", "group", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    group: str
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., group: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class DeleteGroupResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class FileRef(_message.Message):
     __slots__ = ("path", "size_bytes", "writes")
     PATH_FIELD_NUMBER: _ClassVar[int]

@@ -65,6 +65,51 @@ class EnumeratorServiceStub:
                 request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishSplitRequest.SerializeToString,
                 response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishSplitResponse.FromString,
                 _registered_method=True)
+        self.JoinGroup = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/JoinGroup',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.JoinGroupRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.JoinGroupResponse.FromString,
+                _registered_method=True)
+        self.Heartbeat = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/Heartbeat',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.HeartbeatRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.HeartbeatResponse.FromString,
+                _registered_method=True)
+        self.RequestSplits = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/RequestSplits',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestSplitsRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestSplitsResponse.FromString,
+                _registered_method=True)
+        self.CommitSplits = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/CommitSplits',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitSplitsRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitSplitsResponse.FromString,
+                _registered_method=True)
+        self.LeaveGroup = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/LeaveGroup',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaveGroupRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaveGroupResponse.FromString,
+                _registered_method=True)
+        self.ListGroups = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/ListGroups',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListGroupsRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListGroupsResponse.FromString,
+                _registered_method=True)
+        self.DescribeGroup = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/DescribeGroup',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeGroupRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeGroupResponse.FromString,
+                _registered_method=True)
+        self.ResetGroup = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/ResetGroup',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ResetGroupRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ResetGroupResponse.FromString,
+                _registered_method=True)
+        self.DeleteGroup = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/DeleteGroup',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupResponse.FromString,
+                _registered_method=True)
 
 
 class EnumeratorServiceServicer:
@@ -113,6 +158,69 @@ class EnumeratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def JoinGroup(self, request, context):
+        """A new epoch for a reader of a consumer group; the first join makes the group.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Heartbeat(self, request, context):
+        """Renews a member's lease.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RequestSplits(self, request, context):
+        """More splits for a member to read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CommitSplits(self, request, context):
+        """How far a member is; durable when it is answered, all of it or nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeaveGroup(self, request, context):
+        """Gives back what a member holds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListGroups(self, request, context):
+        """The groups, by table and name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeGroup(self, request, context):
+        """One group in full.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResetGroup(self, request, context):
+        """Moves a group and fences its readers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteGroup(self, request, context):
+        """Forgets a group without readers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EnumeratorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -145,6 +253,51 @@ def add_EnumeratorServiceServicer_to_server(servicer, server):
                     servicer.FinishSplit,
                     request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishSplitRequest.FromString,
                     response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishSplitResponse.SerializeToString,
+            ),
+            'JoinGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.JoinGroup,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.JoinGroupRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.JoinGroupResponse.SerializeToString,
+            ),
+            'Heartbeat': grpc.unary_unary_rpc_method_handler(
+                    servicer.Heartbeat,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.HeartbeatRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.HeartbeatResponse.SerializeToString,
+            ),
+            'RequestSplits': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestSplits,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestSplitsRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestSplitsResponse.SerializeToString,
+            ),
+            'CommitSplits': grpc.unary_unary_rpc_method_handler(
+                    servicer.CommitSplits,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitSplitsRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitSplitsResponse.SerializeToString,
+            ),
+            'LeaveGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaveGroup,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaveGroupRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaveGroupResponse.SerializeToString,
+            ),
+            'ListGroups': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListGroups,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListGroupsRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListGroupsResponse.SerializeToString,
+            ),
+            'DescribeGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeGroup,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeGroupRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeGroupResponse.SerializeToString,
+            ),
+            'ResetGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResetGroup,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ResetGroupRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ResetGroupResponse.SerializeToString,
+            ),
+            'DeleteGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteGroup,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -310,6 +463,249 @@ class EnumeratorService:
             '/penstock.v1.EnumeratorService/FinishSplit',
             penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishSplitRequest.SerializeToString,
             penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishSplitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def JoinGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/JoinGroup',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.JoinGroupRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.JoinGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Heartbeat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/Heartbeat',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.HeartbeatRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.HeartbeatResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestSplits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/RequestSplits',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestSplitsRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestSplitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CommitSplits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/CommitSplits',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitSplitsRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitSplitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaveGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/LeaveGroup',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaveGroupRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaveGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListGroups(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/ListGroups',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ListGroupsRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ListGroupsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/DescribeGroup',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeGroupRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResetGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/ResetGroup',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ResetGroupRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ResetGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/DeleteGroup',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,21 @@ from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.proto.client import CallLimits, EnumeratorClient
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import PositionExpired
+from penstock.proto.groups import (
+    Assignments,
+    EndOfGroup,
+    GroupAnswer,
+    GroupDescription,
+    GroupDoor,
+    GroupSpec,
+    GroupStart,
+    GroupSummary,
+    Joined,
+    Member,
+    NothingYet,
+    ResetOutcome,
+    SplitProgress,
+)
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, Latest, PlanRequest
 from penstock.proto.reports import TableDescription
@@ -119,6 +136,50 @@ class ScriptedTable:
 
 
 @dataclass
+class ScriptedGroups:
+    """A group door that answers what it was told to, once a call; `fails` are raised first. `calls` has what came."""
+
+    answers: list[object] = field(default_factory=list)
+    fails: list[Exception] = field(default_factory=list)
+    calls: list[tuple[object, ...]] = field(default_factory=list)
+
+    def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
+        return self._answer(Joined, "join", group, reader_id, spec, request_id)
+
+    def heartbeat(self, member: Member) -> int:
+        return self._answer(int, "heartbeat", member)
+
+    def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
+        return self._answer(Assignments | NothingYet | EndOfGroup, "request", member, max_splits, sequence)
+
+    def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
+        self._answer(NoneType, "commit", member, done)
+
+    def leave_group(self, member: Member) -> None:
+        self._answer(NoneType, "leave", member)
+
+    def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
+        return self._answer(tuple, "list", table)
+
+    def describe_group(self, table: str, group: str) -> GroupDescription:
+        return self._answer(GroupDescription, "describe", table, group)
+
+    def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
+        return self._answer(ResetOutcome, "reset", table, group, start, dry_run)
+
+    def delete_group(self, table: str, group: str) -> None:
+        self._answer(NoneType, "delete", table, group)
+
+    def _answer(self, kind: Any, *call: object) -> Any:
+        self.calls.append(call)
+        if self.fails:
+            raise self.fails.pop(0)
+        answer = self.answers.pop(0)
+        assert isinstance(answer, kind)
+        return answer
+
+
+@dataclass
 class Clock:
     """A clock that stands until it is moved."""
 
@@ -137,6 +198,8 @@ class Door:
     clock: Clock
     embedded: EmbeddedEnumerator
     server: RunningServer | None
+    scripted_groups: ScriptedGroups
+    groups: GroupDoor
 
 
 FAST = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=5, first_pause_ms=10, longest_pause_ms=10)
@@ -161,12 +224,9 @@ def door(request: pytest.FixtureRequest) -> Iterator[Door]:
     table, clock = ScriptedTable(), Clock()
     embedded = embedded_over(table, clock)
     if request.param == "embedded":
-        yield Door(embedded, table, clock, embedded, None)
+        yield Door(embedded, table, clock, embedded, None, groups := ScriptedGroups(), groups)
         return
-    with serve_enumerator(embedded, "127.0.0.1:0") as server:
-        client = EnumeratorClient(server.address, FAST)
-        yield Door(client, table, clock, embedded, server)
-        client.close()
+    yield from _served(table, clock, embedded)
 
 
 @pytest.fixture
@@ -174,9 +234,14 @@ def served() -> Iterator[Door]:
     """The served one alone."""
     table, clock = ScriptedTable(), Clock()
     embedded = embedded_over(table, clock)
-    with serve_enumerator(embedded, "127.0.0.1:0") as server:
+    yield from _served(table, clock, embedded)
+
+
+def _served(table: ScriptedTable, clock: Clock, embedded: EmbeddedEnumerator) -> Iterator[Door]:
+    groups = ScriptedGroups()
+    with serve_enumerator(embedded, "127.0.0.1:0", groups) as server:
         client = EnumeratorClient(server.address, FAST)
-        yield Door(client, table, clock, embedded, server)
+        yield Door(client, table, clock, embedded, server, groups, client)
         client.close()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc_testing
 import pytest
 
+from penstock.enumerator.server.group_handlers import GroupHandlers
 from penstock.enumerator.server.limits import MAX_DEADLINE_S
 from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers
 from penstock.proto import codec_calls as calls
@@ -28,7 +30,9 @@ class Wire:
     """Calls handlers as gRPC would."""
 
     def __init__(self, door: Door) -> None:
-        handlers = EnumeratorHandlers(door.embedded)
+        reading, groups = EnumeratorHandlers(door.embedded), GroupHandlers(door.scripted_groups)
+        own = {name: getattr(reading, name) for name in METHODS if hasattr(reading, name)}
+        handlers = SimpleNamespace(**own, **groups.by_call())
         service = pb.DESCRIPTOR.services_by_name["EnumeratorService"]
         self._server = grpc_testing.server_from_dictionary({service: handlers}, grpc_testing.strict_real_time())
 
@@ -55,7 +59,10 @@ def opened_id(wire: Wire) -> str:
 
 def test_every_call_of_the_service_has_a_handler() -> None:
     assert SERVICE_NAME == "penstock.v1.EnumeratorService"
-    assert all(callable(getattr(EnumeratorHandlers, name)) for name in METHODS)
+    groups = GroupHandlers(None).by_call()
+    reading = {name for name in METHODS if callable(getattr(EnumeratorHandlers, name, None))}
+    assert reading | set(groups) == set(METHODS)
+    assert not reading & set(groups)
 
 
 def test_describe_table(wire: Wire, served: Door) -> None:
@@ -96,9 +103,10 @@ def test_a_call_without_a_deadline_is_refused(wire: Wire, served: Door, name: st
     assert status is grpc.StatusCode.INVALID_ARGUMENT
     assert "has no deadline within 3600 s: set one" in details
     assert served.table.calls == 0
+    assert served.scripted_groups.calls == []
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "ListGroups"])
 def test_an_empty_request_is_refused_by_naming_a_field(wire: Wire, name: str) -> None:
     _, status, details = wire.call(name, getattr(pb, f"{name}Request")())
     assert status is grpc.StatusCode.INVALID_ARGUMENT

@@ -113,7 +113,13 @@ def test_an_option_of_another_door_is_refused(door: Door) -> None:
 
 def test_streams_refuse_limit_and_bounds_of_batches() -> None:
     refused = {option.name for option in OPTIONS if Door.STREAM not in option.doors}
-    assert refused == {"limit", "upto", "asOf"}
+    of_groups = {option.name for option in OPTIONS if option.doors == {Door.CONSUMER}}
+    assert refused - of_groups == {"limit", "upto", "asOf"}
+
+
+def test_consumers_refuse_what_only_a_batch_has() -> None:
+    refused = {option.name for option in OPTIONS if Door.CONSUMER not in option.doors}
+    assert refused == {"limit", "asOf", "slots"}
 
 
 def test_one_option_in_two_spellings_is_refused() -> None:

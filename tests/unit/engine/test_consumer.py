@@ -1,0 +1,593 @@
+"""A consumer over a group in memory: order of commits, resuming, its own fence, retries, seeking, leaving."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import penstock
+from penstock.engine.consumer import Consumer
+from penstock.engine.group_reader import ConsumedBatch
+from penstock.engine.patience import Surroundings
+from penstock.proto.errors import (
+    ConfigurationError,
+    CorruptFile,
+    Fenced,
+    Overloaded,
+    PermissionDenied,
+    StorageError,
+    UnknownGroup,
+)
+from penstock.proto.groups import StartAt, StartLatest
+from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.queries import Changes, Incremental
+
+if TYPE_CHECKING:
+    from conftest import FakeClock, FakeGroup, FakePulse, FakeReading
+
+LEASE_MS = 9000
+
+
+class Made:
+    """Makes consumers of group g; `pulses` has their heartbeats, which beat when told to."""
+
+    def __init__(self, group: FakeGroup, clock: FakeClock) -> None:
+        self.group, self.clock = group, clock
+        self.pulses: list[FakePulse] = []
+
+    def __call__(self, reader_id: str = "r", **options: Any) -> Consumer:
+        def pulse(beat: Callable[[], float | None], pause_s: float) -> FakePulse:
+            made: Any = type("Pulse", (), {"stopped": False, "stop": lambda self: setattr(self, "stopped", True)})()
+            made.beat, made.pause_s = beat, pause_s
+            self.pulses.append(made)
+            return made  # type: ignore[no-any-return]
+
+        around = Surroundings(now_ms=self.clock.now_ms, wait=self.clock.wait, pulse=pulse)
+        return Consumer(None, "trips", group="g", reader_id=reader_id, door=self.group, surroundings=around, **options)
+
+
+@pytest.fixture
+def made(group: FakeGroup, clock: FakeClock, reading: FakeReading) -> Made:
+    return Made(group, clock)
+
+
+def taken(consumer: Consumer, most: int = 1000) -> list[tuple[str, int, int, bool]]:
+    """(split, first ordinal, next ordinal, end of split) of what there is now."""
+    found = []
+    while len(found) < most and (batch := consumer.poll(0)) is not None:
+        assert batch.batch.column("id").to_pylist() == list(range(batch.first_ordinal, batch.next_ordinal))
+        found.append((batch.split_id, batch.first_ordinal, batch.next_ordinal, batch.end_of_split))
+    return found
+
+
+ALL = [("a", 0, 10, False), ("a", 10, 20, False), ("a", 20, 25, True), ("c", 0, 10, True)]
+
+
+def test_it_is_the_packages_own() -> None:
+    assert penstock.Consumer is Consumer
+    with pytest.raises(AttributeError, match="no attribute 'Consumers'"):
+        penstock.Consumers  # noqa: B018
+
+
+def test_batches_come_in_order_with_their_places(made: Made, group: FakeGroup) -> None:
+    with made(max_splits=2) as consumer:
+        assert taken(consumer) == ALL
+        assert consumer.caught_up
+        assert not consumer.ended
+    assert [call[2:] for call in group.named("request")] == [(2, 1), (2, 2), (2, 3)]
+    assert len(group.named("describe_plan")) == 1
+    assert [call[0] for call in group.calls].count("leave") == 1
+
+
+def test_nothing_is_committed_until_it_is_said(made: Made, group: FakeGroup) -> None:
+    with made() as consumer:
+        taken(consumer)
+        assert group.committed() == {"b": (0, True)}, "the split without rows is done, and nobody could commit it"
+
+
+def test_a_commit_is_of_everything_handed_out_with_reports_of_what_is_finished(made: Made, group: FakeGroup) -> None:
+    with made() as consumer:
+        taken(consumer, 2)
+        consumer.commit()
+        assert group.committed() == {"a": (20, False)}
+        taken(consumer)
+        consumer.commit()
+    assert group.committed() == {"a": (25, True), "b": (0, True), "c": (10, True)}
+    assert {ref.index: report.rows for ref, report in group.reports.items() if report} == {0: 25, 1: 0, 2: 10}
+
+
+def test_a_commit_up_to_a_batch(made: Made, group: FakeGroup) -> None:
+    with made() as consumer:
+        first, second = consumer.poll(), consumer.poll()
+        assert isinstance(first, ConsumedBatch)
+        assert isinstance(second, ConsumedBatch)
+        consumer.commit(first)
+        assert group.committed() == {"a": (10, False)}
+        consumer.commit(first)
+        consumer.commit(second)
+        consumer.commit(first)
+        assert group.committed() == {"a": (20, False)}
+    assert len(group.named("commit")) == 2
+
+
+def test_what_was_not_committed_is_handed_out_again_from_its_ordinal(made: Made, group: FakeGroup) -> None:
+    with made("r-1") as consumer:
+        taken(consumer, 1)
+        consumer.commit()
+        taken(consumer, 1)
+    with made("r-2") as consumer:
+        batch = consumer.poll()
+        assert batch is not None
+        assert (batch.split_id, batch.start, batch.first_ordinal, batch.position) == (
+            "a",
+            10,
+            10,
+            Position(InstantTime("20260101000000000")),
+        )
+
+
+def test_a_split_without_rows_is_not_the_end(made: Made, group: FakeGroup, more_splits: Any) -> None:
+    """Weak point 12: an empty part ended an iteration, and with it what came behind was lost."""
+    group.rounds["plan-1"] = (*(more_splits(f"e{n}", 0) for n in range(7)), more_splits("z", 3))
+    group.ends = True
+    with made(max_splits=2) as consumer:
+        found = []
+        for batch in consumer:
+            found.append(batch.split_id)
+            consumer.commit()
+    assert found == ["z"]
+    assert consumer.ended
+    assert all(finished for _, finished in group.committed().values())
+
+
+def test_a_group_of_nothing_but_empty_splits_ends(made: Made, group: FakeGroup, more_splits: Any) -> None:
+    group.rounds["plan-1"] = (more_splits("e", 0),)
+    group.ends = True
+    with made() as consumer:
+        assert list(consumer) == []
+        assert consumer.ended
+
+
+def test_iterating_ends_where_the_group_ends(made: Made, group: FakeGroup) -> None:
+    group.ends = True
+    with made() as consumer:
+        rows = 0
+        for batch in consumer:
+            rows += batch.batch.num_rows
+            consumer.commit(batch)
+        assert rows == 35
+        assert consumer.poll() is None
+
+
+def test_two_readers_share_and_lose_nothing(made: Made, group: FakeGroup) -> None:
+    with made("r-1", max_splits=1) as one, made("r-2", max_splits=1) as two:
+        first = one.poll()
+        assert first is not None
+        others = taken(two)
+        assert {name for name, *_ in others} == {"c"}
+        assert not two.caught_up, "r-1 still holds one"
+        rest = taken(one)
+    assert [("a", 0, 10, False), *rest] == ALL[:3]
+
+
+class TestLease:
+    """A reader stops by itself before its lease ends."""
+
+    def test_beats_renew_at_a_third(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+        with made() as consumer:
+            (pulse,) = made.pulses
+            assert pulse.pause_s == LEASE_MS / 3 / 1000
+            for _ in range(20):
+                clock.now += LEASE_MS // 3
+                assert pulse.beat() == LEASE_MS / 3 / 1000
+            assert consumer.lease_left_ms == LEASE_MS
+            assert consumer.poll() is not None
+            consumer.commit()
+        assert pulse.stopped
+
+    @pytest.mark.parametrize("late_ms", [LEASE_MS, LEASE_MS + 1, 10 * LEASE_MS])
+    def test_nothing_is_handed_out_or_committed_once_it_is_over(
+        self, made: Made, group: FakeGroup, clock: FakeClock, late_ms: int
+    ) -> None:
+        with made() as consumer:
+            batch = consumer.poll()
+            asked = len(group.calls)
+            clock.now += late_ms
+            with pytest.raises(Fenced, match=rf"reader r of group g: its lease of {LEASE_MS} ms is over.*Join again"):
+                consumer.commit(batch)
+            with pytest.raises(Fenced):
+                consumer.poll()
+            with pytest.raises(Fenced):
+                consumer.commit()
+            assert len(group.calls) == asked, "the server was not asked"
+            assert consumer.lease_left_ms == 0
+        assert group.committed() == {}
+        assert not group.named("leave")
+
+    def test_one_millisecond_before_it_is_not(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+        with made() as consumer:
+            batch = consumer.poll()
+            clock.now += LEASE_MS - 1
+            consumer.commit(batch)
+        assert group.committed() == {"a": (10, False)}
+
+    def test_it_counts_from_the_sending_of_the_call(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+        with made() as consumer:
+            (pulse,) = made.pulses
+            consumer.poll()
+            real = group.heartbeat
+
+            def slow(member: Any) -> int:
+                lease_ms = real(member)
+                clock.now += 8000
+                return lease_ms
+
+            group.heartbeat = slow  # type: ignore[method-assign]
+            clock.now += 1000
+            pulse.beat()
+            assert consumer.lease_left_ms == 1000
+
+    def test_a_reading_that_outlasts_it_hands_out_nothing(
+        self, made: Made, group: FakeGroup, clock: FakeClock, reading: FakeReading, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def slow(*given: Any, **named: Any) -> Any:
+            clock.now += LEASE_MS
+            return reading.read(*given, **named)
+
+        monkeypatch.setattr("penstock.engine.group_reader.read_split", slow)
+        with made() as consumer, pytest.raises(Fenced):
+            consumer.poll()
+
+    def test_beats_that_fail_come_sooner_and_do_not_renew(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+        with made() as consumer:
+            (pulse,) = made.pulses
+            clock.now += 3000
+            group.fails = [StorageError("no server"), Overloaded("busy")]
+            assert pulse.beat() == 1.0
+            assert pulse.beat() == 1.0
+            assert consumer.lease_left_ms == LEASE_MS - 3000
+            assert pulse.beat() == 3.0
+            assert consumer.lease_left_ms == LEASE_MS
+
+    @pytest.mark.parametrize("error", [Fenced("epoch 1 is not current"), UnknownGroup("gone"), PermissionDenied("no")])
+    def test_what_a_beat_is_told_is_raised_from_the_next_call(
+        self, made: Made, group: FakeGroup, error: Exception
+    ) -> None:
+        with made() as consumer:
+            consumer.poll()
+            group.fails = [error]
+            assert made.pulses[0].beat() is None
+            with pytest.raises(type(error), match=str(error)):
+                consumer.poll()
+            with pytest.raises(type(error), match=str(error)):
+                consumer.commit()
+
+    def test_a_second_reader_of_the_same_id_fences_the_first(self, made: Made, group: FakeGroup) -> None:
+        first = made()
+        batch = first.poll()
+        with made() as second:
+            with pytest.raises(Fenced, match="epoch 1 is not current"):
+                first.commit(batch)
+            first.close()
+            assert taken(second) == ALL
+
+    def test_joining_again_goes_on_with_what_was_not_committed(
+        self, made: Made, group: FakeGroup, clock: FakeClock, reading: FakeReading
+    ) -> None:
+        with made() as consumer:
+            first, second = consumer.poll(), consumer.poll()
+            consumer.commit(first)
+            clock.now += LEASE_MS
+            with pytest.raises(Fenced):
+                consumer.poll()
+            consumer.join()
+            assert reading.open_now == 0
+            assert [pulse.stopped for pulse in made.pulses] == [True, False]
+            with pytest.raises(Fenced, match="handed out before the reader joined again"):
+                consumer.commit(second)
+            assert taken(consumer) == ALL[1:]
+            consumer.commit()
+        assert all(finished for _, finished in group.committed().values())
+
+
+class TestRetries:
+    """A server or storage that does not answer is asked again."""
+
+    def test_calls_are_asked_again_with_growing_pauses(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+        group.fails = [StorageError("down")] * 3 + [Overloaded("busy")]
+        with made() as consumer:
+            assert len(group.named("join")) == 5
+            assert len({call[3] for call in group.named("join")}) == 1, "one join, however often it is sent"
+            assert clock.waits == sorted(clock.waits)
+            assert taken(consumer) == ALL
+
+    def test_an_answer_that_was_lost_is_given_again(self, made: Made, group: FakeGroup) -> None:
+        with made() as consumer:
+            group.lost = [StorageError("lost")] * 2
+            assert taken(consumer) == ALL
+        assert [call[3] for call in group.named("request")][:3] == [1, 1, 1]
+
+    def test_an_answer_that_stays_away_is_still_asked_for_by_the_next_poll(self, made: Made, group: FakeGroup) -> None:
+        with made() as consumer:
+            group.lost = [StorageError("lost")]
+            consumer.wake()
+            group.fails = []
+            assert consumer.poll() is None
+            real, group.request_splits = group.request_splits, lambda *given: consumer.wake() or real(*given)  # type: ignore[method-assign,assignment,func-returns-value]
+            assert consumer.poll() is None, "woken while it was asked"
+            group.request_splits = real  # type: ignore[method-assign]
+            assert taken(consumer) == ALL
+        assert [call[3] for call in group.named("request")][:2] == [1, 1]
+
+    def test_patience_ends(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+        group.fails = [StorageError("down")] * 1000
+        began = clock.now
+        with pytest.raises(StorageError, match="down"):
+            made().join()
+        assert 60_000 <= clock.now - began <= 66_000
+
+    def test_a_lease_that_ends_meanwhile_is_not_outlived(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+        with made() as consumer:
+            batch = consumer.poll()
+            group.fails = [StorageError("down")] * 1000
+            began = clock.now
+            with pytest.raises(Fenced):
+                consumer.commit(batch)
+            assert LEASE_MS <= clock.now - began <= LEASE_MS + 5200
+            group.fails = []
+
+    def test_a_commit_that_was_lost_may_be_said_again(self, made: Made, group: FakeGroup) -> None:
+        with made() as consumer:
+            taken(consumer)
+            group.lost = [StorageError("lost")]
+            consumer.commit()
+        assert group.named("commit")[-1] == group.named("commit")[-2]
+        assert all(finished for _, finished in group.committed().values())
+
+    def test_storage_that_fails_within_a_split_goes_on_where_it_was(self, made: Made, reading: FakeReading) -> None:
+        reading.fails = {("a", 0): StorageError("s"), ("a", 20): StorageError("s"), ("c", 0): StorageError("s")}
+        with made() as consumer:
+            assert taken(consumer) == ALL
+        assert [place for place in reading.opened if place[0] == "a"] == [("a", 0), ("a", 0), ("a", 20)]
+        assert reading.open_now == 0
+
+    def test_damage_is_raised_behind_what_could_be_read(
+        self, made: Made, group: FakeGroup, reading: FakeReading
+    ) -> None:
+        reading.fails = {("a", 10): CorruptFile("first"), ("a", 20): CorruptFile("then")}
+        with made() as consumer:
+            assert taken(consumer, 1) == ALL[:1]
+            found = taken(consumer, 1)
+            assert found == [("a", 10, 20, False)], "it was read anew"
+            reading.fails = {("a", 20): CorruptFile("again")}
+            with pytest.raises(CorruptFile, match="again"):
+                consumer.poll()
+            consumer.commit()
+            assert group.committed() == {"a": (20, False)}
+
+    def test_an_end_that_is_learnt_late_is_not_committed_unasked(
+        self, made: Made, group: FakeGroup, reading: FakeReading, more_splits: Any
+    ) -> None:
+        """The last rows were handed out before it was known that they were the last."""
+        group.rounds["plan-1"] = (more_splits("a", 20),)
+        reading.fails = {("a", 20): StorageError("s")}
+        with made() as consumer:
+            assert taken(consumer) == [("a", 0, 10, False), ("a", 10, 20, False)]
+            assert group.committed() == {}
+            consumer.commit()
+            assert group.committed() == {"a": (20, True)}
+
+    def test_a_reading_that_is_broken_into_loses_nothing(
+        self, made: Made, group: FakeGroup, reading: FakeReading
+    ) -> None:
+        """Ctrl-C while the batch ahead was read: neither it nor the one before it was handed out."""
+        reading.fails = {("a", 20): KeyboardInterrupt()}  # type: ignore[dict-item]
+        with made() as consumer:
+            first = taken(consumer, 1)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll()
+            consumer.commit()
+            assert group.committed() == {"a": (10, False)}
+            assert first + taken(consumer) == ALL
+
+    def test_a_server_that_restarts_keeps_the_member(self, made: Made, group: FakeGroup) -> None:
+        with made() as consumer:
+            first = taken(consumer, 1)
+            group.fails = [StorageError("restarting")] * 3
+            consumer.commit()
+            assert first + taken(consumer) == ALL
+        assert len(group.named("join")) == 1
+
+
+class TestWaiting:
+    """Polls that find nothing."""
+
+    def test_a_timeout_gives_none(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+        group.rounds = {}
+        with made() as consumer:
+            began = clock.now
+            assert consumer.poll(1200) is None
+            assert clock.now - began == 1200
+            assert len(group.named("request")) == 3
+
+    def test_the_server_is_not_asked_before_it_said(self, made: Made, group: FakeGroup) -> None:
+        group.rounds = {}
+        with made() as consumer:
+            assert [consumer.poll(0) for _ in range(50)] == [None] * 50
+            assert len(group.named("request")) == 1
+            assert consumer.caught_up
+
+    def test_what_comes_later_is_handed_out(
+        self, made: Made, group: FakeGroup, clock: FakeClock, more_splits: Any
+    ) -> None:
+        group.rounds = {}
+        with made() as consumer:
+            assert consumer.poll(0) is None
+            clock.on_wait = lambda: group.rounds.setdefault("plan-2", (more_splits("late", 1),)) and None
+            assert taken(consumer, 1) == []
+            batch = consumer.poll()
+            assert batch is not None
+            assert batch.split_id == "late"
+            assert not consumer.caught_up
+
+    def test_waking_ends_an_iteration(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+        group.rounds = {}
+        with made() as consumer:
+            clock.on_wait = consumer.wake
+            assert list(consumer) == []
+            assert not consumer.ended
+
+    def test_a_lease_that_nobody_renews_ends_the_waiting(self, made: Made, group: FakeGroup) -> None:
+        group.rounds = {}
+        with made() as consumer:
+            real = group.request_splits
+            group.request_splits = lambda *given: (real(*given), type(real(*given))(60_000, False))[1]  # type: ignore[method-assign,call-arg,return-value]
+            with pytest.raises(Fenced):
+                consumer.poll()
+
+
+class TestMoving:
+    """Seeking and leaving."""
+
+    @pytest.mark.parametrize(
+        ("to", "start"),
+        [
+            ("earliest", StartAt(EARLIEST)),
+            ("latest", StartLatest()),
+            ("20260103000000000", StartAt(Position(InstantTime("20260103000000000")))),
+            ("2026-01-03T00:00:00.000Z", StartAt(Position(InstantTime("20260103000000000")))),
+            (Position(InstantTime("20260103000000000"), 2), StartAt(Position(InstantTime("20260103000000000"), 2))),
+        ],
+    )
+    def test_seeking_resets_the_group_and_joins_again(self, made: Made, group: FakeGroup, to: Any, start: Any) -> None:
+        with made() as consumer:
+            taken(consumer)
+            consumer.commit()
+            outcome = consumer.seek(to)
+            assert group.named("reset") == [("reset", "trips", "g", start, False)]
+            assert outcome.dropped_splits == 4
+            assert len(group.named("join")) == 2
+            assert taken(consumer) == ALL
+
+    def test_a_bad_place_moves_nothing(self, made: Made, group: FakeGroup) -> None:
+        with made() as consumer:
+            with pytest.raises(ConfigurationError, match="option to: got 'yesterday'"):
+                consumer.seek("yesterday")
+            assert taken(consumer) == ALL
+        assert not group.named("reset")
+
+    def test_closing_twice_is_safe_and_leaves_once(self, made: Made, group: FakeGroup, reading: FakeReading) -> None:
+        consumer = made()
+        consumer.poll()
+        consumer.close()
+        consumer.close()
+        assert len(group.named("leave")) == 1
+        assert reading.open_now == 0
+        assert made.pulses[0].stopped
+        for call in (consumer.poll, consumer.commit, consumer.join):
+            with pytest.raises(ConfigurationError, match="closed"):
+                call()
+
+    def test_a_consumer_that_nobody_has_any_more_stops_beating(self, made: Made) -> None:
+        consumer = made()
+        consumer.poll()
+        assert not made.pulses[0].stopped
+        del consumer
+        gc.collect()
+        assert made.pulses[0].stopped
+
+    def test_closing_before_joining_asks_nothing(self, made: Made, group: FakeGroup) -> None:
+        made().close()
+        assert group.calls == []
+
+    @pytest.mark.parametrize("error", [StorageError("down"), Fenced("old")])
+    def test_a_leave_that_fails_is_no_error(self, made: Made, group: FakeGroup, error: Exception) -> None:
+        with made():
+            group.fails = [error]
+
+    def test_an_error_in_the_block_leaves_and_commits_nothing(self, made: Made, group: FakeGroup) -> None:
+        with pytest.raises(ZeroDivisionError), made() as consumer:
+            consumer.poll()
+            raise ZeroDivisionError
+        assert group.named("leave")
+        assert not group.named("commit")
+
+
+class TestOptions:
+    """What a consumer asks of its group."""
+
+    def test_defaults_lose_nothing(self, made: Made, group: FakeGroup) -> None:
+        made().join()
+        assert group.spec is not None
+        assert isinstance(group.spec.scope.request.query, Incremental)
+        assert group.spec.start == StartAt(EARLIEST)
+        assert group.spec.scope.on_lost_range.value == "fail"
+        assert group.spec.scope.upto is None
+
+    def test_all_of_them(self, made: Made, group: FakeGroup) -> None:
+        made(
+            query="cdc",
+            cdc_format="hudi",
+            after="latest",
+            upto="2026-01-05",
+            columns=["id"],
+            where="id > 1",
+            on_lost_range="earliest",
+            max_commits_per_trigger=3,
+            max_files_per_trigger=4,
+            max_bytes_per_trigger=5,
+            max_rows_per_trigger=6,
+            on_corrupt="skip",
+        ).join()
+        assert group.spec is not None
+        request, limits = group.spec.scope.request, group.spec.limits
+        assert isinstance(request.query, Changes)
+        assert (request.table, request.query.format, request.columns, request.where) == (
+            "trips",
+            "hudi",
+            ("id",),
+            "id > 1",
+        )
+        assert request.skip_corrupt
+        assert group.spec.start == StartLatest()
+        assert group.spec.scope.upto == Position(InstantTime("20260105000000000"))
+        assert (limits.max_commits, limits.max_files, limits.max_bytes, limits.max_rows) == (3, 4, 5, 6)
+
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            ({"query": "snapshot"}, "query=snapshot cannot be consumed by a group"),
+            ({"query": "cdc", "on_lost_range": "snapshot"}, "onLostRange=snapshot"),
+            ({"cdc_format": "hudi"}, "query=cdc"),
+            ({"upto": "latest"}, "upto=latest is another end at each join"),
+            ({"after": "soon"}, "option after: got 'soon'"),
+            ({"limit": 3}, "limit does not apply here"),
+            ({"as_of": "1"}, "does not apply here"),
+            ({"colums": "id"}, "did you mean columns"),
+            ({"max_splits": 0}, "option max_splits"),
+            ({"reader_id": "r r"}, "reader id 'r r': expected letters"),
+        ],
+    )
+    def test_what_cannot_be_is_told_before_anything_is_asked(
+        self, made: Made, group: FakeGroup, options: dict[str, Any], told: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=told):
+            made(**{"reader_id": "r", **options})
+        assert not group.named("join")
+
+    def test_without_a_server_there_is_no_group(self) -> None:
+        with pytest.raises(ConfigurationError, match="a consumer group needs a server"):
+            Consumer(None, "trips", group="g", reader_id="r")
+
+    def test_another_scope_is_refused_by_the_door(self, made: Made) -> None:
+        made("r-1").join()
+        with pytest.raises(ConfigurationError, match="another scope"):
+            made("r-2", where="id > 1").join()
+
+
+def test_what_is_not_used_is_told(group: FakeGroup) -> None:
+    with pytest.warns(UserWarning, match=r"penstock.Consumer: not used by Penstock's readers: hoodie.table.name"):
+        Consumer(None, "trips", group="g", reader_id="r", door=group, **{"hoodie.table.name": "t"})

@@ -1,0 +1,145 @@
+"""A consumer of a real table over a real server, with its own thread and clock."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.engine.arrow import read
+from penstock.engine.consumer import Consumer
+from penstock.engine.heartbeats import HeartbeatThread
+from penstock.engine.patience import monotonic_ms
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.server.run import serve_enumerator
+from penstock.proto.errors import Fenced
+from penstock.proto.queries import Incremental, PlanRequest
+
+if TYPE_CHECKING:
+    from conftest import FakeClock, FakeGroup, GoldenTables
+
+CASE = "A_compaction_then_updates_v9_h120"
+
+
+class RealTime:
+    """The clock of the scripted group, going."""
+
+    @property
+    def now(self) -> int:
+        return monotonic_ms()
+
+
+@pytest.fixture
+def table(golden: GoldenTables) -> str:
+    """A merge-on-read table with base and log files."""
+    return str(golden.table(CASE))
+
+
+@pytest.fixture
+def real(group: FakeGroup, table: str) -> FakeGroup:
+    """The scripted group, with one round over the whole table."""
+    planned = EmbeddedEnumerator().plan(PlanRequest(table=table, query=Incremental()))
+    group.rounds, group.scans, group.ends = {"plan-1": planned.splits}, {"plan-1": planned.scan}, True
+    group.clock = RealTime()  # type: ignore[assignment]
+    return group
+
+
+def sorted_rows(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
+    rows = pa.Table.from_batches(batches).to_pylist()
+    return sorted(rows, key=repr)
+
+
+@pytest.mark.golden
+def test_all_rows_of_a_table_once(real: FakeGroup, table: str) -> None:
+    with (
+        serve_enumerator(real, "127.0.0.1:0", real) as server,
+        Consumer(server.address, "trips", group="g", reader_id="r", batch_rows=3) as consumer,
+    ):
+        batches = []
+        for consumed in consumer:
+            batches.append(consumed.batch)
+            consumer.commit()
+        assert consumer.ended
+    expected = read(table, query="incremental", after="earliest").read_all()
+    assert expected.num_rows
+    assert sorted_rows(batches) == sorted_rows(expected.to_batches())
+
+
+@pytest.mark.golden
+def test_readers_that_are_dropped_after_each_batch_lose_and_repeat_nothing(real: FakeGroup, table: str) -> None:
+    """Each reader commits one batch and hands out another that nobody commits."""
+    with serve_enumerator(real, "127.0.0.1:0", real) as server:
+        batches = []
+        for number in itertools.count():
+            assert number < 200
+            with Consumer(server.address, "trips", group="g", reader_id="r", batch_rows=2) as consumer:
+                first = consumer.poll()
+                if first is None:
+                    break
+                consumer.commit(first)
+                batches.append(first.batch)
+                consumer.poll(0)
+    expected = read(table, query="incremental", after="earliest").read_all()
+    assert sorted_rows(batches) == sorted_rows(expected.to_batches())
+
+
+@pytest.mark.golden
+def test_a_lease_shorter_than_the_work_is_renewed_meanwhile(
+    real: FakeGroup, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conftest = sys.modules[type(real).__module__]
+    monkeypatch.setattr(conftest, "LEASE_MS", 300)
+    with (
+        serve_enumerator(real, "127.0.0.1:0", real) as server,
+        Consumer(server.address, "trips", group="g", reader_id="r") as consumer,
+    ):
+        batch = consumer.poll()
+        give_up = time.monotonic() + 20
+        beats = len(real.named("heartbeat"))
+        while len(real.named("heartbeat")) < beats + 5:
+            assert time.monotonic() < give_up
+            threading.Event().wait(0.01)
+        consumer.commit(batch)
+        server.stop(0)
+        while consumer.lease_left_ms:
+            assert time.monotonic() < give_up
+            threading.Event().wait(0.01)
+        with pytest.raises(Fenced, match="its lease of 300 ms is over"):
+            consumer.poll()
+
+
+def heartbeats() -> list[threading.Thread]:
+    """Running now."""
+    return [thread for thread in threading.enumerate() if thread.name == "penstock-heartbeat"]
+
+
+def test_heartbeats_end_when_told_or_stopped() -> None:
+    beaten = threading.Event()
+    answers: list[float | None] = [0.0, 0.0, None]
+
+    def beat() -> float | None:
+        answer = answers.pop(0)
+        if not answers:
+            beaten.set()
+        return answer
+
+    before = set(heartbeats())
+    thread = HeartbeatThread(beat, 0.0)
+    assert beaten.wait(10)
+    thread.stop()
+    thread.stop()
+    assert set(heartbeats()) == before
+    never = HeartbeatThread(lambda: pytest.fail("a beat"), 3600.0)
+    never.stop()
+    assert set(heartbeats()) == before
+
+
+def test_the_clock_goes_forward_in_milliseconds(clock: FakeClock) -> None:
+    before = monotonic_ms()
+    assert 0 <= monotonic_ms() - before < 60_000
+    assert abs(before - time.monotonic() * 1000) < 10 * 365 * 86_400_000
