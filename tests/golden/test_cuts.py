@@ -106,8 +106,6 @@ def places(path: pathlib.Path) -> Iterator[Place]:
             yield Place(item.requested_time, keys[place], before, keys[-1], index, list(groups))
 
 
-
-
 def sampled(path: pathlib.Path, most: int) -> list[Place]:
     found = list(places(path))
     return random.Random(path.name).sample(found, min(most, len(found)))
@@ -203,9 +201,7 @@ def test_instants_left_out_are_not_of_the_range(golden: Golden, query: str) -> N
     without = frozenset([out.requested_time])
     if query == "rows":
         found = rows(path, Incremental(after, upto, without))
-        expected = [
-            r for r in rows(path, Incremental(after, upto)) if r["_hoodie_commit_time"] != out.requested_time
-        ]
+        expected = [r for r in rows(path, Incremental(after, upto)) if r["_hoodie_commit_time"] != out.requested_time]
     else:
         found = rows(path, Changes(ChangeFormat.ROWS, after, upto, without))
         every = rows(path, Changes(ChangeFormat.ROWS, after, upto))
