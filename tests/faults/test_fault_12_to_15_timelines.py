@@ -1,4 +1,4 @@
-"""Faults 12 to 15 and 20 as a follower of a table meets them: archived, rolled back, late, layouts, lost metadata table.
+"""Faults 12 to 15 and 20 as a follower meets them: archived, rolled back, late, layouts, a lost metadata table.
 
 Real tables whose timelines are taken apart and put together again (`scripted_timeline`).
 """
@@ -67,7 +67,7 @@ def test_fault_12_consumed_instants_that_were_archived_are_no_fault(golden: Any,
     remembering = replace(newest, consumed=newest.consumed | {InstantTime(archived[-1]), InstantTime(archived[0])})
     assert advance(table, "t", following(remembering)) == NothingNew()
     unknown = replace(newest, consumed=newest.consumed | {InstantTime("20200101000000000")})
-    with pytest.raises(DataInvalidated, match="20200101000000000 of table .* neither active nor archived"):
+    with pytest.raises(DataInvalidated, match=r"20200101000000000 of table .* neither active nor archived"):
         advance(table, "t", following(unknown))
 
 

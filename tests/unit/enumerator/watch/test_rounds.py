@@ -182,11 +182,12 @@ def test_rounds_under_any_limits_take_every_stat_once_and_keep_the_limits(
         taken = Amount(before.files - after.files, before.size_bytes - after.size_bytes, before.rows - after.rows)
         instants = [item for _, items in data_instants_behind(known, position, end) for item in items]
         keys = {known.timeline.order_key(item) for item in instants}
-        whole = len(instants) > 1 or not may_be_cut(known.commits[instants[0].requested_time])
         assert instants and (taken.files or end.index == WHOLE_INSTANT)
         if taken.exceeds(limits):
-            groups = {(s.partition, s.file_id) for item in instants for s in known.commits[item.requested_time].stats}
-            assert len(keys) == 1 and (whole or len(groups) == 1 or taken.files <= most_of_a_group(known, instants[0]))
+            written = [item for item in instants if known.commits[item.requested_time].stats]
+            whole = len(written) > 1 or not may_be_cut(known.commits[written[0].requested_time])
+            alone = len({known.timeline.order_key(item) for item in written}) == 1
+            assert alone and (whole or taken.files <= most_of_a_group(known, written[0]))
         if limits.max_commits and len(keys) > 1:
             assert commits_before - commits_after <= limits.max_commits + shared(known)
         position = end
