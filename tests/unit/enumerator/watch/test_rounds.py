@@ -89,6 +89,11 @@ def test_fault_15_instants_with_one_order_key_are_taken_together() -> None:
         assert rounds(equal, one(limit)) == [at("40"), at("50")]
 
 
+def test_fault_15_a_service_with_the_order_key_of_a_commit_keeps_it_whole() -> None:
+    equal = facts(("10_40.commit", "INSERT", [stat("a"), stat("b")], []), ("20_40.commit", "COMPACT", [stat("c")], []))
+    assert rounds(equal, one("files")) == [at("40")]
+
+
 def test_fault_15_a_14_digit_instant_sorts_before_the_same_second_with_milliseconds() -> None:
     mixed = facts(
         ("20260131000000.commit", "INSERT", [stat("a")], []),
@@ -185,7 +190,7 @@ def test_rounds_under_any_limits_take_every_stat_once_and_keep_the_limits(
         assert instants and (taken.files or end.index == WHOLE_INSTANT)
         if taken.exceeds(limits):
             written = [item for item in instants if known.commits[item.requested_time].stats]
-            whole = len(written) > 1 or not may_be_cut(known.commits[written[0].requested_time])
+            whole = shared(known) > 0 or not may_be_cut(known.commits[written[0].requested_time])
             alone = len({known.timeline.order_key(item) for item in written}) == 1
             assert alone and (whole or taken.files <= most_of_a_group(known, written[0]))
         if limits.max_commits and len(keys) > 1:
