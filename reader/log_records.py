@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock
-from penstock.proto.splits import EventTimeOrdering, RowsOf, Scan, Split, WholeRecords
+from penstock.proto.positions import InstantTime
+from penstock.proto.splits import EventTimeOrdering, RowsOf, Scan, Split, VisibleInstants, WholeRecords
 from penstock.reader.block_records import BlockRecords
 from penstock.reader.delete_marks import OPERATION
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
@@ -119,12 +120,23 @@ def _of_delete(name: str, keys: pa.Array, schema: pa.Schema) -> pa.Array:
     return pa.nulls(len(keys), schema.field(name).type)
 
 
+@dataclass(frozen=True, slots=True)
+class _VisibleHere(VisibleInstants):
+    """The scan's visible instants but for those whose blocks one split leaves out."""
+
+    left_out: frozenset[InstantTime] = frozenset()
+
+    def holds(self, requested_time: str) -> bool:
+        return requested_time not in self.left_out and VisibleInstants.holds(self, requested_time)
+
+
 def _counting_blocks(
     files: LogFiles, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally
 ) -> list[CountedBlock]:
     if split.left_out is not None and split.left_out.blocks:
-        members = scan.visible.members - split.left_out.blocks
-        scan = replace(scan, visible=replace(scan.visible, members=members))
+        seen = scan.visible
+        hidden = _VisibleHere(seen.members, seen.archived_before, seen.not_after, split.left_out.blocks)
+        scan = replace(scan, visible=hidden)
     counted = CountedBlocks(scan.table, scan.visible, originals_first=isinstance(scan.rows, RowsOf))
     for place, log in enumerate(split.logs):
         data = files.data(place)

@@ -58,7 +58,7 @@ def advance(
     """
     for _ in range(_LOOKS):
         table = table.refreshed()
-        passed_over = _hollow(table, hollow_after_ms, clock_ms(), name)
+        passed_over = _hollow(table, hollow_after_ms, clock_ms())
         active = read_timeline(table, passed_over)
         progress = _checked(table, active, following.progress)
         facts = _reaching_back(table, active, progress.position, following.request)
@@ -71,6 +71,7 @@ def advance(
         end = found.commit_range.upto
         again = read_timeline(table, passed_over)
         if _inside(active, end, again) == _inside(again, end, active):
+            _tell_passed_over(name, passed_over, found.commit_range)
             return NextRound(
                 commit_range=found.commit_range,
                 plan=found,
@@ -226,7 +227,14 @@ def _commits_in(facts: TimelineFacts, commit_range: CommitRange, ahead: frozense
     return sum(item.requested_time not in ahead for _, instants in behind for item in instants)
 
 
-def _hollow(table: HudiTable, hollow_after_ms: int | None, now_ms: int, name: str) -> tuple[str, ...]:
+def _tell_passed_over(name: str, passed_over: Collection[str], commit_range: CommitRange) -> None:
+    """Told once a group: by the round that passes it."""
+    for instant in passed_over:
+        if commit_range.after.order_key < instant <= commit_range.upto.order_key:
+            tell("hollow instant passed over", level=logging.WARNING, table=name, instant=instant)
+
+
+def _hollow(table: HudiTable, hollow_after_ms: int | None, now_ms: int) -> tuple[str, ...]:
     """Pending instants of layout 1 that are older than a writer can be, by the time of their files."""
     if hollow_after_ms is None or table.properties.layout != 1:
         return ()
@@ -237,9 +245,5 @@ def _hollow(table: HudiTable, hollow_after_ms: int | None, now_ms: int, name: st
         info = table.storage.file_info(f"{table.properties.timeline_folder}/{hole.file_name}")
         if info is None or not info.modified_ns or now_ms - info.modified_ns // 1_000_000 < hollow_after_ms:
             break
-        tell(
-            "hollow instant passed over", level=logging.WARNING, table=name, instant=hole.requested_time,
-            state=hole.state, hours=round((now_ms - info.modified_ns // 1_000_000) / 3_600_000, 1),
-        )  # fmt: skip
         found.append(hole.requested_time)
     return tuple(found)

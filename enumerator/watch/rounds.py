@@ -59,6 +59,7 @@ def next_end(
     Instants of `ahead` count for nothing.
     """
     newest = newest_position(facts.timeline, facts.pending_clusterings, facts.is_data, after)
+    of_key = Counter(map(facts.timeline.order_key, facts.timeline.completed_writes))
     end, held, commits = after, Amount(), 0
     for order_key, instants in data_instants_behind(facts, after):
         if is_earliest(after) and order_key < facts.complete_from:
@@ -71,7 +72,7 @@ def next_end(
         taken, stop = _within(places, held, limits)
         if stop is not None and held.files and stop == places[0][0]:
             return end
-        if stop is not None and len(instants) == 1 and may_be_cut(facts.commits[instants[0].requested_time]):
+        if stop is not None and of_key[order_key] == 1 and may_be_cut(facts.commits[instants[0].requested_time]):
             return Position(order_key, stop)
         if stop is not None and held.files:
             return end

@@ -15,9 +15,11 @@ class Progress:
 
     `layout` is the timeline layout that `position` belongs to. `consumed` are the requested times of the data instants
     at or behind the position that were active when it moved there: one that is seen completed later is late, one that
-    is gone without having been archived was rolled back. `ahead` are consumed instants whose order key lies beyond the
-    position (after an upgrade mapped it): they are left out of ranges until it passes them. `table_id` tells a table
-    that was created anew from the one before.
+    is gone without having been archived was rolled back; one that the position lies inside is among them, and if all
+    were archived the newest is kept. `ahead` are consumed instants whose order key lies beyond the position (after an
+    upgrade mapped it): they are left out of ranges until it passes them. `table_id` is the table's name in its
+    properties, for error texts: another table in its place is told by its instants. `layout` 0: not looked up yet, the
+    next look fills in all but the position.
     """
 
     position: Position
@@ -48,7 +50,7 @@ class NextRound:
 
     `reshaped` are partitions in which an instant of the range, or a service up to its end, replaced file groups: rows
     may have moved between groups there, so what comes later waits for what came before. `commits` counts its data
-    instants, those that it holds in part included. `instants` are their requested times.
+    instants, those that it holds in part included.
     """
 
     commit_range: CommitRange

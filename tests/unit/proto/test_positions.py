@@ -74,3 +74,10 @@ def test_a_range_is_open_at_its_start_and_closed_at_its_end() -> None:
 def test_equal_ends_are_an_empty_range() -> None:
     here = Position(InstantTime("10"))
     assert not CommitRange(here, here).holds("10")
+
+
+def test_a_range_touches_the_instants_that_its_ends_lie_inside() -> None:
+    inside = CommitRange(Position(InstantTime("10"), 2), Position(InstantTime("30"), 1))
+    assert [key for key in ("09", "10", "20", "30", "31") if inside.touches(key)] == ["10", "20", "30"]
+    whole = CommitRange(Position(InstantTime("10")), Position(InstantTime("30"), 0))
+    assert [key for key in ("10", "20", "30") if whole.touches(key)] == ["20"]

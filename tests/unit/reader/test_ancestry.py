@@ -12,7 +12,7 @@ from slices import SliceFolder
 
 from penstock.proto.errors import PositionExpired
 from penstock.proto.positions import InstantTime
-from penstock.proto.splits import Ancestry, CommitTimeOrdering, FileRef, Origin, RowsOf, Split
+from penstock.proto.splits import Ancestry, CommitTimeOrdering, FileRef, LeftOut, Origin, RowsOf, Split
 from penstock.reader.read_split import ReadOptions
 
 FIELDS: dict[str, Any] = {"ts": "long", "v": "string"}
@@ -112,3 +112,40 @@ def origin_again(folder: SliceFolder) -> Split:
     (base,) = (path.name for path in old.iterdir() if not path.name.startswith("."))
     ref = {name: FileRef(f"old/{name}", (old / name).stat().st_size) for name in (*logs, base)}
     return folder.split(split_id="old", base=ref[base], logs=tuple(ref[name] for name in logs))
+
+
+def test_what_a_range_that_starts_inside_an_instant_leaves_out(folder: SliceFolder) -> None:
+    """None of an instant's rows, or those alone whose key stands where the rest of it was written."""
+    two, wanted = InstantTime("002"), RowsOf(frozenset({InstantTime("001"), InstantTime("002")}))
+    folder.write_base([[row("a", "1", "001"), row("b", "2", "002")], [row("c", "2", "002"), row("d", "0", "000")]])
+
+    def keys(split: Split) -> list[str]:
+        found = folder.read(split=split, rows=wanted)
+        return [key for batch in found for key in batch.batch.column("_hoodie_record_key").to_pylist()]
+
+    assert keys(folder.split()) == ["a", "b", "c"]
+    assert keys(folder.split(left_out=LeftOut(rows=frozenset({two})))) == ["a"]
+    rest = SliceFolder(folder.folder / "rest", FIELDS, CommitTimeOrdering())
+    rest.folder.mkdir()
+    rest.write_base([[row("c", "2", "002"), row("x", "9", "000")]])
+    assert rest.base is not None
+    slices = (replace(rest.split(split_id="rest"), base=replace(rest.base, path=f"rest/{rest.base.path}")),)
+    some = LeftOut(some_rows=frozenset({two}))
+    assert keys(folder.split(left_out=some, ancestry=Ancestry(origins=(Origin(two, slices),)))) == ["a", "c"]
+    with pytest.raises(PositionExpired, match="instant 002, inside which the range begins"):
+        keys(folder.split(left_out=some, ancestry=Ancestry()))
+
+
+def test_blocks_that_are_left_out_are_no_part_of_the_state(tmp_path: pathlib.Path) -> None:
+    made = SliceFolder(tmp_path, FIELDS, CommitTimeOrdering())
+    made.write_base([[row("a", "1", "001")]])
+    made.write_log(
+        slice_writer.data_block(made.avro, [row("a", "2", "002")], "002"),
+        slice_writer.data_block(made.avro, [row("a", "3", "003"), row("b", "3", "003")], "003"),
+    )
+
+    def values(split: Split) -> list[str]:
+        return [value for batch in made.read(split=split) for value in batch.batch.column("v").to_pylist()]
+
+    assert values(made.split()) == ["3", "3"]
+    assert values(made.split(left_out=LeftOut(blocks=frozenset({InstantTime("003")})))) == ["2"]

@@ -19,6 +19,12 @@ CODES = {
     "CORRUPT_BLOCK": 3,
     "CORRUPT_FILE": 3,
     "SCHEMA_MISMATCH": 3,
+    "LATE_INSTANT": 3,
+    "ACCESS": 4,
+    "UNAUTHENTICATED": 4,
+    "PERMISSION_DENIED": 4,
+    "STATE_DAMAGED": 3,
+    "OVERLOADED": 75,
     "STORAGE": 75,
 }
 

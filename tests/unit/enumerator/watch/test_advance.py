@@ -80,7 +80,7 @@ def test_rows_of_a_growing_table_are_the_newest_rows_of_each_round(
     delivered: Counter[tuple[str, ...]] = Counter()
     for item in rounds(table, ROWS, start_progress(table, EARLIEST), limits):
         delivered.update(_written(item.plan))
-    at_the_end = list(rounds(table, ROWS, start_progress(table, EARLIEST)))[0]
+    (at_the_end,) = rounds(table, ROWS, start_progress(table, EARLIEST))
     for row, count in _written(at_the_end.plan).items():
         assert delivered[row] == count, row
 

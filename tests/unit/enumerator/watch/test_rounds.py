@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_facts import Commit, at, facts, stat
 
-from penstock.enumerator.cuts import cut_at
+from penstock.enumerator.cuts import cut_at, may_be_cut, stat_groups
 from penstock.enumerator.selection import TimelineFacts
-from penstock.enumerator.watch.rounds import amount_behind, next_end, reshaped_in
+from penstock.enumerator.watch.rounds import Amount, amount_behind, data_instants_behind, next_end, reshaped_in
 from penstock.proto.errors import StateVersionError
-from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, CommitRange, InstantTime, Position
 from penstock.proto.queries import NO_LIMITS, RoundLimits
+from penstock.table.instants import Instant
+
 
 
 def rounds(known: TimelineFacts, limits: RoundLimits, start: Position = EARLIEST) -> list[Position]:
@@ -88,6 +90,11 @@ def test_fault_15_instants_with_one_order_key_are_taken_together() -> None:
         assert rounds(equal, one(limit)) == [at("40"), at("50")]
 
 
+def test_fault_15_a_service_with_the_order_key_of_a_commit_keeps_it_whole() -> None:
+    equal = facts(("10_40.commit", "INSERT", [stat("a"), stat("b")], []), ("20_40.commit", "COMPACT", [stat("c")], []))
+    assert rounds(equal, one("files")) == [at("40")]
+
+
 def test_fault_15_a_14_digit_instant_sorts_before_the_same_second_with_milliseconds() -> None:
     mixed = facts(
         ("20260131000000.commit", "INSERT", [stat("a")], []),
@@ -148,8 +155,11 @@ commits = st.lists(
 )
 any_limits = st.builds(
     RoundLimits,
-    max_commits=st.integers(0, 3), max_files=st.integers(0, 4), max_bytes=st.integers(0, 80), max_rows=st.integers(0, 9),
-)  # fmt: skip
+    max_commits=st.integers(0, 3),
+    max_files=st.integers(0, 4),
+    max_bytes=st.integers(0, 80),
+    max_rows=st.integers(0, 9),
+)
 
 
 @given(commits, any_limits)
@@ -169,14 +179,33 @@ def test_rounds_under_any_limits_take_every_stat_once_and_keep_the_limits(
     )
     ends = rounds(known, limits)
     assert (ends[-1] if ends else EARLIEST) == next_end(known, EARLIEST)
-    total, position = amount_behind(known, EARLIEST, frozenset())[1], EARLIEST
+    position = EARLIEST
     for end in ends:
         cut_at(end, known.timeline, known.commits, "t")
-        before, after = (amount_behind(known, place, frozenset())[1] for place in (position, end))
-        taken = before.files - after.files
-        groups_limit = limits.max_files or 10**6
-        assert taken <= max(groups_limit, 25)
-        if end.index != at("1").index:
-            assert taken >= 1
+        (commits_before, before), (commits_after, after) = (
+            amount_behind(known, place, frozenset()) for place in (position, end)
+        )
+        taken = Amount(before.files - after.files, before.size_bytes - after.size_bytes, before.rows - after.rows)
+        instants = [item for _, items in data_instants_behind(known, position, end) for item in items]
+        keys = {known.timeline.order_key(item) for item in instants}
+        assert instants and (taken.files or end.index == WHOLE_INSTANT)
+        if taken.exceeds(limits):
+            written = [item for item in instants if known.commits[item.requested_time].stats]
+            whole = shared(known) > 0 or not may_be_cut(known.commits[written[0].requested_time])
+            alone = len({known.timeline.order_key(item) for item in written}) == 1
+            assert alone and (whole or taken.files <= most_of_a_group(known, written[0]))
+        if limits.max_commits and len(keys) > 1:
+            assert commits_before - commits_after <= limits.max_commits + shared(known)
         position = end
-    assert amount_behind(known, position, frozenset())[1].files == 0 <= total.files
+    assert amount_behind(known, position, frozenset())[1].files == 0
+
+
+def most_of_a_group(known: TimelineFacts, instant: Instant) -> int:
+    """The most write stats that the instant has of one file group."""
+    return max(len(stats) for _, stats in stat_groups(known.commits[instant.requested_time]))
+
+
+def shared(known: TimelineFacts) -> int:
+    """How many instants there are beyond one for each order key: those of one key are never parted."""
+    keys = [known.timeline.order_key(item) for item in known.timeline.completed_writes]
+    return len(keys) - len(set(keys))

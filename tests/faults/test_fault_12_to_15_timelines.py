@@ -1,0 +1,245 @@
+"""Faults 12 to 15 and 20 as a follower meets them: archived, rolled back, late, layouts, a lost metadata table.
+
+Real tables whose timelines are taken apart and put together again (`scripted_timeline`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pathlib
+import shutil
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from scripted_timeline import ScriptedTimeline
+
+from penstock.enumerator.watch.advance import advance, start_progress
+from penstock.enumerator.watch.retention import earliest_position
+from penstock.enumerator.watch.values import Following, NextRound, NothingNew, Progress
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import ConfigurationError, DataInvalidated, LateInstant
+from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.queries import NO_LIMITS, Changes, Incremental, PlanRequest, RoundLimits
+from penstock.reader.read_split import read_split
+from penstock.table.hudi_table import HudiTable, open_table
+
+CHANGES = Changes(ChangeFormat.ROWS)
+COW = ["B_v9_inc_cow", "B_v6_inc_cow"]
+
+
+def at(order_key: str) -> Position:
+    return Position(InstantTime(order_key))
+
+
+def following(progress: Progress, limits: RoundLimits = NO_LIMITS, *, metadata: bool = False) -> Following:
+    return Following(request=PlanRequest(table="t", query=CHANGES, metadata=metadata), progress=progress, limits=limits)
+
+
+def everything(table: HudiTable, progress: Progress, limits: RoundLimits = NO_LIMITS) -> tuple[Counter[str], Progress]:
+    """All changes behind the progress, round by round, and the progress then."""
+    found: Counter[str] = Counter()
+    for _ in range(100):
+        answer = advance(table, "t", following(progress, limits))
+        if isinstance(answer, NothingNew):
+            return found, progress
+        found += bag(answer)
+        progress = answer.progress
+    raise AssertionError("no end of rounds")
+
+
+def bag(answer: NextRound) -> Counter[str]:
+    batches = [part.batch for split in answer.plan.splits for part in read_split(answer.plan.scan, split)]
+    return Counter(repr(row) for batch in batches for row in batch.to_pylist())
+
+
+def scripted(golden: Any, tmp_path: pathlib.Path, case: str) -> ScriptedTimeline:
+    return ScriptedTimeline(golden.copy(case, tmp_path), tmp_path / "aside")
+
+
+@pytest.mark.parametrize("case", ["A_archive_v9_h120", "A_archive_v6_h0150"])
+def test_fault_12_consumed_instants_that_were_archived_are_no_fault(golden: Any, case: str) -> None:
+    table = open_table(str(golden.table(case)))
+    newest = start_progress(table, None)
+    archived = sorted(table.archive().commits)
+    remembering = replace(newest, consumed=newest.consumed | {InstantTime(archived[-1]), InstantTime(archived[0])})
+    assert advance(table, "t", following(remembering)) == NothingNew()
+    unknown = replace(newest, consumed=newest.consumed | {InstantTime("20200101000000000")})
+    with pytest.raises(DataInvalidated, match=r"20200101000000000 of table .* neither active nor archived"):
+        advance(table, "t", following(unknown))
+
+
+@pytest.mark.parametrize("case", COW)
+def test_fault_13_a_planned_instant_that_was_rolled_back_unread_is_planned_no_more(
+    golden: Any, tmp_path: pathlib.Path, case: str
+) -> None:
+    """(a), (b): the position had not moved past it, so the next look is as if it had never been."""
+    script = scripted(golden, tmp_path, case)
+    table, last = script.open(), script.data[-1]
+    before = start_progress(table, at(script.keys[script.data[-2]]))
+    assert isinstance(advance(table, "t", following(before)), NextRound)
+    script.take(last)
+    assert advance(table, "t", following(before)) == NothingNew()
+
+
+@pytest.mark.parametrize("case", COW)
+def test_fault_13_a_consumed_instant_that_was_rolled_back_stops_the_group(
+    golden: Any, tmp_path: pathlib.Path, case: str
+) -> None:
+    """(c), and a restore to before the position."""
+    script = scripted(golden, tmp_path, case)
+    table = script.open()
+    progress = start_progress(table, None)
+    script.take(script.data[-1])
+    with pytest.raises(DataInvalidated, match=rf"instant {script.data[-1]} of table .* reset the group"):
+        advance(table, "t", following(progress))
+    script.take_behind(script.data[1])
+    with pytest.raises(DataInvalidated, match="more"):
+        advance(table, "t", following(progress))
+
+
+@pytest.mark.parametrize("case", COW)
+def test_fault_13_a_table_that_was_made_anew_is_not_the_table(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
+    """Whatever a group remembers: another table's instants are all later, or all earlier, than its own."""
+    script = scripted(golden, tmp_path, case)
+    table = script.open()
+    old = InstantTime("20200101000000000")
+    with pytest.raises(DataInvalidated):
+        advance(table, "t", following(replace(start_progress(table, at(old)), consumed=frozenset([old]))))
+    beyond = replace(start_progress(table, None), position=at("20990101000000000"))
+    with pytest.raises(DataInvalidated, match="behind everything that its timeline holds"):
+        advance(table, "t", following(beyond))
+    empty = replace(start_progress(table, None), consumed=frozenset())
+    script.take_behind("0")
+    with pytest.raises(DataInvalidated, match="behind everything"):
+        advance(table, "t", following(empty))
+
+
+@pytest.mark.parametrize("case", ["B_v9_ooo_cow_cdc", "B_v9_ooo_mor"])
+@pytest.mark.parametrize("limits", [NO_LIMITS, RoundLimits(max_commits=1), RoundLimits(max_files=1)], ids=str)
+def test_fault_14_two_writers_that_complete_out_of_order_lose_and_double_nothing(
+    golden: Any, tmp_path: pathlib.Path, case: str, limits: RoundLimits
+) -> None:
+    """One that was requested second completes fourth: whatever the limits, each instant comes once."""
+    script = scripted(golden, tmp_path, case)
+    table = script.open()
+    *early, late, last = script.data
+    assert late < early[-1]
+    whole, _ = everything(table, start_progress(table, EARLIEST))
+    script.take_behind(early[-1])
+    script.pend(late)
+    found, progress = everything(table, start_progress(table, EARLIEST), limits)
+    assert progress.consumed == set(early) and found
+    for instant in (late, last):
+        script.give(instant)
+        more, progress = everything(table, progress, limits)
+        assert more and instant in progress.consumed and progress.position == at(script.keys[instant])
+        found += more
+    assert found == whole
+
+
+@pytest.mark.parametrize("case", COW)
+def test_fault_14_an_instant_that_completes_behind_the_position_is_told(
+    golden: Any, tmp_path: pathlib.Path, case: str
+) -> None:
+    script = scripted(golden, tmp_path, case)
+    table, late = script.open(), script.data[1]
+    script.take(late)
+    progress = start_progress(table, None)
+    script.give(late)
+    with pytest.raises(LateInstant, match=rf"instant {late} of table .* order key {script.keys[late]}, .* reset"):
+        advance(table, "t", following(progress))
+
+
+def test_weak_point_13_layout_1_waits_for_a_hollow_commit(golden: Any, tmp_path: pathlib.Path) -> None:
+    script = scripted(golden, tmp_path, "B_v6_inc_cow")
+    table, hollow = script.open(), script.data[1]
+    whole, _ = everything(table, start_progress(table, EARLIEST))
+    script.pend(hollow)
+    found, progress = everything(table, start_progress(table, EARLIEST))
+    assert progress.position == at(script.data[0])
+    with pytest.raises(ConfigurationError, match=f"at or behind instant {hollow}"):
+        start_progress(table, at(script.data[2]))
+    script.give(hollow)
+    more, _ = everything(table, progress)
+    assert found + more == whole
+
+
+def test_fault_14_a_hollow_commit_that_is_too_old_is_passed_loudly_and_late_if_it_completes(
+    golden: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = scripted(golden, tmp_path, "B_v6_inc_cow")
+    table, hollow = script.open(), script.data[1]
+    script.pend(hollow)
+    for path in script.folder.glob(f"{hollow}.*"):
+        os.utime(path, ns=(10**15, 10**15))
+    _, progress = everything(table, start_progress(table, EARLIEST))
+    hour_ms, then_ms = 3_600_000, 10**9
+
+    def look(now_ms: int) -> Any:
+        return advance(table, "t", following(progress), hollow_after_ms=hour_ms, clock_ms=lambda: now_ms)
+
+    assert look(then_ms + hour_ms - 1) == NothingNew() and not caplog.records
+    with caplog.at_level(logging.WARNING):
+        found = look(then_ms + hour_ms)
+    assert isinstance(found, NextRound) and found.progress.position == at(script.data[-1])
+    assert f"hollow instant passed over table=t instant={hollow}" in caplog.text
+    script.give(hollow)
+    with pytest.raises(LateInstant, match=hollow):
+        advance(table, "t", following(found.progress))
+
+
+def test_fault_15_writers_whose_clocks_run_apart_are_followed_in_order_of_completion(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    """An hour's difference in requested times, completion the other way round; every round ends behind the last."""
+    script = scripted(golden, tmp_path, "B_v9_inc_cow")
+    first, second = script.data[:2]
+    script.take_behind(second)
+    script.rename(first, str(int(script.keys[second]) + 10_000_000))
+    table = script.open()
+    progress, seen = start_progress(table, EARLIEST), []
+    while isinstance(found := advance(table, "t", following(progress, RoundLimits(max_commits=1))), NextRound):
+        seen += sorted(found.progress.consumed - progress.consumed)
+        assert found.progress.position > progress.position
+        progress = found.progress
+    assert seen == [second, first]
+
+
+def test_fault_20_a_lost_or_damaged_metadata_table_changes_no_round(golden: Any, tmp_path: pathlib.Path) -> None:
+    table = open_table(str(golden.copy("A_mdt_all_v9_h120", tmp_path)))
+    start = start_progress(table, earliest_position(table, PlanRequest(table="t", query=CHANGES)))
+    expected = advance(table, "t", following(start, metadata=True))
+    assert isinstance(expected, NextRound) and bag(expected)
+    folder = pathlib.Path(table.base_path) / ".hoodie" / "metadata"
+    for path in [
+        path for path in folder.rglob("*") if (path.is_file() and ".hfile" in path.name) or ".log." in path.name
+    ]:
+        path.write_bytes(b"damaged" * 10)
+    again = advance(open_table(table.base_path), "t", following(start, metadata=True))
+    assert isinstance(again, NextRound) and bag(again) == bag(expected)
+    shutil.rmtree(folder)
+    gone = advance(open_table(table.base_path), "t", following(start, metadata=True))
+    assert isinstance(gone, NextRound) and bag(gone) == bag(expected)
+
+
+def test_scenario_13_a_group_goes_on_through_an_upgrade(golden: Any, tmp_path: pathlib.Path) -> None:
+    """A progress of layout 1 on the table as it was upgraded: the same changes in all, none twice."""
+    checked = 0
+    for case in sorted(name for name in golden.names() if name.startswith("B_up_") and name.endswith("v9")):
+        table = open_table(str(golden.table(case)))
+        line = table.timeline()
+        requested = sorted(item.requested_time for item in line.completed_writes if not table.commit(item).is_service)
+        for place, last in enumerate(requested[:-1]):
+            old = Progress(Position(last), 1, frozenset(requested[: place + 1]), table_id=table.properties.name)
+            found = advance(table, "t", Following(
+                request=PlanRequest(table="t", query=Incremental(), metadata=False), progress=old, limits=NO_LIMITS
+            ))  # fmt: skip
+            assert isinstance(found, NextRound)
+            new = set(found.plan.scan.rows.instants)  # type: ignore[union-attr]
+            assert new == set(requested[place + 1 :]), f"{case} behind {last}"
+            assert found.progress.layout == 2
+            checked += 1
+    assert checked > 2
