@@ -16,9 +16,9 @@ HEAD = """# Options
 
 One registry serves every door. A name is camelCase in Spark, a `--kebab-case` flag of `penstock read` (or
 `--option NAME=VALUE`; `penstock splits plan` has the flags that say something about a plan, `penstock tail` those of a
-consumer), snake_case in Python, `PENSTOCK_UPPER_CASE` in the environment; Spark, Python and `--option` take any spelling in any case. What is given
-explicitly wins over the environment, the environment over the default. An unknown name is an error that offers the
-nearest one. An option whose default could lose a row has none.
+consumer), snake_case in Python, `PENSTOCK_UPPER_CASE` in the environment; Spark, Python and `--option` take any
+spelling in any case. What is given explicitly wins over the environment, the environment over the default. An unknown
+name is an error that offers the nearest one. An option whose default could lose a row has none.
 
 """
 
