@@ -7,8 +7,8 @@ Not here: what an option is called or means (`penstock.proto.options`, `penstock
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql.types import StructType
 
