@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql.types import StructType
 
@@ -38,11 +39,14 @@ def loaded(given: Mapping[str, str], door: Door, environment: Mapping[str, str])
     return Loaded(table, parse_options(by_name, door=door, environment=environment))
 
 
+_OF_SPARK: Final = frozenset({Door.BATCH, Door.STREAM})
+
+
 def door_before_use(given: Mapping[str, str]) -> Door:
     """The door by which options are parsed at load(), where Spark does not say yet whether a batch or a stream follows:
     an option that only a stream has makes it one."""
     ours = [option for option in map(option_named, given) if option is not None]
-    return Door.STREAM if any(option.doors == frozenset({Door.STREAM}) for option in ours) else Door.BATCH
+    return Door.STREAM if any(option.doors & _OF_SPARK == {Door.STREAM} for option in ours) else Door.BATCH
 
 
 def only_a_batch(options: GivenOptions) -> bool:

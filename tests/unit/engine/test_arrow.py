@@ -317,7 +317,7 @@ def test_writers_names_are_one_warning(reader: Reader, plan: ScriptedEnumerator)
 
 
 def test_what_penstock_exports() -> None:
-    assert penstock.__all__ == ["__version__", "read"]
+    assert penstock.__all__ == ["Consumer", "__version__", "read"]
     with pytest.raises(AttributeError, match="nothing"):
         penstock.nothing  # noqa: B018
 
