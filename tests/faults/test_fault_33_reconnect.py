@@ -104,6 +104,21 @@ def test_a_call_under_way_when_its_connection_gets_too_old_is_answered() -> None
         server.stop(0)
 
 
+def test_more_calls_than_one_connection_carries_are_all_answered() -> None:
+    """gRPC refuses the streams beyond the limit; the client repeats those calls."""
+    reads = CountedReads()
+    with started(over(reads), limits=LimitSettings(streams_per_connection=8)) as server:
+        client = EnumeratorClient(server.address, PATIENT)
+        answers: list[object] = []
+        asking = [threading.Thread(target=lambda: answers.append(client.newest_position("orders"))) for _ in range(64)]
+        for each in asking:
+            each.start()
+        for each in asking:
+            each.join(30)
+        assert answers == [NEWEST] * 64
+        server.stop(0)
+
+
 class CuttingProxy:
     """Passes bytes on to a server; `cut` ends every connection at once, as a balancer that was restarted does."""
 
