@@ -216,6 +216,12 @@ def test_a_plan_of_another_s_table_is_of_no_use_even_if_its_id_is_known(secured:
     other = found.client(secured.other)
     refused(found, other, plan_id, PermissionDenied, "token:other has no right `(read|plan)` on table 'orders'")
     assert other.describe_table("secret").table == "secret"
+    theirs = other.open_plan(PlanRequest(table="secret", query=Snapshot())).plan_id
+    spark = found.client(secured.spark)
+    for call in every_call(spark, theirs)[3:]:
+        with pytest.raises(PermissionDenied, match="token:spark has no right `read` on table 'secret'"):
+            call()
+    assert found.enumerator.reports(theirs) == {}
 
 
 def test_a_token_taken_out_of_the_file_is_refused_from_then_on(secured: Secured) -> None:
@@ -412,7 +418,9 @@ def test_too_many_pings_end_the_connection_and_no_other() -> None:
         assert client.describe_table("orders")
 
 
-def test_requests_whose_bytes_never_come_keep_nobody_waiting() -> None:
+@pytest.mark.parametrize("call", ["NextSplit", "OpenPlan"])
+def test_requests_whose_bytes_never_come_keep_nobody_waiting(call: str) -> None:
+    """gRPC holds a thread for each: more of them than one connection may have, for either kind of call."""
     with served() as found:
         release = threading.Event()
 
@@ -421,12 +429,14 @@ def test_requests_whose_bytes_never_come_keep_nobody_waiting() -> None:
             yield from ()
 
         with grpc.insecure_channel(found.server.address) as channel:
-            ask = channel.stream_unary(SERVICE + "NextSplit")
+            ask = channel.stream_unary(SERVICE + call)
             stuck = [ask.future(nothing(), timeout=60) for _ in range(40)]
             assert found.client().describe_table("orders")
+            with pytest.raises(UnknownPlan):
+                found.client().next_split("none", 0, 0)
             release.set()
-            for call in stuck:
-                assert call.exception(timeout=10) is not None
+            for each in stuck:
+                assert each.exception(timeout=10) is not None
 
 
 def test_a_server_that_is_not_ready_answers_nobody_and_says_so() -> None:
