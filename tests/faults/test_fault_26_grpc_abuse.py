@@ -345,30 +345,26 @@ def test_without_a_certificate_or_with_a_stranger_s_there_is_no_connection(
 
 
 def test_calls_beyond_the_rate_are_refused_and_a_patient_client_is_served() -> None:
-    with served(limits=LimitSettings(rate_per_second=20.0, rate_burst=3)) as found:
+    with served(limits=LimitSettings(rate_per_second=2.0, rate_burst=3)) as found:
         hasty = found.client()
-        told: list[Overloaded] = []
-        for _ in range(6):
-            with contextlib.suppress(Overloaded):
-                try:
-                    hasty.describe_table("orders")
-                except Overloaded as error:
-                    told.append(error)
-                    raise
-        assert told and "too many calls from ipv4:127.0.0.1" in str(told[0])
+        with pytest.raises(Overloaded, match=r"too many calls from ipv4:127\.0\.0\.1: at most 2 a second, 3 at once"):
+            for _ in range(20):
+                hasty.describe_table("orders")
+        asked = found.reads.asked
         patient = found.client(limits=CallLimits(attempts=5, first_pause_ms=10, longest_pause_ms=10))
-        for _ in range(3):
+        for _ in range(2):
             assert patient.describe_table("orders")
+        assert found.reads.asked == asked + 2
 
 
 def test_the_pause_that_a_server_asks_for_is_kept() -> None:
     """By the real clock: what RetryInfo says is waited for, though the client's own pauses are shorter."""
-    with served(limits=LimitSettings(rate_per_second=4.0, rate_burst=1)) as found:
+    with served(limits=LimitSettings(rate_per_second=1.0, rate_burst=1)) as found:
         patient = found.client(limits=CallLimits(attempts=2, first_pause_ms=10, longest_pause_ms=10))
-        patient.describe_table("orders")
         begin_s = time.monotonic()
         patient.describe_table("orders")
-        assert time.monotonic() - begin_s >= 0.15
+        patient.describe_table("orders")
+        assert time.monotonic() - begin_s >= 0.99
         assert found.reads.asked == 2
 
 
