@@ -60,8 +60,10 @@ def serve(
 ) -> None:
     """Serve tables to readers that pull splits. Prints the bound address, one line; the log goes to stderr."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would write lines of its own to stderr; read at its import
-    from penstock.enumerator.server.config import load_settings
+    from penstock.enumerator.server.config import load_settings, misspelt
 
+    for text in misspelt(os.environ):
+        shell_of(context).warn(text)
     flags: dict[str, object] = {
         "tables": named_tables(table) if table else None,
         "listen": listen,

@@ -7,6 +7,7 @@ flags alone work without. Ranges, and what must go together, are checked by the 
 
 from __future__ import annotations
 
+import difflib
 import pathlib
 import tomllib
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 from penstock.enumerator.server.settings import Settings, TableSettings, camel
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.option_types import nearest
+from penstock.proto.options import OPTIONS
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -56,6 +58,18 @@ def load_settings(
             _put(values, (camel(field),), value)
             where[(camel(field),)] = "--" + field.replace("_", "-")
     return _validated(values, where, file or "the flags")
+
+
+def misspelt(environment: Mapping[str, str]) -> list[str]:
+    """A warning for each variable that looks like one of ours and is not read."""
+    known = set(_variables().values())
+    ours = known | {option.environment_name for option in OPTIONS}
+    found = []
+    for name in sorted(environment):
+        if name.startswith("PENSTOCK_") and name not in ours:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
+            found += [f"environment variable {name} is not read: did you mean {close[0]}?"] if close else []
+    return found
 
 
 def _from_flags(flags: Mapping[str, object]) -> Settings:

@@ -11,7 +11,8 @@ WORKERS: Final = 128
 """Threads that answer the short calls: no I/O, a lock for microseconds. Made as they are needed, and more than one
 connection may have calls: gRPC holds a thread while a request's bytes arrive, and a slow peer must not take all."""
 PLANNING_WORKERS: Final = 4
-"""Threads that open and describe tables: they list storage, and readers must not wait behind them."""
+"""Calls at a time that open and describe tables: they list storage, on threads of their own (as many as WORKERS), so
+that readers never wait behind them."""
 MAX_REQUEST_BYTES: Final = 4 << 20
 KEEPALIVE_MS: Final = 60_000
 KEEPALIVE_TIMEOUT_MS: Final = 20_000

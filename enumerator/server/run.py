@@ -30,7 +30,7 @@ from penstock.enumerator.server.guard import CallerNames, Guard, Readiness
 from penstock.enumerator.server.metrics import Metrics, MetricsPort
 from penstock.enumerator.server.rates import PeerRates
 from penstock.enumerator.server.rights import Rights
-from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers, add_to_server
+from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers, PlanningPool, add_to_server
 from penstock.enumerator.server.settings import Settings, TableSettings
 from penstock.enumerator.server.tokens import TokenFile
 from penstock.proto.addresses import is_loopback
@@ -112,7 +112,7 @@ class _Pools:
 
     def __init__(self) -> None:
         self.calls = ThreadPoolExecutor(limits.WORKERS, thread_name_prefix="penstock-call")
-        self.planning = ThreadPoolExecutor(limits.PLANNING_WORKERS, thread_name_prefix="penstock-plan")
+        self.planning = PlanningPool()
 
     def shut_down(self) -> None:
         self.calls.shutdown(wait=False, cancel_futures=True)

@@ -6,6 +6,7 @@ What may be added: the handler of another call. No decision, no state; errors be
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 
 import grpc
 
-from penstock.enumerator.server.limits import require_deadline
+from penstock.enumerator.server.limits import PLANNING_WORKERS, WORKERS, require_deadline
 from penstock.proto import codec_calls as calls
 from penstock.proto.codec_splits import position_to_message, scan_to_message
 from penstock.proto.enumerator import Enumerator
@@ -111,7 +112,7 @@ class EnumeratorHandlers:
 def add_to_server(
     handlers: EnumeratorHandlers,
     server: grpc.Server,
-    planning: ThreadPoolExecutor,
+    planning: PlanningPool,
     groups: Mapping[str, Callable[..., object]],
 ) -> None:
     """Serves the handlers, and those of the group door by the names of their calls. Calls that read storage run on
@@ -130,15 +131,28 @@ def add_to_server(
     )
 
 
+class PlanningPool(ThreadPoolExecutor):
+    """Threads of the calls that read storage, of whom few do so at a time.
+
+    gRPC holds a thread while the bytes of a request arrive: there are as many as for the other calls, so that slow
+    peers stop nobody's planning; and `turns` for those whose request is there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(WORKERS, thread_name_prefix="penstock-plan")
+        self.turns = threading.BoundedSemaphore(PLANNING_WORKERS)
+
+
 class _OnPool:
     """A handler that gRPC runs on a pool of its own, by the attribute that grpcio's health service uses too."""
 
-    def __init__(self, handler: Callable[..., object], pool: ThreadPoolExecutor) -> None:
+    def __init__(self, handler: Callable[..., object], pool: PlanningPool) -> None:
         self._handler = handler
         self.experimental_thread_pool = pool
 
     def __call__(self, request: object, context: grpc.ServicerContext) -> object:
-        return self._handler(request, context)
+        with self.experimental_thread_pool.turns:
+            return self._handler(request, context)
 
 
 def answered(call: str, request: _Asked, context: grpc.ServicerContext, answer: Callable[[], _A]) -> _A:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pyarrow as pa
@@ -9,12 +10,13 @@ import pytest
 from pyspark.sql import types as st
 from pyspark.sql.datasource import InputPartition
 
-from penstock.engine.spark import tasks, workers
+from penstock.engine.spark import batch_reader, tasks, workers
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots, schema_of
 from penstock.engine.spark.slots import PackedSlot, PulledSlot
 from penstock.engine.spark.tasks import SlotReading, read_partition
 from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.proto.access import ServerAccess
 from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownPlan
 from penstock.proto.options import GivenOptions
 from penstock.proto.queries import PlanRequest, Snapshot
@@ -119,3 +121,28 @@ def test_a_wrong_type_is_told_before_a_task_runs(table: str, enumerator: Embedde
     for server in (None, SERVER):
         with pytest.raises(ConfigurationError, match="column ts: the table's type is bigint"):
             plan_slots(enumerator, server, asked, wrong)
+
+
+def test_a_secured_server_is_reached_by_driver_and_tasks_alike(
+    table: str, schema: st.StructType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With paths alone: what they name is read where the call is made."""
+    made, asked = EmbeddedEnumerator(), []
+
+    def enumerator_for(*where: object) -> EmbeddedEnumerator:
+        asked.append(where)
+        return made
+
+    for module in (tasks, batch_reader):
+        monkeypatch.setattr(module, "enumerator_for", enumerator_for)
+    access = ServerAccess(ca="ca.pem", cert="c.pem", key="k.pem", token="env:TOKEN")
+    options = GivenOptions(
+        server=SERVER, server_ca="ca.pem", server_cert="c.pem", server_key="k.pem", server_token="env:TOKEN"
+    )
+    reader = batch_reader.PenstockBatchReader(Loaded(table, options), schema)
+    slots = [pickle.loads(pickle.dumps(partition)) for partition in reader.partitions()]
+    for slot in slots:
+        list(reader.read(slot))
+    assert len(asked) == 1 + len(slots)
+    assert set(asked) == {(SERVER, access)}
+    assert "ca.pem" not in repr(slots[0].value)

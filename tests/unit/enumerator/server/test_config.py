@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from penstock.enumerator.server.config import load_settings
+from penstock.enumerator.server.config import load_settings, misspelt
 from penstock.enumerator.server.settings import INSECURE_WORDS, AclRule, Settings, TableSettings
 from penstock.proto.errors import ConfigurationError
 
@@ -129,6 +129,20 @@ def test_an_error_names_key_and_file(file: pathlib.Path, text: str, told: str) -
 def test_an_error_of_a_variable_names_it(file: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match=r"^environment variable PENSTOCK_LEASE_MS: key 'leaseMs': got 'x'"):
         loaded(file, "", {"PENSTOCK_LEASE_MS": "x"})
+
+
+def test_a_variable_that_is_nearly_ours_is_told() -> None:
+    given = {
+        "PENSTOCK_LEASE": "1",
+        "PENSTOCK_TLS_CRT": "x",
+        "PENSTOCK_SERVER_CA": "x",
+        "PENSTOCK_TOKENS": "x",
+        "HOME": "x",
+    }
+    assert misspelt(given) == [
+        "environment variable PENSTOCK_LEASE is not read: did you mean PENSTOCK_LEASE_MS?",
+        "environment variable PENSTOCK_TLS_CRT is not read: did you mean PENSTOCK_TLS_CERT?",
+    ]
 
 
 def test_a_table_s_uri_is_shown_by_no_error_and_no_repr(file: pathlib.Path) -> None:

@@ -16,7 +16,6 @@ from penstock.proto.queries import NO_LIMITS, RoundLimits
 from penstock.table.instants import Instant
 
 
-
 def rounds(known: TimelineFacts, limits: RoundLimits, start: Position = EARLIEST) -> list[Position]:
     """The ends of all rounds until nothing is new."""
     found, position = [], start
