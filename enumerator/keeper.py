@@ -9,6 +9,7 @@ durable. A failed write ends the keeper: every further call fails like it, until
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
@@ -19,6 +20,8 @@ from penstock.enumerator.core.records import Durable, PlanOpened, Record, RoundP
 from penstock.enumerator.core.shortened import shortened
 from penstock.enumerator.core.state import State, evolve
 from penstock.enumerator.core.step import step
+from penstock.enumerator.group_metrics import tell_records
+from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer
 from penstock.enumerator.shelf import MemoryShelf, Shelf, StoreShelf
 from penstock.enumerator.store.journal import AnyJournal, Ticket
 from penstock.enumerator.store.protocol import Store
@@ -28,8 +31,6 @@ REWRITE_RECORDS: Final = 20_000
 """Appended records behind which the log is looked at for what it could be shortened to."""
 
 _T = TypeVar("_T")
-OnRecords = Callable[[State, Sequence[Record]], None]
-"""Told of each decision, in order, under the keeper's lock: quick, and never failing."""
 
 
 class Keeper:
@@ -46,14 +47,14 @@ class Keeper:
         journal: AnyJournal | None = None,
         shelf: Shelf | None = None,
         state: State | None = None,
-        on_records: OnRecords = lambda state, records: None,
+        observer: Observer = NO_OBSERVER,
     ) -> None:
         self.settings = settings
         self.shelf: Shelf = MemoryShelf() if shelf is None else shelf
         self._clock_ms = clock_ms
         self._journal = journal
         self._state = State() if state is None else state
-        self._on_records = on_records
+        self.observer = observer
         self._lock = threading.Lock()
         self._last: Ticket | None = None
         self._appended = 0
@@ -79,8 +80,7 @@ class Keeper:
             self._take_in(made.records)
             answer = then(self._state, made.answer)
             ticket = self._last
-        if ticket is not None:
-            ticket.wait()
+        self._wait(ticket, durable=bool(durable))
         return answer
 
     def look(self, at: Callable[[State], _T]) -> _T:
@@ -102,9 +102,17 @@ class Keeper:
                     self._last = self._journal.rewrite(records)
                 self._appended = len(records)
 
+    def _wait(self, ticket: Ticket | None, *, durable: bool) -> None:
+        if ticket is None:
+            return
+        begin_s = time.perf_counter()
+        ticket.wait()
+        if durable:
+            self.observer.observe(Duration.LOG_APPEND, time.perf_counter() - begin_s)
+
     def _take_in(self, records: Sequence[Record]) -> None:
+        tell_records(self.observer, self._state, records)
         gone = [plan_id for record in records for plan_id in evolve(self._state, record)]
-        self._on_records(self._state, records)
         if gone:
             self.shelf.drop(gone)
             if self._journal is not None:
@@ -131,7 +139,7 @@ def durable_keeper(
     *,
     clock_ms: Callable[[], int],
     settings: Settings,
-    on_records: OnRecords = lambda state, records: None,
+    observer: Observer = NO_OBSERVER,
 ) -> Keeper:
     """A keeper that goes on where the store's last one ended; leases and plans get their whole time again."""
     state, orphans = recovered(store)
@@ -143,7 +151,7 @@ def durable_keeper(
         journal=journal,
         shelf=StoreShelf(store),
         state=state,
-        on_records=on_records,
+        observer=observer,
     )
     keeper.handle(Restarted(), lambda state, answer: None)
     return keeper

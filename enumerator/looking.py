@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -21,16 +22,22 @@ from penstock.enumerator.core.positions import round_id, wants_more
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.events import tell
+from penstock.enumerator.group_metrics import gauges_of
 from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.observer import Duration, GroupGauges, TableGauges
 from penstock.enumerator.watch.table_watch import Look, nothing_changed
 from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew, Progress
 from penstock.proto.errors import PenstockError, PositionExpired, StorageError, TableNotFound
-from penstock.proto.groups import OnLostRange
+from penstock.proto.groups import GroupLag, OnLostRange
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import PlanRequest
 from penstock.proto.splits import Plan
 
 LONGEST_PAUSE_MS: Final = 60_000
+MEASURE_MS: Final = 30_000
+CLOSE_COMMITS: Final = 2
+CLOSE_SECONDS: Final = 3600.0
+"""A group that is closer to losing its next range than either is warned of, every MEASURE_MS."""
 
 
 class Follows(Protocol):
@@ -50,6 +57,10 @@ class Follows(Protocol):
 
     def start(self, path: str, position: Position | None) -> Progress:
         """See `watch.advance.start_progress`."""
+        ...
+
+    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
+        """See `watch.retention.lag`."""
         ...
 
 
@@ -76,6 +87,7 @@ class Looker:
     published: Callable[[Plan], Plan] = lambda plan: plan
     troubles: dict[GroupKey, Trouble] = field(default_factory=dict)
     looked_ms: dict[GroupKey, int] = field(default_factory=dict)
+    _measured_ms: int = -MEASURE_MS
     _idle: dict[GroupKey, tuple[int, Position, Look]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -87,7 +99,41 @@ class Looker:
                 for noted in (self.troubles, self._idle, self.looked_ms):
                     noted.pop(gone, None)
             glances: dict[str, Look] = {}
-            return sum(self._look_for(*item, glances) for item in wanted)
+            found = sum(self._look_for(*item, glances) for item in wanted)
+            self._measure()
+            return found
+
+    def _measure(self) -> None:
+        """Tells the observer where the groups stand; at most every MEASURE_MS how far they are from a loss."""
+        observer = self.keeper.observer
+        now_ms = self.clock_ms()
+        for key, gauges in self.keeper.look(self._gauges).items():
+            observer.group_gauges(key.table, key.group, gauges)
+        if now_ms - self._measured_ms < MEASURE_MS:
+            return
+        self._measured_ms = now_ms
+        losses: dict[str, list[GroupLag]] = {}
+        for key, (progress, committed) in self.keeper.look(_places).items():
+            try:
+                lag = self.follows.lag(self.path_of(key.table), progress, committed)
+            except PenstockError:
+                continue
+            losses.setdefault(key.table, []).append(lag)
+            if _is_close(lag):
+                tell("range will be lost", level=logging.WARNING, table=key.table, group=key.group, committed=committed,
+                     commits_left=lag.loss_commits, seconds_left=lag.loss_seconds)  # fmt: skip
+        for table, lags in losses.items():
+            commits = min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None)
+            seconds = min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None)
+            observer.table_gauges(table, TableGauges(loss_commits=commits, loss_s=seconds))
+
+    def _gauges(self, state: State) -> dict[GroupKey, GroupGauges]:
+        now_s, now_ms = self.keeper.observer.now_s(), self.clock_ms()
+        ago_s = {key: (now_ms - looked_ms) / 1000 for key, looked_ms in self.looked_ms.items()}
+        return {
+            key: gauges_of(group, looked_at_s=now_s - ago_s[key] if key in ago_s else None)
+            for key, group in state.groups.items()
+        }
 
     def _wanted(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
         now_ms = self.clock_ms()
@@ -115,7 +161,11 @@ class Looker:
                 self._idle[key] = idle
                 self._seen(key)
                 return 0
+            begin_s = time.perf_counter()
             found = self.follows.advance(path, key.table, following)
+            spent_s = time.perf_counter() - begin_s
+            kind = Duration.TIMELINE_REFRESH if isinstance(found, NothingNew) else Duration.PLAN
+            self.keeper.observer.observe(kind, spent_s)
         except (StorageError, TableNotFound) as error:
             self._failed(key, error)
             return 0
@@ -264,3 +314,13 @@ class LookingThread:
 
 def _following(group: Group) -> Following:
     return Following(request=group.scope.request, progress=group.progress, limits=group.limits, upto=group.scope.upto)
+
+
+def _places(state: State) -> dict[GroupKey, tuple[Progress, Position]]:
+    return {key: (group.progress, group.committed) for key, group in state.groups.items() if not group.ended}
+
+
+def _is_close(lag: GroupLag) -> bool:
+    few = lag.loss_commits is not None and lag.loss_commits <= CLOSE_COMMITS
+    soon = lag.loss_seconds is not None and lag.loss_seconds <= CLOSE_SECONDS
+    return lag.commits > 0 and (few or soon)

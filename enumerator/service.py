@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Answer, Settings, Told
+from penstock.enumerator.core.answers import Answer, Committed, Settings, Told
 from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, monotonic_ms, random_plan_id
 from penstock.enumerator.followed_tables import FollowedTables
+from penstock.enumerator.group_metrics import kind_of
 from penstock.enumerator.group_views import description_of, reset_outcome, summary_of
 from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.looking import Follows, Looker, LookingThread
+from penstock.enumerator.observer import SplitEvent, SplitKind
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, PenstockError, TableNotFound
 from penstock.proto.groups import (
@@ -50,6 +52,7 @@ from penstock.proto.splits import Scan
 
 _NAME = re.compile(rf"[A-Za-z0-9._:@/-]{{1,{MAX_NAME_CHARS}}}")
 POLL_MS = 1_000
+_T = TypeVar("_T")
 
 
 class ServiceReads(TableReads, Follows, Protocol):
@@ -80,7 +83,15 @@ class EnumeratorService(EmbeddedEnumerator):
     ) -> None:
         keeper = keeper or Keeper(clock_ms=clock_ms, settings=Settings())
         reads = FollowedTables() if reads is None else reads
-        super().__init__(tables, reads=reads, clock_ms=clock_ms, new_id=new_id, cpus=cpus, keeper=keeper)
+        super().__init__(
+            tables,
+            reads=reads,
+            clock_ms=clock_ms,
+            new_id=new_id,
+            cpus=cpus,
+            keeper=keeper,
+            observer=keeper.observer,
+        )
         self.keeper = keeper
         self._service_reads = reads
         self.looker = Looker(keeper, reads, self._path, clock_ms, self._published)
@@ -119,12 +130,13 @@ class EnumeratorService(EmbeddedEnumerator):
 
     def heartbeat(self, member: Member) -> int:
         """See `GroupDoor.heartbeat`."""
-        self.keeper.handle(ev.Heartbeat(member), _nothing)
+        self._fenced_told(member, lambda: self.keeper.handle(ev.Heartbeat(member), _nothing))
         return self.keeper.settings.lease_ms
 
     def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
         """See `GroupDoor.request_splits`."""
-        answer = self.keeper.handle(ev.RequestSplits(member, max_splits, sequence), lambda state, told: told)
+        event = ev.RequestSplits(member, max_splits, sequence)
+        answer = self._fenced_told(member, lambda: self.keeper.handle(event, lambda state, told: told))
         match answer:
             case NothingYet() | EndOfGroup():
                 return answer
@@ -144,7 +156,10 @@ class EnumeratorService(EmbeddedEnumerator):
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupDoor.commit_splits`."""
-        self.keeper.handle(ev.CommitSplits(member, done), _nothing)
+        new = self._fenced_told(member, lambda: self.keeper.handle(ev.CommitSplits(member, done), _committed))
+        for one in done:
+            if one.report is not None and (one.ref.plan_id, one.ref.index) in new:
+                self.keeper.observer.report(member.group, one.report)
 
     def leave_group(self, member: Member) -> None:
         """See `GroupDoor.leave_group`."""
@@ -200,6 +215,16 @@ class EnumeratorService(EmbeddedEnumerator):
         """See `GroupDoor.delete_group`."""
         self.keeper.handle(ev.Delete(GroupKey(table, group)), _nothing)
 
+    def _fenced_told(self, member: Member, call: Callable[[], _T]) -> _T:
+        """The call's answer; that a member was fenced is counted."""
+        try:
+            return call()
+        except Fenced:
+            group = self.keeper.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
+            kind = SplitKind.MOR if group is None else kind_of(group)
+            self.keeper.observer.split_events(SplitEvent.FENCED, member.group, kind)
+            raise
+
     def _waiting(self) -> set[GroupKey]:
         return {key for key, trouble in tuple(self.looker.troubles.items()) if trouble.waiting}
 
@@ -248,6 +273,12 @@ def _checked_name(what: str, name: str) -> None:
 
 def _nothing(state: State, answer: Answer) -> None:
     return None
+
+
+def _committed(state: State, answer: Answer) -> frozenset[tuple[str, int]]:
+    if not isinstance(answer, Committed):
+        raise InvariantViolation(f"a commit was answered by {answer!r}")
+    return frozenset(answer.finished)
 
 
 def _joined(state: State, answer: Answer) -> Joined:

@@ -66,7 +66,14 @@ class Reported:
     is_first: bool
 
 
-Answer = Joined | Told | NothingYet | EndOfGroup | PlanHeld | Entry | Reported | None
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What of the call was new: these splits, (plan id, index), are finished now and were not before."""
+
+    finished: tuple[tuple[str, int], ...]
+
+
+Answer = Joined | Told | NothingYet | EndOfGroup | PlanHeld | Entry | Reported | Committed | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Settings, Step, Told, ToldSplit
+from penstock.enumerator.core.answers import Committed, Settings, Step, Told, ToldSplit
 from penstock.enumerator.core.choosing import choose
 from penstock.enumerator.core.members import member_of, renewed
 from penstock.enumerator.core.records import SplitsAssigned, SplitsCommitted
@@ -98,9 +98,9 @@ def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Settings
             ordinals.append((*place, done.ordinal))
     lease = renewed(group, event.member, now_ms, settings)
     if not ordinals and not finished:
-        return Step((lease,))
+        return Step((lease,), Committed(()))
     committed = SplitsCommitted(key=group.key, ordinals=tuple(ordinals), finished=tuple(finished))
-    return Step((lease, committed))
+    return Step((lease, committed), Committed(tuple(finished)))
 
 
 def _is_over(group: Group, done: SplitProgress) -> bool:

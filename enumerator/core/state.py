@@ -124,6 +124,11 @@ class State:
     plan_splits: int = 0
     last_number: int = 0
 
+    def told(self) -> str:
+        """What is in it, in a few words."""
+        rounds = sum(len(group.rounds) for group in self.groups.values())
+        return f"{len(self.groups)} groups with {rounds} open rounds, {len(self.plans)} plans"
+
 
 def evolve(state: State, record: Record) -> tuple[str, ...]:
     """Takes a record in; the ids of plans (rounds too) that nobody needs any more."""

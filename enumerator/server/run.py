@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Final
@@ -20,9 +20,9 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.observer import NO_OBSERVER, Observer
 from penstock.enumerator.server import limits
+from penstock.enumerator.server.building import EndedWhileWaiting, ServiceToCome, built
 from penstock.enumerator.server.call_metrics import CallMetrics
 from penstock.enumerator.server.credentials import server_credentials
 from penstock.enumerator.server.group_handlers import GroupHandlers
@@ -66,11 +66,16 @@ class RunningServer:
         self._drain_s = drain_s
         self._lock = threading.Lock()
         self._stopping = False
+        self._at_end: Callable[[], None] = lambda: None
 
     @property
     def address(self) -> str:
         """HOST:PORT that is really bound."""
         return self._address
+
+    def at_end(self, close: Callable[[], None]) -> None:
+        """What is closed once the server was stopped."""
+        self._at_end = close
 
     def set_ready(self, ready: bool = True) -> None:
         """Whether calls are answered, and the health service says SERVING: once the state is replayed. Nothing once
@@ -93,6 +98,8 @@ class RunningServer:
             time.sleep(self._drain_s)
         self._server.stop(grace_s).wait()
         self._pools.shut_down()
+        if first:
+            self._at_end()
 
     def wait(self) -> None:
         """Returns when the server was stopped, by whichever thread."""
@@ -126,17 +133,11 @@ def serve(tables: Mapping[str, str], listen: str) -> RunningServer:
     ConfigurationError if the address is not loopback, or is taken.
     """
     settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
-    return serve_enumerator(enumerator_of(settings), settings=settings)
-
-
-def enumerator_of(settings: Settings, observer: Observer = NO_OBSERVER) -> Enumerator:
-    """The enumerator that a server of these settings has behind it, its tables opened once."""
-    if not settings.tables:
-        raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
-    paths = {name: table.path for name, table in settings.tables.items()}
-    enumerator = EmbeddedEnumerator(paths, observer=observer)
-    enumerator.check_tables()
-    return enumerator
+    with ExitStack() as opened:
+        service = opened.enter_context(built(settings))
+        running = serve_enumerator(service, groups=service, settings=settings)
+        running.at_end(opened.pop_all().close)
+        return running
 
 
 def serve_enumerator(
@@ -226,13 +227,20 @@ def serve_forever(
     if settings is None:
         settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
     with _ended_by_signal() as ended, _measured(settings) as observer:
-        server = serve_enumerator(enumerator_of(settings, observer), settings=settings, observer=observer)
+        to_come = ServiceToCome()
+        server = serve_enumerator(to_come, groups=to_come, settings=settings, observer=observer, ready=False)
         try:
-            ready(server.address)
-            while not ended.wait(SIGNAL_POLL_S):  # Python runs no handler inside a wait that the signal just missed
-                pass
+            with built(settings, observer, ended) as service:
+                to_come.set(service)
+                server.set_ready()
+                ready(server.address)
+                while not ended.wait(SIGNAL_POLL_S):  # Python runs no handler inside a wait that the signal just missed
+                    pass
+                server.stop(settings.grace_ms / 1000 if grace_s is None else grace_s)
+        except EndedWhileWaiting:
+            log.info("told to end while another server held the state")
         finally:
-            server.stop(settings.grace_ms / 1000 if grace_s is None else grace_s)
+            server.stop(0)
 
 
 @contextmanager

@@ -14,8 +14,9 @@ import pytest
 from certificates import Authority
 from prometheus_client import generate_latest
 
+from penstock.enumerator.server.building import built
 from penstock.enumerator.server.metrics import Metrics
-from penstock.enumerator.server.run import enumerator_of, serve_enumerator
+from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.server.settings import AclRule, Settings, TableSettings, TlsSettings
 from penstock.enumerator.server.tokens import new_token
 from penstock.proto import codec
@@ -57,27 +58,29 @@ def test_nothing_that_a_run_leaves_holds_a_secret(
     )
     left: list[object] = [settings]
     metrics = Metrics()
-    with caplog.at_level(logging.DEBUG):
-        enumerator = enumerator_of(settings, metrics)
-        with serve_enumerator(enumerator, settings=settings, observer=metrics) as server:
-            access = ServerAccess(ca=authority.ca, token=str(tmp_path / "token"))
-            client = EnumeratorClient(server.address, ONCE, access)
-            left += [client, pickle.dumps(client), access, client.describe_table("orders")]
-            plan = client.open_plan(PlanRequest(table="orders", query=Snapshot(), slots=1))
-            left += [plan, codec.encode_scan(plan.scan), client.describe_plan(plan.plan_id)]
-            answer = client.next_split(plan.plan_id, 0, 0)
-            assert isinstance(answer, NextSplit)
-            left += [answer, codec.encode_split(answer.split)]
-            client.finish_split(plan.plan_id, 0, 0, SplitReport(rows=1, size_bytes=1))
-            for ask in _failing(server.address, authority, tmp_path, client):
-                with pytest.raises(PenstockError) as caught:
-                    ask()
-                left += [caught.value, caught.value.__cause__, caught.value.__context__]
-            (folder / ".hoodie" / "hoodie.properties").write_text("hoodie.table.name=x")
+    with (
+        caplog.at_level(logging.DEBUG),
+        built(settings, metrics) as enumerator,
+        serve_enumerator(enumerator, settings=settings, observer=metrics) as server,
+    ):
+        access = ServerAccess(ca=authority.ca, token=str(tmp_path / "token"))
+        client = EnumeratorClient(server.address, ONCE, access)
+        left += [client, pickle.dumps(client), access, client.describe_table("orders")]
+        plan = client.open_plan(PlanRequest(table="orders", query=Snapshot(), slots=1))
+        left += [plan, codec.encode_scan(plan.scan), client.describe_plan(plan.plan_id)]
+        answer = client.next_split(plan.plan_id, 0, 0)
+        assert isinstance(answer, NextSplit)
+        left += [answer, codec.encode_split(answer.split)]
+        client.finish_split(plan.plan_id, 0, 0, SplitReport(rows=1, size_bytes=1))
+        for ask in _failing(server.address, authority, tmp_path, client):
             with pytest.raises(PenstockError) as caught:
-                client.describe_table("orders")
-            left += [caught.value, caught.value.__cause__]
-            server.stop(0)
+                ask()
+            left += [caught.value, caught.value.__cause__, caught.value.__context__]
+        (folder / ".hoodie" / "hoodie.properties").write_text("hoodie.table.name=x")
+        with pytest.raises(PenstockError) as caught:
+            client.describe_table("orders")
+        left += [caught.value, caught.value.__cause__]
+        server.stop(0)
     left += [generate_latest(metrics.registry).decode(), caplog.text]
     left += [record.__dict__ for record in caplog.records]
     assert plan.scan.base_path == SHARED, "readers are told where the table is, and bring credentials of their own"
@@ -137,8 +140,8 @@ def test_a_server_that_cannot_start_tells_no_secret(broken: str, monkeypatch: py
             raise OSError(f"no way to {uri}")
 
     monkeypatch.setattr(storage.pafs, "FileSystem", Unreachable)
-    with pytest.raises(PenstockError) as caught:
-        enumerator_of(Settings(tables={"orders": TableSettings(path=broken)}))
+    with pytest.raises(PenstockError) as caught, built(Settings(tables={"orders": TableSettings(path=broken)})):
+        pass
     assert "hush" not in str(caught.value).lower()
 
 

@@ -1,0 +1,71 @@
+"""What the keeper's records and state say to whoever measures. Pure: an observer is told, nothing is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.enumerator.core.records import (
+    Gone,
+    GroupDeleted,
+    ReaderGone,
+    Record,
+    RoundPlanned,
+    SplitsAssigned,
+    SplitsCommitted,
+)
+from penstock.enumerator.core.rounds import PENDING
+from penstock.enumerator.core.state import Group, State
+from penstock.enumerator.observer import GroupGauges, Observer, SplitEvent, SplitKind
+from penstock.proto.queries import Changes
+
+
+def kind_of(group: Group) -> SplitKind:
+    """What the group's splits hold."""
+    return SplitKind.CDC if isinstance(group.scope.request.query, Changes) else SplitKind.MOR
+
+
+def tell_records(observer: Observer, state: State, records: Sequence[Record]) -> None:
+    """The events of splits in records that `state` has not taken in yet."""
+    for record in records:
+        match record:
+            case RoundPlanned(key=key):
+                _count(observer, state.groups[key], SplitEvent.DISCOVERED, len(record.facts))
+            case SplitsAssigned(key=key):
+                _count(observer, state.groups[key], SplitEvent.ASSIGNED, len(record.splits))
+            case SplitsCommitted(key=key):
+                _count(observer, state.groups[key], SplitEvent.FINISHED, len(record.finished))
+            case ReaderGone(key=key, reader_id=reader_id, cause=cause):
+                held = len(state.groups[key].readers[reader_id].held)
+                event = SplitEvent.EXPIRED if cause is Gone.EXPIRED else SplitEvent.RETURNED
+                _count(observer, state.groups[key], event, held)
+            case GroupDeleted(key):
+                observer.group_gone(key.table, key.group)
+            case _:
+                pass
+
+
+def _count(observer: Observer, group: Group, event: SplitEvent, count: int) -> None:
+    if count:
+        observer.split_events(event, group.key.group, kind_of(group), count)
+
+
+def gauges_of(group: Group, *, looked_at_s: float | None) -> GroupGauges:
+    """The group now. `looked_at_s`: when its table was last looked at, by the observer's clock."""
+    counts: Counter[str] = Counter()
+    for one in group.rounds.values():
+        counts["pending"] += one.pending
+        counts["held"] += len(one.holders)
+        counts["done"] += one.done
+        counts["bytes"] += int(np.sum(one.facts.sizes[one.status == PENDING]))
+    return GroupGauges(
+        pending_splits=counts["pending"],
+        assigned_splits=counts["held"],
+        finished_splits=counts["done"],
+        pending_bytes=counts["bytes"],
+        discovered_at_s=looked_at_s,
+        kind=kind_of(group),
+        up=group.stopped is None,
+    )

@@ -1,0 +1,106 @@
+"""What stands behind a server's handlers: the service on its store, opened while nobody is answered yet.
+
+Shell: opens and closes in the right order. Not here: sockets and signals (`run`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from penstock.enumerator.core.answers import Settings as CoreSettings
+from penstock.enumerator.embedded import monotonic_ms
+from penstock.enumerator.keeper import Keeper, durable_keeper
+from penstock.enumerator.observer import NO_OBSERVER, Observer
+from penstock.enumerator.server.settings import Settings
+from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.store.journal import Journal
+from penstock.proto.errors import ConfigurationError, InvariantViolation, StorageError, TableNotFound
+
+WAIT_MS: Final = 365 * 86_400_000
+"""How long a second server waits for the state directory of the first: until it is told to end."""
+
+log = logging.getLogger("penstock.enumerator.server")
+
+
+class EndedWhileWaiting(Exception):
+    """The process was told to end while another one still held the state."""
+
+
+class ServiceToCome:
+    """Stands for a service while its state is read: the handlers behind it are not called before `set`."""
+
+    def __init__(self) -> None:
+        self._service: EnumeratorService | None = None
+
+    def set(self, service: EnumeratorService) -> None:
+        """It is there."""
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        if self._service is None:
+            raise InvariantViolation(f"{name} was called before the state was read")
+        return getattr(self._service, name)
+
+
+@contextmanager
+def built(
+    settings: Settings, observer: Observer = NO_OBSERVER, ended: threading.Event | None = None
+) -> Iterator[EnumeratorService]:
+    """The service of these settings, following its groups' tables while the block runs.
+
+    Without `state` it lives in memory. With it, waits while another live process has the directory, unless `takeover`;
+    EndedWhileWaiting once `ended` is set. Errors: those of `store.opening.open_sqlite` and `keeper.recovered`; those of
+    tables that cannot be opened.
+    """
+    if not settings.tables:
+        raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
+    core = CoreSettings(lease_ms=settings.lease_ms)
+    if not settings.state:
+        with _following(settings, Keeper(clock_ms=monotonic_ms, settings=core, observer=observer)) as service:
+            yield service
+        return
+    from penstock.enumerator.store.holding import Clocks
+    from penstock.enumerator.store.opening import open_sqlite
+
+    def sleep(seconds: float) -> None:
+        if (ended or threading.Event()).wait(seconds):
+            raise EndedWhileWaiting
+
+    try:
+        store = open_sqlite(settings.state, takeover=settings.takeover)
+    except StorageError as error:
+        log.warning("waiting: %s", error)
+        store = open_sqlite(settings.state, wait_ms=WAIT_MS, clocks=Clocks(sleep=sleep))
+    try:
+        observer.leader_epoch(store.epoch)
+        journal = Journal(store)
+        try:
+            keeper = durable_keeper(store, journal, clock_ms=monotonic_ms, settings=core, observer=observer)
+            log.info("state %s, epoch %d: %s", settings.state, store.epoch, keeper.look(lambda state: state.told()))
+            with _following(settings, keeper) as service:
+                yield service
+        finally:
+            journal.close()
+    finally:
+        store.close()
+
+
+@contextmanager
+def _following(settings: Settings, keeper: Keeper) -> Iterator[EnumeratorService]:
+    paths = {name: table.path for name, table in settings.tables.items()}
+    service = EnumeratorService(paths, keeper=keeper, poll_ms=settings.poll_interval_ms)
+    try:
+        service.check_tables()
+    except TableNotFound as error:
+        if not keeper.look(lambda state: state.groups):
+            raise
+        log.warning("a table of this server is not there now, its groups wait for it: %s", error)
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()
