@@ -76,15 +76,16 @@ class Trouble:
 
 @dataclass(slots=True)
 class Looker:
-    """`path_of` turns a table's name into its path, `published` takes credentials out of a
-    plan. `look` is one look at every group that wants one; any thread, one
-    at a time."""
+    """`path_of` turns a table's name into its path, `published` takes credentials out of a plan. `every_ms`: tables
+    that are looked at less often than `look` is called. `look` is one look at every group that wants one; any thread,
+    one at a time."""
 
     keeper: Keeper
     follows: Follows
     path_of: Callable[[str], str]
     clock_ms: Callable[[], int]
     published: Callable[[Plan], Plan] = lambda plan: plan
+    every_ms: dict[str, int] = field(default_factory=dict)
     troubles: dict[GroupKey, Trouble] = field(default_factory=dict)
     looked_ms: dict[GroupKey, int] = field(default_factory=dict)
     _measured_ms: int = -MEASURE_MS
@@ -140,8 +141,17 @@ class Looker:
         return [
             (key, group.number, _following(group), group.scope.on_lost_range)
             for key, group in state.groups.items()
-            if wants_more(group, self.keeper.settings) and self.troubles.get(key, Trouble()).until_ms <= now_ms
+            if wants_more(group, self.keeper.settings) and self._is_due(key, group, now_ms)
         ]
+
+    def _is_due(self, key: GroupKey, group: Group, now_ms: int) -> bool:
+        """After a failure not before its pause; else what nobody read yet at once, an idle table by its interval."""
+        if self.troubles.get(key, Trouble()).until_ms > now_ms:
+            return False
+        idle = self._idle.get(key)
+        if idle is None or idle[:2] != (group.number, group.progress.position):
+            return True
+        return now_ms - self.looked_ms.get(key, now_ms) >= self.every_ms.get(key.table, 0)
 
     def _look_for(
         self,

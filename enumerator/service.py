@@ -6,7 +6,6 @@ gRPC (`server`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar
@@ -25,8 +24,8 @@ from penstock.enumerator.looking import Follows, Looker, LookingThread
 from penstock.enumerator.observer import SplitEvent, SplitKind
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, PenstockError, TableNotFound
+from penstock.proto.group_names import checked_name
 from penstock.proto.groups import (
-    MAX_NAME_CHARS,
     AssignedSplit,
     Assignments,
     EndOfGroup,
@@ -50,7 +49,6 @@ from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import Changes, Incremental
 from penstock.proto.splits import Scan
 
-_NAME = re.compile(rf"[A-Za-z0-9._:@/-]{{1,{MAX_NAME_CHARS}}}")
 POLL_MS = 1_000
 _T = TypeVar("_T")
 
@@ -67,7 +65,7 @@ class EnumeratorService(EmbeddedEnumerator):
     """An `Enumerator` and a `GroupDoor`. With a keeper that has a store it goes on where the last one ended.
 
     `start` begins to follow the tables of groups, `stop` ends that; without a thread (`poll_ms` None) `looker.look` and
-    `keeper.tick` have to be called.
+    `keeper.tick` have to be called. `poll_ms_of` are tables that are looked at in intervals of their own.
     """
 
     def __init__(
@@ -80,6 +78,7 @@ class EnumeratorService(EmbeddedEnumerator):
         cpus: int | None = None,
         keeper: Keeper | None = None,
         poll_ms: int | None = POLL_MS,
+        poll_ms_of: Mapping[str, int] | None = None,
     ) -> None:
         keeper = keeper or Keeper(clock_ms=clock_ms, settings=Settings())
         reads = FollowedTables() if reads is None else reads
@@ -94,8 +93,10 @@ class EnumeratorService(EmbeddedEnumerator):
         )
         self.keeper = keeper
         self._service_reads = reads
-        self.looker = Looker(keeper, reads, self._path, clock_ms, self._published)
-        self._thread = None if poll_ms is None else LookingThread(self.looker, poll_ms)
+        self.looker = Looker(keeper, reads, self._path, clock_ms, self._published, dict(poll_ms_of or {}))
+        self._thread = None
+        if poll_ms is not None:
+            self._thread = LookingThread(self.looker, min([poll_ms, *(poll_ms_of or {}).values()]))
 
     def start(self) -> None:
         """Begins to follow the tables of groups."""
@@ -116,8 +117,8 @@ class EnumeratorService(EmbeddedEnumerator):
     def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
         """See `GroupDoor.join_group`."""
         scope = _checked_scope(spec.scope)
-        key = _checked_key(scope.request.table, group)
-        _checked_name("reader id", reader_id)
+        key = GroupKey(scope.request.table, checked_name("group", group))
+        checked_name("reader id", reader_id)
         if not self.keeper.look(lambda state: key in state.groups):
             progress = self._start(key.table, spec.start)
             created = ev.CreateGroup(key=key, scope=scope, limits=spec.limits, progress=progress)
@@ -257,18 +258,6 @@ def _checked_scope(scope: GroupScope) -> GroupScope:
                 f"a consumer group of {type(other).__name__}: expected query=incremental or query=cdc"
             )
     return replace(scope, request=replace(scope.request, query=query, slots=0))
-
-
-def _checked_key(table: str, group: str) -> GroupKey:
-    _checked_name("group", group)
-    return GroupKey(table, group)
-
-
-def _checked_name(what: str, name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            f"{what} {name[:80]!r}: expected 1 to {MAX_NAME_CHARS} letters, digits, or any of . _ - : @ /"
-        )
 
 
 def _nothing(state: State, answer: Answer) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Consumer groups of a server.")
 
-_CONNECTING = ("server",)
+_CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
 """Options that say which server is asked, and how."""
 
 _Form = Annotated[ReportFormat, typer.Option("--format", help="Form of what is told.")]

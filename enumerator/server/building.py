@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from penstock.enumerator.core.answers import Settings as CoreSettings
 from penstock.enumerator.embedded import monotonic_ms
+from penstock.enumerator.followed_tables import FollowedTables
 from penstock.enumerator.keeper import Keeper, durable_keeper
 from penstock.enumerator.observer import NO_OBSERVER, Observer
 from penstock.enumerator.server.settings import Settings
@@ -92,7 +93,14 @@ def built(
 @contextmanager
 def _following(settings: Settings, keeper: Keeper) -> Iterator[EnumeratorService]:
     paths = {name: table.path for name, table in settings.tables.items()}
-    service = EnumeratorService(paths, keeper=keeper, poll_ms=settings.poll_interval_ms)
+    intervals = {name: table.poll_interval_ms or settings.poll_interval_ms for name, table in settings.tables.items()}
+    service = EnumeratorService(
+        paths,
+        reads=FollowedTables(hollow_after_ms=settings.hollow_after_ms),
+        keeper=keeper,
+        poll_ms=settings.poll_interval_ms,
+        poll_ms_of=intervals,
+    )
     try:
         service.check_tables()
     except TableNotFound as error:

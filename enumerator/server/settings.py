@@ -135,7 +135,7 @@ class LimitSettings:
 class Settings:
     """One server. `state` '': the state is kept in memory. `metrics_listen` '': no metrics. `drain_ms`: how long calls
     are still taken after the health service said NOT_SERVING, for a balancer to notice; `grace_ms`: how long those
-    under way may then take."""
+    under way may then take. `hollow_after_ms`: see `watch.advance.advance`; None never passes a pending instant."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
 
@@ -150,12 +150,15 @@ class Settings:
     metrics_listen: str = ""
     reflection: bool = False
     poll_interval_ms: int = 5_000
+    hollow_after_ms: int | None = None
     lease_ms: int = 30_000
     drain_ms: int = 0
     grace_ms: int = 10_000
 
     def __post_init__(self) -> None:
         _within("pollIntervalMs", self.poll_interval_ms, 10, 86_400_000)
+        if self.hollow_after_ms is not None:
+            _within("hollowAfterMs", self.hollow_after_ms, 60_000, 365 * 86_400_000)
         _within("leaseMs", self.lease_ms, 1_000, 3_600_000)
         _within("drainMs", self.drain_ms, 0, 600_000)
         _within("graceMs", self.grace_ms, 0, 3_600_000)

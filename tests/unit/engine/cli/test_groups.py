@@ -114,7 +114,7 @@ def test_an_unknown_group_is_told_by_its_code(cli: Cli, door: Any, command: tupl
     [
         (("list",), "a consumer group needs a server"),
         (("describe", "trips", "g"), "a consumer group needs a server"),
-        (("list", "--server", "example.org:1"), "option --server"),
+        (("list", "--server", "example.org:1"), "TLS is required there"),
         (("reset", "trips", "g", *SERVER), "Missing option '--to'"),
         (("reset", "trips", "g", *SERVER, "--to", "soon"), "option to: got 'soon'"),
         (("describe", "trips", *SERVER), "Missing argument 'GROUP'"),

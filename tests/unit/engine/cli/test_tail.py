@@ -287,7 +287,7 @@ def rows_of(folder: pathlib.Path) -> dict[str, list[int]]:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--exit-at-end",), "a consumer group needs a server"),
+        (("--exit-at-end", "--group", "g"), "--group without --server"),
         ((*NAMED, "--format", "parquet"), "--format parquet needs --output-dir"),
         ((*NAMED, "--format", "table"), "'table' is not one of"),
         ((*SERVER, "--output-dir", "out"), "--output-dir without --group"),
