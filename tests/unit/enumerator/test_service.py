@@ -444,7 +444,7 @@ def test_groups_are_listed_described_and_deleted_when_nobody_reads() -> None:
 def test_names_are_checked(name: str) -> None:
     world = World()
     for group, reader in ((name, "r"), ("g", name)):
-        with pytest.raises(ConfigurationError, match="group|reader id"):
+        with pytest.raises(ConfigurationError, match=r"group|reader id"):
             world.service.join_group(group, reader, world.spec, "x")
 
 
