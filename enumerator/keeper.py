@@ -58,7 +58,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._last: Ticket | None = None
         self._appended = 0
-        self._ticked_ms = clock_ms()
+        self.ticked_ms = clock_ms()
 
     def handle(self, event: Event, then: Callable[[State, Answer], _T], plan: tuple[str, Plan] | None = None) -> _T:
         """What the event means, made durable; `then` turns the answer into what the caller needs, under the lock.
@@ -93,7 +93,7 @@ class Keeper:
 
     def tick(self) -> None:
         """Lets time pass: leases and plans end; a long log is shortened."""
-        before_ms, self._ticked_ms = self._ticked_ms, self._clock_ms()
+        before_ms, self.ticked_ms = self.ticked_ms, self._clock_ms()
         self.handle(Tick(before_ms), lambda state, answer: None)
         if self._journal is not None and self._appended >= REWRITE_RECORDS:
             with self._lock:

@@ -1,7 +1,7 @@
 """Looks at the tables of consumer groups and tells the keeper what lies behind their positions.
 
-Shell: tables, a thread. Belongs here: when a table is looked at, and what each failure means for the group. Not here:
-what a round is (`watch`), whether it still counts (`core`).
+Shell: tables. Belongs here: when a table is due, and what each failure means for the group. Not here: threads
+(`looking_threads`), what a round is (`watch`), whether it still counts (`core`).
 
 A table that is not there (yet) is waited for. A storage that fails is asked again, after pauses that double up to a
 minute; the position stands meanwhile. Everything else that cannot be planned stops the group, with the error.
@@ -10,7 +10,6 @@ minute; the position stands meanwhile. Everything else that cannot be planned st
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,9 +21,8 @@ from penstock.enumerator.core.positions import round_id, wants_more
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.events import tell
-from penstock.enumerator.group_metrics import gauges_of
 from penstock.enumerator.keeper import Keeper
-from penstock.enumerator.observer import Duration, GroupGauges, TableGauges
+from penstock.enumerator.observer import Duration
 from penstock.enumerator.watch.table_watch import Look, nothing_changed
 from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew, Progress
 from penstock.proto.errors import PenstockError, PositionExpired, StorageError, TableNotFound
@@ -34,10 +32,6 @@ from penstock.proto.queries import PlanRequest
 from penstock.proto.splits import Plan
 
 LONGEST_PAUSE_MS: Final = 60_000
-MEASURE_MS: Final = 30_000
-CLOSE_COMMITS: Final = 2
-CLOSE_SECONDS: Final = 3600.0
-"""A group that is closer to losing its next range than either is warned of, every MEASURE_MS."""
 
 
 class Follows(Protocol):
@@ -77,8 +71,7 @@ class Trouble:
 @dataclass(slots=True)
 class Looker:
     """`path_of` turns a table's name into its path, `published` takes credentials out of a plan. `every_ms`: tables
-    that are looked at less often than `look` is called. `look` is one look at every group that wants one; any thread,
-    one at a time."""
+    that are looked at less often than they are due. Any thread; a table is looked at by one at a time."""
 
     keeper: Keeper
     follows: Follows
@@ -88,53 +81,25 @@ class Looker:
     every_ms: dict[str, int] = field(default_factory=dict)
     troubles: dict[GroupKey, Trouble] = field(default_factory=dict)
     looked_ms: dict[GroupKey, int] = field(default_factory=dict)
-    _measured_ms: int = -MEASURE_MS
     _idle: dict[GroupKey, tuple[int, Position, Look]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def look(self) -> int:
-        """Looks for each group that wants more; how many rounds were found."""
-        with self._lock:
-            wanted, known = self.keeper.look(lambda state: (self._wanted(state), set(state.groups)))
-            for gone in (self.troubles.keys() | self._idle.keys() | self.looked_ms.keys()) - known:
-                for noted in (self.troubles, self._idle, self.looked_ms):
-                    noted.pop(gone, None)
-            glances: dict[str, Look] = {}
-            found = sum(self._look_for(*item, glances) for item in wanted)
-            self._measure()
-            return found
+        """Looks at every table that is due, one after the other; how many rounds were found."""
+        return sum(self.look_at(table) for table in self.due())
 
-    def _measure(self) -> None:
-        """Tells the observer where the groups stand; at most every MEASURE_MS how far they are from a loss."""
-        observer = self.keeper.observer
-        now_ms = self.clock_ms()
-        for key, gauges in self.keeper.look(self._gauges).items():
-            observer.group_gauges(key.table, key.group, gauges)
-        if now_ms - self._measured_ms < MEASURE_MS:
-            return
-        self._measured_ms = now_ms
-        losses: dict[str, list[GroupLag]] = {}
-        for key, (progress, committed) in self.keeper.look(_places).items():
-            try:
-                lag = self.follows.lag(self.path_of(key.table), progress, committed)
-            except PenstockError:
-                continue
-            losses.setdefault(key.table, []).append(lag)
-            if _is_close(lag):
-                tell("range will be lost", level=logging.WARNING, table=key.table, group=key.group, committed=committed,
-                     commits_left=lag.loss_commits, seconds_left=lag.loss_seconds)  # fmt: skip
-        for table, lags in losses.items():
-            commits = min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None)
-            seconds = min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None)
-            observer.table_gauges(table, TableGauges(loss_commits=commits, loss_s=seconds))
+    def due(self) -> frozenset[str]:
+        """The tables of groups that want a look now."""
+        wanted, known = self.keeper.look(lambda state: (self._wanted(state), set(state.groups)))
+        for noted in (self.troubles, self._idle, self.looked_ms):
+            for gone in set(noted) - known:
+                noted.pop(gone, None)
+        return frozenset(key.table for key, *_ in wanted)
 
-    def _gauges(self, state: State) -> dict[GroupKey, GroupGauges]:
-        now_s, now_ms = self.keeper.observer.now_s(), self.clock_ms()
-        ago_s = {key: (now_ms - looked_ms) / 1000 for key, looked_ms in self.looked_ms.items()}
-        return {
-            key: gauges_of(group, looked_at_s=now_s - ago_s[key] if key in ago_s else None)
-            for key, group in state.groups.items()
-        }
+    def look_at(self, table: str) -> int:
+        """Looks for each group of the table that wants more; how many rounds were found. One call a table at a time."""
+        wanted = [item for item in self.keeper.look(self._wanted) if item[0].table == table]
+        glances: dict[str, Look] = {}
+        return sum(self._look_for(*item, glances) for item in wanted)
 
     def _wanted(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
         now_ms = self.clock_ms()
@@ -284,53 +249,5 @@ class Looker:
         self.keeper.handle(event, lambda state, answer: None)
 
 
-class LookingThread:
-    """Looks at tables and lets the keeper's time pass, every `interval_ms`, until it is stopped; at once when woken."""
-
-    def __init__(self, looker: Looker, interval_ms: int) -> None:
-        self._looker = looker
-        self._interval_s = interval_ms / 1000
-        self._wake = threading.Event()
-        self._ended = False
-        self._thread = threading.Thread(target=self._run, name="penstock-look", daemon=True)
-
-    def start(self) -> None:
-        """Begins."""
-        self._thread.start()
-
-    def wake(self) -> None:
-        """Has it look now."""
-        self._wake.set()
-
-    def stop(self) -> None:
-        """Returns when the look that is under way is over."""
-        self._ended = True
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._ended:
-            try:
-                self._looker.keeper.tick()
-                found = self._looker.look()
-            except PenstockError as error:  # the keeper's store failed: nothing more can be remembered
-                tell("the service cannot go on", level=logging.CRITICAL, reason=str(error)[:1000])
-                return
-            if not found:
-                self._wake.wait(self._interval_s)
-            self._wake.clear()
-
-
 def _following(group: Group) -> Following:
     return Following(request=group.scope.request, progress=group.progress, limits=group.limits, upto=group.scope.upto)
-
-
-def _places(state: State) -> dict[GroupKey, tuple[Progress, Position]]:
-    return {key: (group.progress, group.committed) for key, group in state.groups.items() if not group.ended}
-
-
-def _is_close(lag: GroupLag) -> bool:
-    few = lag.loss_commits is not None and lag.loss_commits <= CLOSE_COMMITS
-    soon = lag.loss_seconds is not None and lag.loss_seconds <= CLOSE_SECONDS
-    return lag.commits > 0 and (few or soon)

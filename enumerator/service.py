@@ -20,7 +20,8 @@ from penstock.enumerator.followed_tables import FollowedTables
 from penstock.enumerator.group_metrics import kind_of
 from penstock.enumerator.group_views import description_of, reset_outcome, summary_of
 from penstock.enumerator.keeper import Keeper
-from penstock.enumerator.looking import Follows, Looker, LookingThread
+from penstock.enumerator.looking import Follows, Looker
+from penstock.enumerator.looking_threads import LookingThreads
 from penstock.enumerator.observer import SplitEvent, SplitKind
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, PenstockError, TableNotFound
@@ -94,19 +95,19 @@ class EnumeratorService(EmbeddedEnumerator):
         self.keeper = keeper
         self._service_reads = reads
         self.looker = Looker(keeper, reads, self._path, clock_ms, self._published, dict(poll_ms_of or {}))
-        self._thread = None
+        self._threads = None
         if poll_ms is not None:
-            self._thread = LookingThread(self.looker, min([poll_ms, *(poll_ms_of or {}).values()]))
+            self._threads = LookingThreads(self.looker, min([poll_ms, *(poll_ms_of or {}).values()]))
 
     def start(self) -> None:
         """Begins to follow the tables of groups."""
-        if self._thread is not None:
-            self._thread.start()
+        if self._threads is not None:
+            self._threads.start()
 
     def stop(self) -> None:
         """Ends following; what is under way is finished."""
-        if self._thread is not None:
-            self._thread.stop()
+        if self._threads is not None:
+            self._threads.stop()
 
     def describe_plan(self, plan_id: str) -> Scan:
         """See `Enumerator.describe_plan`; rounds of groups are plans too."""
@@ -125,8 +126,8 @@ class EnumeratorService(EmbeddedEnumerator):
             self.keeper.handle(created, _nothing)
         event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id)
         joined = self.keeper.handle(event, _joined)
-        if self._thread is not None:
-            self._thread.wake()
+        if self._threads is not None:
+            self._threads.wake()
         return joined
 
     def heartbeat(self, member: Member) -> int:
@@ -208,8 +209,8 @@ class EnumeratorService(EmbeddedEnumerator):
         found = self.keeper.look(outcome)
         if not dry_run:
             self.keeper.handle(ev.Reset(key, progress), _nothing)
-            if self._thread is not None:
-                self._thread.wake()
+            if self._threads is not None:
+                self._threads.wake()
         return found
 
     def delete_group(self, table: str, group: str) -> None:
