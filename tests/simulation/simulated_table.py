@@ -165,7 +165,8 @@ class Table:
 
     def clean(self, keep: int) -> bool:
         """Makes ranges unanswerable that begin before all but the newest `keep` instants."""
-        keys = sorted(item.order_key for item in self.active)
+        held = min((item.requested for item in self.pending), default=2**60)  # a cleaner keeps what is being written
+        keys = sorted(item.order_key for item in self.active if self.layout == 2 or item.order_key < held)
         if len(keys) <= keep or keys[-keep - 1] <= self.cleaned:
             return False
         self.cleaned = keys[-keep - 1]

@@ -27,6 +27,7 @@ from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import StorageError, UnknownSplit
 from penstock.proto.groups import GroupScope, OnLostRange
 from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits
@@ -191,6 +192,8 @@ class World:
         server = servers[-1] if len(servers) == 1 or self.calm or self.rng.random() < 0.7 else servers[0]
         if self.strikes("message lost", 0.03):
             return
+        if server is not self.server:
+            self.features["call to a server that lost its store"] += 1
         self._on_its_way(lambda: self._deliver(server, event, reply, rows), "message delayed", 0.03)
         if self.strikes("message doubled", 0.03):
             self.later(self.rng.randint(1, 1_500), lambda: self._deliver(server, event, lambda answer: None, rows))
@@ -207,6 +210,8 @@ class World:
             return
 
         def back(answer: Any) -> None:
+            if server is not self.server and isinstance(answer, UnknownSplit):
+                answer = StorageError("a server that does not know yet that it lost its store; nothing was done")
             if self.strikes("reply lost", 0.03):
                 return
             self._on_its_way(lambda: reply(answer), "reply delayed", 0.02)
