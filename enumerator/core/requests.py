@@ -82,7 +82,11 @@ def _nothing(group: Group, settings: Settings) -> NothingYet | EndOfGroup:
 
 
 def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Settings) -> Step:
-    """All of what is told is done, or nothing of it."""
+    """All of what is told is done, or nothing of it.
+
+    What is done already is recorded again, as nothing: a process that lost its store and does not know of a round takes
+    it for a finished one, and finds out when it writes.
+    """
     group, reader = member_of(state, event.member)
     ordinals: dict[tuple[str, int], int] = {}
     finished: list[tuple[str, int]] = []
@@ -100,7 +104,7 @@ def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Settings
         elif done.ordinal > ordinals.get(place, group.rounds[place[0]].ordinals.get(place[1], 0)):
             ordinals[place] = done.ordinal
     lease = renewed(group, event.member, now_ms, settings)
-    if not ordinals and not finished:
+    if not event.done:
         return Step((lease,))
     told = tuple((*place, ordinal) for place, ordinal in ordinals.items())
     committed = SplitsCommitted(key=group.key, ordinals=told, finished=tuple(finished))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import Answer, Settings, Told
 from penstock.enumerator.core.facts import facts_of, hash_of
-from penstock.enumerator.core.records import GroupKey, Record
+from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State, evolve
 from penstock.enumerator.core.step import step
+from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.groups import GroupScope, Joined, Member, SplitProgress, SplitRef
@@ -27,24 +28,30 @@ def at(number: int) -> Position:
 
 @dataclass
 class Core:
-    """The state of one group, and what was recorded so far."""
+    """The state of one group. `tells`: a keeper that has it instead."""
 
     settings: Settings = field(default_factory=Settings)
-    state: State = field(default_factory=State)
+    own: State = field(default_factory=State)
+    tells: Keeper | None = None
     now_ms: int = 1_000
     rounds: int = 0
-    records: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tell(ev.CreateGroup(key=KEY, scope=SCOPE, limits=NO_LIMITS, progress=Progress(at(0))))
 
     def tell(self, event: ev.Event) -> Answer:
         """One event, decided and taken in."""
-        made = step(self.state, event, self.now_ms, self.settings)
+        if self.tells is not None:
+            return self.tells.handle(event, lambda state, answer: answer)
+        made = step(self.own, event, self.now_ms, self.settings)
         for record in made.records:
-            evolve(self.state, record)
-        self.records += made.records
+            evolve(self.own, record)
         return made.answer
+
+    @property
+    def state(self) -> State:
+        """The state now."""
+        return self.own if self.tells is None else self.tells.look(lambda state: state)
 
     @property
     def group(self) -> Group:
