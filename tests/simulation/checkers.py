@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
-from simulated_table import Row, Table, changes_of, latest_of
+from simulated_table import Row, Table, changes_of, latest_of, position
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import records as rec
@@ -214,7 +214,7 @@ class Ledger:
     def _check_latest(self, one: Generation, excused: set[int]) -> None:
         instants = [item for item in self.table.every if item.order_key not in excused]
         for plan_id, (after, upto) in one.ranges.items():
-            if any(item.order_key in excused and after.order_key < str(item.order_key).zfill(17) for item in self.table.every):
+            if any(position(order_key) > after for order_key in excused):
                 continue  # which state was read depends on when it was looked at
             rows = Counter(latest_of(instants, after, upto))
             got = Counter(row for held, row in one.output if held == plan_id)

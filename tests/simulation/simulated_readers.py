@@ -49,6 +49,7 @@ class Reader:
         self.held: list[Held] = []
         self.call = 0
         self.joins = 0
+        self.life = 0
         self.unheard: Callable[[], None] | None = None
         self.most = world.rng.randint(1, 4)
         world.readers.append(self)
@@ -69,15 +70,16 @@ class Reader:
     # --- calls
 
     def _ask(self, event: ev.Event, then: Callable[[Any], None], rows: Rows | None = None) -> None:
-        """Calls the server until it answers; one call at a time."""
+        """Calls the server until it answers; one call at a time. What comes in of an attempt that was given up is not
+        heard: its connection is gone."""
         self.call += 1
-        number, member = self.call, self.member
+        number, member, attempts = self.call, self.member, 0
 
-        def answered(answer: Any) -> None:
-            if self.call != number or not self.alive:
+        def answered(answer: Any, attempt: int) -> None:
+            if self.call != number or attempt != attempts or not self.alive:
                 return
             if self.paused:
-                self.unheard = lambda: answered(answer)
+                self.unheard = lambda: answered(answer, attempt)
                 return
             if isinstance(answer, StorageError):
                 return  # asked again when the time is over
@@ -93,18 +95,24 @@ class Reader:
             if self.paused:
                 self.unheard = send
                 return
-            self.world.send(self.reader_id, event, answered, rows)
+            nonlocal attempts
+            attempts += 1
+            attempt = attempts
+            self.world.send(self.reader_id, event, lambda answer: answered(answer, attempt), rows)
             self.world.later(self.world.rng.randint(250, 500), send)
 
         send()
 
     def _start_over(self) -> None:
+        self.life += 1  # what was to be done next is not done
         self.held, self.member = [], None
         self._wait(50, self._join)
 
     def _wait(self, for_ms: int, then: Callable[[], None]) -> None:
+        life = self.life
+
         def go_on() -> None:
-            if not self.alive:
+            if not self.alive or self.life != life:
                 return
             if self.paused:
                 self.unheard = go_on

@@ -27,7 +27,7 @@ from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.changes import ChangeFormat
-from penstock.proto.errors import StorageError, UnknownSplit
+from penstock.proto.errors import PlanError, StorageError
 from penstock.proto.groups import GroupScope, OnLostRange
 from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits
@@ -210,7 +210,7 @@ class World:
             return
 
         def back(answer: Any) -> None:
-            if server is not self.server and isinstance(answer, UnknownSplit):
+            if server is not self.server and isinstance(answer, PlanError):
                 answer = StorageError("a server that does not know yet that it lost its store; nothing was done")
             if self.strikes("reply lost", 0.03):
                 return
