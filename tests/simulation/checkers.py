@@ -141,7 +141,9 @@ class Ledger:
             fail("ownership", f"rows were committed by {cause}")
         who = cause.member
         if self.epochs.get(who.reader_id) != who.epoch:
-            fail("fencing", f"output of {who.reader_id} epoch {who.epoch}: its epoch is {self.epochs.get(who.reader_id)}")
+            fail(
+                "fencing", f"output of {who.reader_id} epoch {who.epoch}: its epoch is {self.epochs.get(who.reader_id)}"
+            )
         told = {(plan_id, index): ordinal for plan_id, index, ordinal in record.ordinals}
         told.update(dict.fromkeys(record.finished, -1))
         for done in cause.done:
@@ -194,7 +196,8 @@ class Ledger:
             excused = {
                 item.order_key
                 for item in self.table.every
-                if (item.is_removed or (item.is_excused and not (one.is_last and not self._is_ended()))) and item.is_data
+                if (item.is_removed or (item.is_excused and not (one.is_last and not self._is_ended())))
+                and item.is_data
             }
             if self.is_changes:
                 self._check_changes(one, excused)
@@ -223,7 +226,9 @@ class Ledger:
 
 
 def _compare(one: Generation, got: Counter[Row], must: Counter[Row], may: Counter[Row], excused: set[int]) -> None:
-    twice = [row for row, count in got.items() if count > must[row] + may[row] and not (row[1] in excused and count == 1)]
+    twice = [
+        row for row, count in got.items() if count > must[row] + may[row] and not (row[1] in excused and count == 1)
+    ]
     missing = [row for row in must if not got[row] and row[1] not in excused]
     if twice or missing:
         fail(

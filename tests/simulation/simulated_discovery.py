@@ -156,7 +156,9 @@ def _latest(view: View, start: Position, end: Position) -> Splits:
             if row[2] != "d":
                 held.append(row)
     splits: Splits = []
-    for group, held in sorted(found.items(), key=lambda split: (max((row[1] for row in split[1]), default=0), split[0])):
+    for group, held in sorted(
+        found.items(), key=lambda split: (max((row[1] for row in split[1]), default=0), split[0])
+    ):
         splits += [(group, held[:2]), (group, held[2:])] if len(held) > 3 else [(group, held)]
     return splits
 

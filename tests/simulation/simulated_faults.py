@@ -18,7 +18,7 @@ def happenings(world: World) -> None:
     rng = world.rng
     for number in range(rng.randint(2, 3)):
         Reader(world, f"r{number}")
-    if rng.random() < 0.4:
+    if rng.random() < 0.5:
         world.jobs.append(Job(world))
 
     def at_some_time(do: Callable[[], None], first: float = 0.0) -> None:
@@ -26,11 +26,17 @@ def happenings(world: World) -> None:
 
     for _ in range(rng.randint(4, 10)):
         at_some_time(lambda: _write(world, "commit"))
-    for kind, chance in (("compaction", 0.4), ("clustering", 0.6), ("clustering", 0.3), ("replace", 0.5)):
+    for kind, chance in (
+        ("compaction", 0.4),
+        ("clustering", 0.7),
+        ("clustering", 0.4),
+        ("replace", 0.7),
+        ("replace", 0.3),
+    ):
         if rng.random() < chance:
             at_some_time(lambda kind=kind: _write(world, kind), 0.2)
     table_faults: tuple[tuple[Callable[[World], None], float], ...] = (
-        (_clean, 0.3),
+        (_clean, 0.35),
         (_restore, 0.25),
         (_late, 0.2),
     )
@@ -44,7 +50,7 @@ def happenings(world: World) -> None:
         (_jump, 0.25),
         (_stand, 0.25),
         (_slow_disk, 0.25),
-        (_take_over, 0.25),
+        (_take_over, 0.35),
         (_kill, 0.25),
         (_reset, 0.15),
     )
@@ -95,7 +101,7 @@ def _late(world: World) -> None:
 def _clean(world: World) -> None:
     if world.table.clean(world.rng.randint(0, 3)):
         world.count("cleaned")
-        if world.rng.random() < 0.6 and world.table.archive():
+        if world.rng.random() < 0.7 and world.table.archive():
             world.count("archived")
 
 

@@ -51,7 +51,7 @@ class Reader:
         self.joins = 0
         self.life = 0
         self.unheard: Callable[[], None] | None = None
-        self.most = world.rng.randint(1, 4)
+        self.most = world.rng.choice((1, 1, 2, 4))
         world.readers.append(self)
         world.later(world.rng.randint(0, 300), self._join)
         world.later(world.rng.randint(300, 900), self._heartbeat)
@@ -128,9 +128,7 @@ class Reader:
             return
         self.joins += 1
         request_id = f"{self.world.readers.index(self)}-{self.joins}"
-        join = ev.Join(
-            key=self.world.key, reader_id=self.reader_id, scope=self.world.scope, request_id=request_id
-        )
+        join = ev.Join(key=self.world.key, reader_id=self.reader_id, scope=self.world.scope, request_id=request_id)
         self._ask(join, self._joined)
 
     def _joined(self, answer: Any) -> None:

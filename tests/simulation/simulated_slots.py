@@ -55,7 +55,7 @@ class Job:
             fail("answer", f"opening a plan was answered by {answer!r}")
         self.plan_id = answer.plan_id
         for slot in range(self.slots):
-            self.world.later(self.world.rng.randint(0, 1500), lambda slot=slot: self._attempt(slot))
+            self.world.later(self.world.rng.randint(0, 2500), lambda slot=slot: self._attempt(slot))
 
     def _attempt(self, slot: int) -> None:
         rng = self.world.rng
@@ -117,7 +117,7 @@ class Attempt:
                 job.told(self.slot, self.index, split)
             case Sealed():
                 job.told(self.slot, self.index, None)
-                if not world.calm and world.rng.random() < 0.25:
+                if not world.calm and world.rng.random() < 0.4:
                     # once more after the end: a second scan of the same plan
                     world.later(world.rng.randint(0, 800), lambda: Attempt(job, self.slot))
                 return
@@ -129,6 +129,4 @@ class Attempt:
             world.later(world.rng.randint(0, 300), lambda: Attempt(job, self.slot))
             return
         self.index += 1
-        world.later(world.rng.randint(5, 60), self._next)
-
-
+        world.later(world.rng.randint(5, 60) if world.calm else world.rng.randint(5, 600), self._next)
