@@ -201,7 +201,7 @@ class LeaseRenewed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingTold:
-    """Volatile: a member's request was answered with no splits. Late copies of it end with the process's connections."""
+    """Volatile: a member's request was answered with no splits. Late copies of it end with the process."""
 
     key: GroupKey
     reader_id: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -34,7 +34,7 @@ class Broken:
 
     name: str
     noticed_by: frozenset[str]
-    parts: Parts = Parts()
+    parts: Parts = field(default_factory=Parts)
     patches: tuple[tuple[object, str, Any], ...] = ()
 
     @contextmanager

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from simulated_world import World
+from simulated_world import World, told_of
 
 if __name__ == "__main__":
     world = World(int(sys.argv[1]))
     try:
         outcome = world.run()
     finally:
-        for now, what, told in world.steps:
-            print(now, what, *told)
+        print("\n".join(told_of(world)))
     print(outcome)

@@ -38,8 +38,8 @@ class Summary:
     def __str__(self) -> str:
         return (
             f"{len(self.events)} schedules, {len(self.failures)} failed; median {statistics.median(self.events):g} "
-            f"events and {statistics.median(self.faults):g} faults a schedule; faults {dict(sorted(self.kinds.items()))}; "
-            f"met {dict(sorted(self.features.items()))}"
+            f"events and {statistics.median(self.faults):g} faults a schedule; "
+            f"faults {dict(sorted(self.kinds.items()))}; met {dict(sorted(self.features.items()))}"
         )
 
 

@@ -50,7 +50,7 @@ class Reader:
         self.call = 0
         self.joins = 0
         self.life = 0
-        self.unheard: Callable[[], None] | None = None
+        self.unheard: list[Callable[[], None]] = []
         self.most = world.rng.choice((1, 1, 2, 4))
         world.readers.append(self)
         world.later(world.rng.randint(0, 300), self._join)
@@ -63,8 +63,8 @@ class Reader:
 
     def _go_on(self) -> None:
         self.paused = False
-        if self.unheard is not None:
-            again, self.unheard = self.unheard, None
+        meanwhile, self.unheard = self.unheard, []
+        for again in meanwhile:
             again()
 
     # --- calls
@@ -79,7 +79,7 @@ class Reader:
             if self.call != number or attempt != attempts or not self.alive:
                 return
             if self.paused:
-                self.unheard = lambda: answered(answer, attempt)
+                self.unheard.append(lambda: answered(answer, attempt))
                 return
             if isinstance(answer, StorageError):
                 return  # asked again when the time is over
@@ -93,7 +93,7 @@ class Reader:
             if self.call != number or not self.alive:
                 return
             if self.paused:
-                self.unheard = send
+                self.unheard.append(send)
                 return
             nonlocal attempts
             attempts += 1
@@ -115,7 +115,7 @@ class Reader:
             if not self.alive or self.life != life:
                 return
             if self.paused:
-                self.unheard = go_on
+                self.unheard.append(go_on)
             else:
                 then()
 

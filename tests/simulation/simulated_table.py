@@ -42,7 +42,7 @@ class Stat:
 
 @dataclass(slots=True, eq=False)
 class Instant:
-    """One instant. `moves`: where keys lie once it is completed. `claims`: groups that nobody else touches meanwhile."""
+    """One instant. `moves`: where keys lie once it is completed. `claims`: groups nobody else touches meanwhile."""
 
     requested: int
     kind: str
@@ -74,7 +74,7 @@ class View:
 
 @dataclass(slots=True)
 class Table:
-    """The table. `cleaned`: ranges that begin before it cannot be answered. `injected`: troubles a group may stop at."""
+    """The table. `cleaned`: ranges that begin before it cannot be answered. `injected`: what a group may stop at."""
 
     rng: random.Random
     layout: int
@@ -174,8 +174,8 @@ class Table:
         return True
 
     def archive(self) -> bool:
-        """Takes instants behind the cleaner out of the timeline."""
-        gone = [item for item in self.active if item.order_key <= self.cleaned]
+        """Takes instants behind the cleaner out of the timeline; late ones stay long enough to be seen."""
+        gone = [item for item in self.active if item.order_key <= self.cleaned and not item.is_excused]
         for item in gone:
             self.active.remove(item)
             self.archived.add(item.requested)

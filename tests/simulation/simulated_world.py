@@ -23,7 +23,7 @@ from simulated_table import Table, instant_time, position
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import Settings
 from penstock.enumerator.core.positions import wants_more
-from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.records import GroupKey, Volatile
 from penstock.enumerator.core.state import Group
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.changes import ChangeFormat
@@ -35,6 +35,8 @@ from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimit
 LEASE_MS = 2_500
 CALM_MS = 120_000
 """Within this long after the last fault everything is consumed, or liveness is broken."""
+
+MOST_LINES = 300
 
 FORMATS = tuple(ChangeFormat)
 
@@ -346,6 +348,16 @@ class World:
         return group.ended or isinstance(found, ev.NothingFound)
 
 
+def told_of(world: World) -> list[str]:
+    """What happened, a line each; without what only keeps readers alive."""
+    lines = []
+    for now, what, told in world.steps:
+        if what == "decided" and all(isinstance(record, Volatile) for record in told[1]):
+            continue
+        lines.append(f"{now} {what} {' '.join(map(str, told))}")
+    return lines
+
+
 def run_schedule(seed: int, parts: Parts = Parts()) -> Outcome:
     """One schedule. CheckFailed with the seed and what happened last, whatever went wrong."""
     world = World(seed, parts)
@@ -353,7 +365,7 @@ def run_schedule(seed: int, parts: Parts = Parts()) -> Outcome:
         outcome = world.run()
     except Exception as error:
         check = error.check if isinstance(error, CheckFailed) else "core failed"
-        last = "\n".join(f"{now} {what} {' '.join(map(str, told))}" for now, what, told in world.steps[-400:])
+        last = "\n".join(told_of(world)[-MOST_LINES:])
         raise CheckFailed(check, f"seed {seed}: {type(error).__name__}: {error}\n{last}") from error
     outcome.seed = seed
     return outcome
