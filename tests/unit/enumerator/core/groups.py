@@ -65,7 +65,7 @@ class Core:
         return answer.member
 
     def plan(self, *groups: tuple[str, str], reshaped: tuple[str, ...] = ()) -> str:
-        """The next round: a split for each (partition, file group); its plan id."""
+        """The next round: a split for each (partition, file group); its plan id, or none if it is over at once."""
         self.rounds += 1
         found = ev.Discovered(
             key=KEY,
@@ -78,7 +78,7 @@ class Core:
             commits=1,
         )
         self.tell(found)
-        return list(self.group.rounds)[-1]
+        return next(reversed(self.group.rounds), "")
 
     def ask(self, member: Member, sequence: int, most: int = 100) -> list[tuple[str, int]] | Answer:
         """The splits that the member is told, or the other answer."""
