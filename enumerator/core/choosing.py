@@ -38,7 +38,7 @@ def choose(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ..
                 (partition in one.reshaped and (partition in passed or with_others.get(partition, index) < index))
                 or _must_wait(rounds[: place + 1], one, index, reader.reader_id, chosen)
             ):
-                passed.add(partition)
+                passed.add(partition)  # what follows it there waits too: no need to look at every round for that
                 continue
             chosen[one.plan_id].add(index)
             found.append((one.plan_id, index))

@@ -19,6 +19,7 @@ from penstock.enumerator.core import positions
 from penstock.enumerator.core import records as rec
 from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Settings, Step, Told
 from penstock.enumerator.core.codec import decode_record, encode_record
+from penstock.enumerator.core.shortened import shortened
 from penstock.enumerator.core.state import State, evolve
 from penstock.enumerator.core.step import step
 from penstock.enumerator.keeper import recovered
@@ -148,6 +149,18 @@ class Server:
             self.world.ledger.check_live(self.state)
         if self.world.strikes("crash after reply", 0.008):
             self.world.crash(self)
+
+    def shorten(self) -> None:
+        """Rewrites the log to what the state needs, if nothing waits for the disk."""
+        if self.waiting:
+            return
+        try:
+            self.store.rewrite([encode_record(record) for record in shortened(self.state)])
+        except Fenced:
+            self.world.count("fenced server")
+            self.alive = False
+            return
+        self.world.features["log shortened"] += 1
 
     # --- reply
 

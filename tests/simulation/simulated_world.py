@@ -182,6 +182,8 @@ class World:
             return
         before, server.ticked_ms = server.ticked_ms, self.clock()
         server.handle(ev.Tick(before), None)
+        if self.rng.random() < 0.03:
+            server.shorten()
         self.later(600, lambda: self._tick(server))
 
     # --- network

@@ -57,7 +57,15 @@ FAULTS = frozenset(
 )
 """Every kind that a schedule may hold; each must come about often."""
 
-FEATURES = frozenset({"back-pressure", "call to a server that lost its store", "reset", "round ends inside an instant"})
+FEATURES = frozenset(
+    {
+        "back-pressure",
+        "call to a server that lost its store",
+        "log shortened",
+        "reset",
+        "round ends inside an instant",
+    }
+)
 
 
 def check(summary: Summary, schedules: int) -> None:

@@ -176,6 +176,23 @@ steps = st.lists(
     max_size=25,
 )
 
+contested = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("plan"),
+            st.tuples(
+                st.lists(st.tuples(st.just("p"), st.sampled_from("abc")), min_size=1, max_size=3),
+                st.sampled_from([frozenset("p"), frozenset()]),
+            ),
+        ),
+        st.tuples(st.just("ask"), st.sampled_from(READERS[:2]), st.just(1)),
+        st.tuples(st.just("ask"), st.sampled_from(READERS[:2]), st.just(1)),
+        st.tuples(st.just("commit"), st.sampled_from(READERS[:2]), st.just(1), st.just(True)),
+        st.tuples(st.just("join"), st.sampled_from(READERS[:2])),
+    ),
+    max_size=12,
+)
+
 
 class History:
     """Steps told to a core; each reader commits what it was told, in that order."""
@@ -230,8 +247,8 @@ class History:
         self.told.clear()
 
 
-@settings(max_examples=150)
-@given(steps)
+@settings(max_examples=400)
+@given(steps | contested)
 def test_hand_outs_keep_the_order_of_lanes_and_reshaped_partitions(history: list[tuple[Any, ...]]) -> None:
     """By the arrays of the rounds alone: no split is held while an earlier one that orders it is open elsewhere."""
     made = History()
