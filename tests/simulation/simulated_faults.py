@@ -152,11 +152,15 @@ def _twin(world: World) -> None:
     if reader is not None:
         world.count("reader id twice")
         twin = Reader(world, reader.reader_id)
-        world.later(world.rng.randint(300, 3_000), lambda: _end_twin(reader if world.rng.random() < 0.5 else twin))
+        first, second = (reader, twin) if world.rng.random() < 0.5 else (twin, reader)
+        world.later(world.rng.randint(300, 3_000), lambda: _end_twin(first, second))
 
 
-def _end_twin(reader: Reader) -> None:
-    reader.alive = False
+def _end_twin(first: Reader, second: Reader) -> None:
+    """One of both stays, if both are still there: one that does not mean to leave."""
+    if first.alive and second.alive:
+        gone = second if second.is_leaving else first
+        gone.alive = False
 
 
 def _leave(world: World) -> None:
