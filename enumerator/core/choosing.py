@@ -1,8 +1,9 @@
 """Which splits a member gets next: those it held already, then pending ones, the oldest round first. Pure.
 
-The order that readers may rely on: a split waits until every split of an earlier round that may hold rows of the same
-keys is done, or is with the same reader. Those are the splits of its own file group; and where an instant replaced
-file groups of the partition in between, so that rows may have moved, all splits of the partition.
+The order that readers may rely on: a split waits until every earlier split that may hold rows of the same keys is done,
+or is with the same reader. Those are the splits of its own file group in earlier rounds; and where an instant replaced
+file groups of the partition in between, so that rows may have moved, all earlier splits of the partition: those of
+rounds up to the one that holds the instant, and, as nobody knows where in that round rows moved, those before it there.
 """
 
 from __future__ import annotations
@@ -26,11 +27,18 @@ def choose(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ..
     considered = 0
     rounds = list(group.rounds.values())
     for place, one in enumerate(rounds):
+        with_others = one.first_with_others(reader.reader_id)
+        passed: set[int] = set()
         for index in one.pending_in_order():
             if len(told) + len(found) >= most or considered >= MAX_CONSIDERED:
                 return told + tuple(found)
             considered += 1
-            if one.contended[index] and _must_wait(rounds[: place + 1], one, index, reader.reader_id, chosen):
+            partition = int(one.facts.partitions[index])
+            if one.contended[index] and (
+                (partition in one.reshaped and (partition in passed or with_others.get(partition, index) < index))
+                or _must_wait(rounds[: place + 1], one, index, reader.reader_id, chosen)
+            ):
+                passed.add(partition)  # what follows it there waits too: no need to look at every round for that
                 continue
             chosen[one.plan_id].add(index)
             found.append((one.plan_id, index))
@@ -44,6 +52,6 @@ def _must_wait(rounds: list[Round], one: Round, index: int, reader_id: str, chos
         mine = chosen.get(older.plan_id, set())
         if older.open_in_lane(lane, reader_id, mine):
             return True
-        if older.number < barrier and older.open_in_partition(partition, reader_id, mine):
+        if older.number <= barrier and older.open_in_partition(partition, reader_id, mine):
             return True
     return False

@@ -55,6 +55,8 @@ class SplitFacts:
             raw = inflate.decompress(data[len(_MAGIC) :], most * _COLUMNS * 8 + 1)
             if len(raw) > most * _COLUMNS * 8:
                 raise ValueError(f"more than {most} splits")
+            if not inflate.eof or inflate.unused_data:
+                raise ValueError("cut short, or followed by something else")
             table = np.frombuffer(raw, dtype="<i8").reshape(_COLUMNS, -1)
         except (ValueError, zlib.error) as error:
             raise StateDamaged(f"facts of a plan's splits: {error}; the state directory is damaged") from error

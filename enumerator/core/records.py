@@ -201,6 +201,15 @@ class LeaseRenewed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NothingTold:
+    """Volatile: a member's request was answered with no splits. Late copies of it end with the process."""
+
+    key: GroupKey
+    reader_id: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSeen:
     """Volatile: nothing was behind this position when the table was looked at."""
 
@@ -224,5 +233,5 @@ Durable = (
     | SlotsAsked
     | PlansForgotten
 )
-Volatile = LeaseRenewed | TableSeen | PlanUsed | EntryReported
+Volatile = LeaseRenewed | NothingTold | TableSeen | PlanUsed | EntryReported
 Record = Durable | Volatile

@@ -8,7 +8,7 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import Committed, Settings, Step, Told, ToldSplit
 from penstock.enumerator.core.choosing import choose
 from penstock.enumerator.core.members import member_of, renewed
-from penstock.enumerator.core.records import SplitsAssigned, SplitsCommitted
+from penstock.enumerator.core.records import NothingTold, SplitsAssigned, SplitsCommitted
 from penstock.enumerator.core.rounds import DONE
 from penstock.enumerator.core.state import Group, State
 from penstock.proto.errors import (
@@ -31,20 +31,23 @@ def request(state: State, event: ev.RequestSplits, now_ms: int, settings: Settin
         raise ConfigurationError(
             f"splits asked for at once: got {event.max_splits}, expected 1 to {MAX_SPLITS_A_REQUEST}"
         )
-    if event.sequence < reader.sequence or event.sequence < 1:
+    if event.sequence < reader.heard or event.sequence < 1:
         raise Fenced(
             f"request {event.sequence} of reader {reader.reader_id!r} of {group.key} came after its request "
-            f"{reader.sequence}: it was delayed on the way, and counts no more"
+            f"{reader.heard}: it was delayed on the way, and counts no more"
         )
     raise_if_stopped(group)
     lease = renewed(group, event.member, now_ms, settings)
     if event.sequence == reader.sequence:
         return Step((lease,), _told(group, tuple(item for item in reader.answered if item in reader.held)))
+    if event.sequence == reader.heard:  # told nothing: the member may have gone on, and would never hear of splits now
+        return Step((lease,), _nothing(group, settings))
     if len(reader.held) >= MAX_HELD and not reader.untold:
         raise Overloaded(f"reader {reader.reader_id!r} of {group.key} holds {MAX_HELD} splits: finish some first")
     chosen = choose(group, reader, event.max_splits)
     if not chosen:
-        return Step((lease,), _nothing(group, settings))
+        told = NothingTold(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
+        return Step((lease, told), _nothing(group, settings))
     assigned = SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=event.sequence, splits=chosen)
     return Step((lease, assigned), _told(group, chosen))
 
@@ -79,9 +82,13 @@ def _nothing(group: Group, settings: Settings) -> NothingYet | EndOfGroup:
 
 
 def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Settings) -> Step:
-    """All of what is told is done, or nothing of it."""
+    """All of what is told is done, or nothing of it.
+
+    What is done already is recorded again, as nothing: a process that lost its store and does not know of a round takes
+    it for a finished one, and finds out when it writes.
+    """
     group, reader = member_of(state, event.member)
-    ordinals: list[tuple[str, int, int]] = []
+    ordinals: dict[tuple[str, int], int] = {}
     finished: list[tuple[str, int]] = []
     for done in event.done:
         if _is_over(group, done):
@@ -94,12 +101,13 @@ def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Settings
             )
         if done.finished:
             finished.append(place)
-        elif done.ordinal > group.rounds[place[0]].ordinals.get(place[1], 0):
-            ordinals.append((*place, done.ordinal))
+        elif done.ordinal > ordinals.get(place, group.rounds[place[0]].ordinals.get(place[1], 0)):
+            ordinals[place] = done.ordinal
     lease = renewed(group, event.member, now_ms, settings)
-    if not ordinals and not finished:
+    if not event.done:
         return Step((lease,), Committed(()))
-    committed = SplitsCommitted(key=group.key, ordinals=tuple(ordinals), finished=tuple(finished))
+    told = tuple((*place, ordinal) for place, ordinal in ordinals.items())
+    committed = SplitsCommitted(key=group.key, ordinals=told, finished=tuple(finished))
     return Step((lease, committed), Committed(tuple(finished)))
 
 

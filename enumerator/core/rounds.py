@@ -59,7 +59,7 @@ class Round:
         for older in earlier:
             contended |= np.isin(facts.lanes, older.facts.lanes)
         barriers = {partition for older in earlier for partition in older.reshaped} | reshaped
-        if barriers and earlier:
+        if barriers:
             contended |= np.isin(facts.partitions, np.array(sorted(barriers), dtype=np.int64))
         return cls(
             number=number,
@@ -89,6 +89,15 @@ class Round:
         for index in range(self.cursor, len(self.facts)):
             if self.status[index] == PENDING:
                 yield index
+
+    def first_with_others(self, reader_id: str) -> dict[int, int]:
+        """By partition that this round reshaped: its first split that another reader holds."""
+        found: dict[int, int] = {}
+        for index, holder in self.holders.items() if self.reshaped else ():
+            partition = int(self.facts.partitions[index])
+            if holder != reader_id and partition in self.reshaped:
+                found[partition] = min(index, found.get(partition, index))
+        return found
 
     def open_in_lane(self, lane: int, reader_id: str, chosen: Collection[int]) -> bool:
         """Whether a split of the lane is not done, not the reader's own and not among those chosen for it."""

@@ -20,6 +20,7 @@ from penstock.enumerator.core.records import (
     GroupMoved,
     GroupStopped,
     LeaseRenewed,
+    NothingTold,
     NumbersUsed,
     PlanOpened,
     PlansForgotten,
@@ -51,19 +52,22 @@ GroupRecord = (
     | GroupStopped
     | GroupEnded
     | LeaseRenewed
+    | NothingTold
     | TableSeen
 )
 
 
 @dataclass(slots=True)
 class Reader:
-    """A member. `held` in the order given; `untold` of them the present epoch does not know of yet."""
+    """A member. `held` in the order given; `untold` of them the present epoch does not know of yet. `sequence` is the
+    newest request answered with splits, `heard` the newest answered at all."""
 
     reader_id: str
     epoch: int
     request_id: str
     until_ms: int | None = None
     sequence: int = 0
+    heard: int = 0
     answered: tuple[tuple[str, int], ...] = ()
     held: dict[tuple[str, int], None] = field(default_factory=dict)
     untold: dict[tuple[str, int], None] = field(default_factory=dict)
@@ -201,6 +205,8 @@ def _evolve_group(group: Group, record: GroupRecord) -> tuple[str, ...]:
             group.ended = True
         case LeaseRenewed():
             group.readers[record.reader_id].until_ms = record.until_ms
+        case NothingTold():
+            group.readers[record.reader_id].heard = record.sequence
         case TableSeen():
             group.caught_up = True
     return ()
@@ -253,6 +259,7 @@ def _assign(group: Group, record: SplitsAssigned) -> None:
         reader.held[split] = None
         reader.untold.pop(split, None)
     reader.sequence, reader.answered = record.sequence, record.splits
+    reader.heard = max(reader.heard, record.sequence)
 
 
 def _commit(group: Group, record: SplitsCommitted) -> tuple[str, ...]:

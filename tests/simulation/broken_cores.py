@@ -1,0 +1,206 @@
+"""Cores, shells and looks at the table that are wrong in one way each: the simulation must find each of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest.mock import patch
+
+from simulated_discovery import Asked, Discovery
+from simulated_server import Reply, Server
+from simulated_table import DATA, Instant, View, position
+from simulated_world import Parts, World
+
+from penstock.enumerator.assigner import Assigned, Assignment, Sealed, SlotAssigner
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core import members, positions, requests
+from penstock.enumerator.core.answers import Answer, Step
+from penstock.enumerator.core.facts import facts_of
+from penstock.enumerator.core.records import GroupKey, NothingTold, SplitsCommitted
+from penstock.enumerator.core.rounds import Round
+from penstock.enumerator.core.state import Group, Reader, State
+from penstock.enumerator.store.memory import MemoryStore
+from penstock.proto.errors import UnknownSplit
+from penstock.proto.groups import Member
+from penstock.proto.positions import CommitRange, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A fault in the product, in its parts or patched into it, and which checks may be the first to notice."""
+
+    name: str
+    noticed_by: frozenset[str]
+    parts: Parts = field(default_factory=Parts)
+    patches: tuple[tuple[object, str, Any], ...] = ()
+
+    @contextmanager
+    def in_place(self) -> Iterator[Parts]:
+        """Broken as long as the context lasts."""
+        with ExitStack() as stack:
+            for target, name, value in self.patches:
+                stack.enter_context(patch.object(target, name, value))
+            yield self.parts
+
+
+class MovesOnEmptyPoll(Server):
+    """Nothing was found, so the position moves to now."""
+
+    def step(self, event: ev.Event) -> Step:
+        if isinstance(event, ev.NothingFound):
+            group = self.state.groups[event.key]
+            now = position(self.world.clock())
+            if now > event.start and group.scope.upto is None:
+                moved = ev.Discovered(
+                    key=event.key,
+                    number=event.number,
+                    start=event.start,
+                    commit_range=CommitRange(event.start, now),
+                    progress=replace(group.progress, position=now),
+                    facts=facts_of(()),
+                    reshaped=frozenset(),
+                    commits=0,
+                )
+                return super().step(moved)
+        return super().step(event)
+
+
+class CutsByRequestedTime(Discovery):
+    """The limit takes the commits that were requested first; the position goes to the last of them."""
+
+    def end(self, view: View, asked: Asked) -> tuple[Position, list[Instant]]:
+        start, most = asked.progress.position, asked.limits.max_commits
+        behind = [
+            item
+            for item in view.instants
+            if item.kind in DATA and position(item.order_key) > start and item.order_key < self.horizon(view)
+        ]
+        if not most or len(behind) <= most or asked.upto is not None:
+            return super().end(view, asked)
+        taken = sorted(behind, key=lambda item: item.requested)[:most]
+        return max(position(item.order_key) for item in taken), sorted(taken, key=lambda item: item.order_key)
+
+
+class AcceptsStaleDiscovery(Server):
+    """A round counts wherever the group stands by now."""
+
+    def step(self, event: ev.Event) -> Step:
+        if isinstance(event, ev.Discovered) and event.key in self.state.groups:
+            group = self.state.groups[event.key]
+            event = replace(event, start=group.progress.position, number=group.number)
+        return super().step(event)
+
+
+class RepliesBeforeAppend(Server):
+    """The answer goes out when it was decided."""
+
+    def tell_once_durable(self, reply: Reply, event: ev.Event, answer: Answer) -> None:
+        self._tell(reply, event, answer)
+
+
+def any_epoch(state: State, member: Member) -> tuple[Group, Reader]:
+    """The reader of that id, whatever its epoch."""
+    group = members.group_of(state, GroupKey(member.table, member.group))
+    reader = group.readers.get(member.reader_id)
+    if reader is None:
+        return members_of(state, member)
+    return group, reader
+
+
+members_of = members.member_of
+
+
+class CountsItsRounds(Server):
+    """Plan ids count from one in each process."""
+
+    ids: dict[tuple[GroupKey, int, CommitRange], str] = {}  # noqa: RUF012 - of the newest process
+
+    def __init__(self, world: World, store: MemoryStore) -> None:
+        type(self).ids = {}
+        super().__init__(world, store)
+
+    @classmethod
+    def round_id(cls, key: GroupKey, number: int, commit_range: CommitRange) -> str:
+        """The next number."""
+        return cls.ids.setdefault((key, number, commit_range), f"r{len(cls.ids) + 1}")
+
+
+def told_unsealed(self: SlotAssigner, slot: int, index: int) -> Assignment | None:
+    """The list is over if there is nothing for it now."""
+    told = self._lists[slot]
+    if 0 <= index < len(told):
+        return Assigned(told[index], replayed=True)
+    if index != len(told):
+        raise UnknownSplit(f"slot {slot} has {len(told)} splits so far")
+    is_over = self._started[slot] and not self._pending[slot] and self._most_loaded() is None
+    return Sealed(replayed=True) if is_over else None
+
+
+def choose_any(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ...]:
+    """Whatever is pending, in no order of file groups."""
+    told = tuple(reader.untold)[:most]
+    pending = ((one.plan_id, index) for one in group.rounds.values() for index in one.pending_in_order())
+    return told + tuple(itertools.islice(pending, most - len(told)))
+
+
+class ForgetsThatItToldNothing(Server):
+    """A late copy of a request that was told nothing hands out splits."""
+
+    def step(self, event: ev.Event) -> Step:
+        made = super().step(event)
+        return Step(tuple(record for record in made.records if not isinstance(record, NothingTold)), made.answer)
+
+
+class AnswersCommitsFromMemory(Server):
+    """A commit that changes nothing is not written, even if this process lost its store."""
+
+    def step(self, event: ev.Event) -> Step:
+        made = super().step(event)
+        if isinstance(event, ev.CommitSplits):
+            kept = (
+                record
+                for record in made.records
+                if not isinstance(record, SplitsCommitted) or record.ordinals or record.finished
+            )
+            return Step(tuple(kept), made.answer)
+        return made
+
+
+def none_with_others(self: Round, reader_id: str) -> dict[int, int]:
+    """Other readers' splits of a reshaped partition stop nobody."""
+    return {}
+
+
+class NoHoldBack(Discovery):
+    """Layout 1: what is still being written holds nothing back."""
+
+    def horizon(self, view: View) -> int:
+        return 2**60
+
+
+BROKEN = (
+    Broken("position moves on an empty poll", frozenset({"cause", "exactly once"}), Parts(server=MovesOnEmptyPoll)),
+    Broken("limit cut by requested time", frozenset({"exactly once"}), Parts(discovery=CutsByRequestedTime)),
+    Broken("stale discovery accepted", frozenset({"position", "identity"}), Parts(server=AcceptsStaleDiscovery)),
+    Broken("reply before append", frozenset({"durable"}), Parts(server=RepliesBeforeAppend)),
+    Broken(
+        "epoch unchecked",
+        frozenset({"fencing", "durable"}),
+        patches=((members, "member_of", any_epoch), (requests, "member_of", any_epoch)),
+    ),
+    Broken(
+        "split ids from a counter",
+        frozenset({"identity"}),
+        Parts(server=CountsItsRounds),
+        patches=((positions, "round_id", CountsItsRounds.round_id),),
+    ),
+    Broken("unsealed list", frozenset({"sealed", "exactly once"}), patches=((SlotAssigner, "told", told_unsealed),)),
+    Broken("no hold-back on layout 1", frozenset({"cause", "exactly once"}), Parts(discovery=NoHoldBack)),
+    Broken("told nothing, and forgot it", frozenset({"liveness"}), Parts(server=ForgetsThatItToldNothing)),
+    Broken("commits answered from memory", frozenset({"durable", "liveness"}), Parts(server=AnswersCommitsFromMemory)),
+    Broken("order within a round", frozenset({"order"}), patches=((Round, "first_with_others", none_with_others),)),
+    Broken("file groups in no order", frozenset({"order"}), patches=((requests, "choose", choose_any),)),
+)

@@ -1,0 +1,305 @@
+"""What must hold in every schedule: the ledger of durable decisions and of the rows that became visible with them.
+
+The ledger keeps its own books, by the records alone; it never asks the core. Position and rounds it takes from a second
+state that the durable records make (`shadow`), which the live one must equal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+from simulated_table import Row, Table, changes_of, latest_of, position
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core import records as rec
+from penstock.enumerator.core.shortened import shortened
+from penstock.enumerator.core.state import Group, HeldPlan, State, evolve
+from penstock.proto.positions import Position
+
+Place = tuple[str, int]
+
+
+class CheckFailed(AssertionError):
+    """A promise was broken. `check` names it."""
+
+    def __init__(self, check: str, text: str) -> None:
+        super().__init__(f"{check}: {text}")
+        self.check = check
+
+
+def fail(check: str, text: str) -> NoReturn:
+    """Raises."""
+    raise CheckFailed(check, text)
+
+
+@dataclass(slots=True)
+class Generation:
+    """What became visible between two moves of the group. `ranges`: of rounds, with their plan ids."""
+
+    number: int
+    start: Position
+    committed: Position
+    planned: Position
+    ranges: dict[str, tuple[Position, Position]] = field(default_factory=dict)
+    output: list[tuple[str, Row]] = field(default_factory=list)
+    last_key: dict[int, int] = field(default_factory=dict)
+    is_last: bool = True
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The books. `is_changes`: the rows are changes, else latest-state rows."""
+
+    table: Table
+    is_changes: bool
+    shadow: State = field(default_factory=State)
+    generations: list[Generation] = field(default_factory=list)
+    holders: dict[Place, str] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
+    done: set[Place] = field(default_factory=set)
+    cursors: dict[Place, int] = field(default_factory=dict)
+    plan_ids: set[str] = field(default_factory=set)
+    numbers: int = 0
+    joined: set[tuple[str, int]] = field(default_factory=set)
+    assigned: set[tuple[Place, str, int]] = field(default_factory=set)
+    ended_slots: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    # --- durable records
+
+    def take(self, record: rec.Durable, cause: ev.Event, rows: dict[Place, tuple[int, tuple[Row, ...]]]) -> None:
+        """A record is durable. `rows`: what a committing reader had read of each split, from which ordinal on."""
+        match record:
+            case rec.GroupCreated():
+                self._number(record.number)
+                begin = record.progress.position
+                self.generations.append(Generation(record.number, begin, begin, begin))
+            case rec.GroupMoved():
+                self._number(record.number)
+                self.generations[-1].is_last = False
+                begin = record.progress.position
+                self.generations.append(Generation(record.number, begin, begin, begin))
+                self.holders.clear()
+                self.epochs.clear()
+            case rec.RoundPlanned():
+                self._planned(record)
+            case rec.ReaderJoined():
+                self._number(record.epoch)
+                self.epochs[record.reader_id] = record.epoch
+                self.joined.add((record.reader_id, record.epoch))
+            case rec.SplitsAssigned():
+                self._assigned(record)
+            case rec.SplitsCommitted():
+                self._committed(record, cause, rows)
+            case rec.ReaderGone():
+                del self.epochs[record.reader_id]
+                self.holders = {place: who for place, who in self.holders.items() if who != record.reader_id}
+            case rec.GroupStopped(code=code):
+                if code not in self.table.injected:
+                    fail("cause", f"the group stopped with {code}, and nothing of that kind was done to the table")
+            case rec.PlanOpened(plan_id=plan_id):
+                self._identity(plan_id)
+        evolve(self.shadow, record)
+        self._positions()
+
+    def _number(self, number: int) -> None:
+        if number <= self.numbers:
+            fail("number", f"epoch or generation {number} was given out again: {self.numbers} was already")
+        self.numbers = number
+
+    def _identity(self, plan_id: str) -> None:
+        if plan_id in self.plan_ids:
+            fail("identity", f"plan id {plan_id} stands for two plans")
+        self.plan_ids.add(plan_id)
+
+    def _planned(self, record: rec.RoundPlanned) -> None:
+        self._identity(record.plan_id)
+        now = self.generations[-1]
+        if record.commit_range.after != now.planned or record.commit_range.upto <= now.planned:
+            fail("position", f"round {record.commit_range} behind {now.planned}")
+        now.planned = record.commit_range.upto
+        now.ranges[record.plan_id] = (record.commit_range.after, record.commit_range.upto)
+
+    def _assigned(self, record: rec.SplitsAssigned) -> None:
+        epoch = self.epochs.get(record.reader_id)
+        if epoch is None:
+            fail("ownership", f"{record.reader_id} is no member and got {record.splits}")
+        for place in record.splits:
+            if place in self.done:
+                fail("ownership", f"{place} is done and was handed out to {record.reader_id}")
+            if self.holders.get(place, record.reader_id) != record.reader_id:
+                fail("ownership", f"{place} is held by {self.holders[place]} and was given to {record.reader_id}")
+            self.holders[place] = record.reader_id
+            self.assigned.add((place, record.reader_id, epoch))
+
+    def _committed(
+        self, record: rec.SplitsCommitted, cause: ev.Event, rows: dict[Place, tuple[int, tuple[Row, ...]]]
+    ) -> None:
+        if not isinstance(cause, ev.CommitSplits):
+            fail("ownership", f"rows were committed by {cause}")
+        who = cause.member
+        if self.epochs.get(who.reader_id) != who.epoch:
+            fail(
+                "fencing", f"output of {who.reader_id} epoch {who.epoch}: its epoch is {self.epochs.get(who.reader_id)}"
+            )
+        told = {(plan_id, index): ordinal for plan_id, index, ordinal in record.ordinals}
+        told.update(dict.fromkeys(record.finished, -1))
+        for done in cause.done:
+            place = (done.ref.plan_id, done.ref.index)
+            if place in told:
+                self._show(place, who.reader_id, rows[place])
+                if told[place] < 0:
+                    self.done.add(place)
+                    del self.holders[place]
+
+    def _show(self, place: Place, reader_id: str, read: tuple[int, tuple[Row, ...]]) -> None:
+        base, rows = read
+        if place in self.done or self.holders.get(place) != reader_id:
+            fail("ownership", f"{place} is not with {reader_id} (with {self.holders.get(place)}), who committed it")
+        if base != self.cursors.get(place, 0):
+            fail("exactly once", f"{place} was read from {base} on, {self.cursors.get(place, 0)} rows were committed")
+        self.cursors[place] = base + len(rows)
+        now = self.generations[-1]
+        for row in rows:
+            key, order_key, _ = row
+            if now.last_key.get(key, -1) > order_key:
+                fail("order", f"{row} of {place} became visible behind order key {now.last_key[key]} of that key")
+            now.last_key[key] = order_key
+            now.output.append((place[0], row))
+
+    def _positions(self) -> None:
+        for group in self.shadow.groups.values():
+            now = self.generations[-1]
+            if group.committed < now.committed:
+                fail("position", f"committed went from {now.committed} back to {group.committed}")
+            if group.committed > group.progress.position or group.progress.position != now.planned:
+                fail("position", f"committed {group.committed}, planned {group.progress.position}, not {now.planned}")
+            now.committed = group.committed
+
+    # --- at the end, or at a restart
+
+    def check_live(self, live: State) -> None:
+        """The live state equals the one of the records, and the one that they are shortened to."""
+        if facts_of_state(live) != facts_of_state(self.shadow):
+            fail("replay", difference(facts_of_state(live), facts_of_state(self.shadow)))
+        fewer = State()
+        for record in shortened(live):
+            evolve(fewer, record)
+        if facts_of_state(live) != facts_of_state(fewer):
+            fail("shortened", difference(facts_of_state(live), facts_of_state(fewer)))
+
+    def check_output(self) -> None:
+        """What became visible is what the table holds, generation by generation."""
+        for one in self.generations:
+            excused = {
+                item.order_key
+                for item in self.table.every
+                if (item.is_removed or (item.is_excused and not (one.is_last and not self._is_ended())))
+                and item.is_data
+            }
+            if self.is_changes:
+                self._check_changes(one, excused)
+            else:
+                self._check_latest(one, excused)
+
+    def _is_ended(self) -> bool:
+        """An ended group looks no more: what turns out late behind its end is not seen."""
+        return any(group.ended for group in self.shadow.groups.values())
+
+    def _check_changes(self, one: Generation, excused: set[int]) -> None:
+        got = Counter(row for _, row in one.output)
+        must = Counter(row for _, row in changes_of(self.table.every, one.start, one.committed))
+        may = Counter(row for _, row in changes_of(self.table.every, one.committed, one.planned))
+        _compare(one, got, must, may, excused)
+
+    def _check_latest(self, one: Generation, excused: set[int]) -> None:
+        instants = [item for item in self.table.every if item.order_key not in excused]
+        for plan_id, (after, upto) in one.ranges.items():
+            if any(position(order_key) > after for order_key in excused):
+                continue  # which state was read depends on when it was looked at
+            rows = Counter(latest_of(instants, after, upto))
+            got = Counter(row for held, row in one.output if held == plan_id)
+            is_over = upto <= one.committed
+            _compare(one, got, rows if is_over else Counter(), Counter() if is_over else rows, set())
+
+
+def _compare(one: Generation, got: Counter[Row], must: Counter[Row], may: Counter[Row], excused: set[int]) -> None:
+    twice = [
+        row for row, count in got.items() if count > must[row] + may[row] and not (row[1] in excused and count == 1)
+    ]
+    missing = [row for row in must if not got[row] and row[1] not in excused]
+    if twice or missing:
+        fail(
+            "exactly once",
+            f"generation {one.number} ({one.start}, {one.committed}]: too often or never written {sorted(twice)[:5]}, "
+            f"missing {sorted(missing)[:5]}",
+        )
+
+
+def facts_of_state(state: State) -> dict[str, Any]:
+    """All that is durable of a state, to be compared."""
+    return {
+        "last": state.last_number,
+        "requests": dict(state.requests),
+        "splits": state.plan_splits,
+        "plans": {plan_id: _of_plan(held) for plan_id, held in sorted(state.plans.items())},
+        "groups": {str(key): _of_group(group) for key, group in sorted(state.groups.items())},
+    }
+
+
+def _of_plan(held: HeldPlan) -> dict[str, Any]:
+    lists = [
+        [held.assigner.told(slot, index) for index in range(held.assigner.length(slot) + 1)]
+        for slot in range(held.assigner.slots)
+    ]
+    return {"request": held.request_id, "table": held.table, "facts": held.facts, "lists": lists}
+
+
+def _of_group(group: Group) -> dict[str, Any]:
+    readers = {
+        name: (
+            reader.epoch,
+            reader.request_id,
+            list(reader.held),
+            list(reader.untold),
+            [item for item in reader.answered if item in reader.held],
+        )
+        for name, reader in sorted(group.readers.items())
+    }
+    rounds = [
+        (
+            one.plan_id,
+            one.commit_range,
+            one.facts,
+            one.reshaped,
+            one.commits,
+            one.status.tobytes(),
+            sorted(one.holders.items()),
+            sorted(one.ordinals.items()),
+            list(one.pending_in_order()),
+        )
+        for one in group.rounds.values()
+    ]
+    assert all(one.done == int(np.count_nonzero(one.status == 2)) for one in group.rounds.values())
+    return {
+        "number": group.number,
+        "scope": group.scope,
+        "limits": group.limits,
+        "progress": group.progress,
+        "committed": group.committed,
+        "stopped": group.stopped,
+        "ended": group.ended,
+        "readers": readers,
+        "rounds": rounds,
+    }
+
+
+def difference(left: Any, right: Any, path: str = "") -> str:
+    """The first place at which two such facts differ."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        for name in sorted({*left, *right}):
+            if left.get(name) != right.get(name):
+                return difference(left.get(name), right.get(name), f"{path}/{name}")
+    return f"{path}: {left!r} and {right!r}"

@@ -1,0 +1,15 @@
+"""Runs one schedule again and tells what happened: `python tests/simulation/replay_seed.py SEED`."""
+
+from __future__ import annotations
+
+import sys
+
+from simulated_world import World, told_of
+
+if __name__ == "__main__":
+    world = World(int(sys.argv[1]))
+    try:
+        outcome = world.run()
+    finally:
+        print("\n".join(told_of(world)))
+    print(outcome)

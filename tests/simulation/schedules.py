@@ -1,0 +1,73 @@
+"""Many schedules, in a few processes: what happened in all of them, and which failed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from checkers import CheckFailed
+from simulated_world import run_schedule
+
+PIECE = 250
+MOST_FAILURES = 3
+"""Told of each piece; the rest is counted."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """Of schedules: events and faults of each, kinds of faults, what else came about, failures as told."""
+
+    events: list[int] = field(default_factory=list)
+    faults: list[int] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    features: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, other: Summary) -> None:
+        """The others' too."""
+        self.events += other.events
+        self.faults += other.faults
+        self.kinds += other.kinds
+        self.features += other.features
+        self.failures += other.failures
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.events)} schedules, {len(self.failures)} failed; median {statistics.median(self.events):g} "
+            f"events and {statistics.median(self.faults):g} faults a schedule; "
+            f"faults {dict(sorted(self.kinds.items()))}; met {dict(sorted(self.features.items()))}"
+        )
+
+
+def run_piece(first: int, count: int) -> Summary:
+    """These seeds, in this process."""
+    whole = Summary()
+    for seed in range(first, first + count):
+        try:
+            outcome = run_schedule(seed)
+        except CheckFailed as error:
+            whole.failures.append(str(error) if len(whole.failures) < MOST_FAILURES else f"seed {seed}: {error.check}")
+            continue
+        whole.events.append(outcome.events)
+        whole.faults.append(sum(outcome.faults.values()))
+        whole.kinds += outcome.faults
+        whole.features += outcome.features
+    return whole
+
+
+def run_many(first: int, count: int) -> Summary:
+    """Seeds from `first` on, in as many processes as there are CPUs, four at most."""
+    whole = Summary()
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(4, os.cpu_count() or 1), context) as pool:
+        pieces = [
+            pool.submit(run_piece, start, min(PIECE, first + count - start))
+            for start in range(first, first + count, PIECE)
+        ]
+        for piece in pieces:
+            whole.add(piece.result())
+    return whole

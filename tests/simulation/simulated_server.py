@@ -1,0 +1,225 @@
+"""A server as its durable steps: decide, append, take in, reply; it can end between any two of them.
+
+The order of steps is that of `enumerator.keeper` with its journal: what was decided is taken in at once and waits for
+the disk; whoever is to be told waits for all that was decided before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from checkers import Place, fail
+from simulated_table import Row
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core import positions
+from penstock.enumerator.core import records as rec
+from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Settings, Step, Told
+from penstock.enumerator.core.codec import decode_record, encode_record
+from penstock.enumerator.core.shortened import shortened
+from penstock.enumerator.core.state import State, evolve
+from penstock.enumerator.core.step import step
+from penstock.enumerator.keeper import recovered
+from penstock.enumerator.store.memory import MemoryStore
+from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
+from penstock.proto.errors import Fenced, PenstockError, StorageError, UnknownPlan
+from penstock.proto.groups import Joined
+
+if TYPE_CHECKING:
+    from simulated_world import World
+
+Reply = Callable[[Any], None]
+Rows = dict[Place, tuple[int, tuple[Row, ...]]]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What waits for the disk: records with what caused them, pieces, plans to forget, and who is told then."""
+
+    records: list[tuple[rec.Durable, StoredRecord, ev.Event, Rows]] = field(default_factory=list)
+    pieces: list[PlanPieces] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    replies: list[tuple[Reply, ev.Event, Answer]] = field(default_factory=list)
+
+
+class Server:
+    """One process."""
+
+    def __init__(self, world: World, store: MemoryStore) -> None:
+        self.world = world
+        self.store = store
+        self.alive = True
+        self.stands_until = 0
+        self.state, orphans = recovered(store)
+        self.waiting: list[Waiting] = []
+        self.is_syncing = False
+        self.ticked_ms = world.clock()
+        if orphans:
+            self.waiting.append(Waiting(dropped=list(orphans)))
+            self._sync_later()
+        self.handle(ev.Restarted(), None)
+
+    # --- decide
+
+    def step(self, event: ev.Event) -> Step:
+        """The decision; a seam for broken cores."""
+        settings: Settings = self.world.settings
+        return step(self.state, event, self.world.clock(), settings)
+
+    def handle(
+        self,
+        event: ev.Event,
+        reply: Reply | None,
+        rows: Rows | None = None,
+        pieces: tuple[str, list[list[Row]]] | None = None,
+    ) -> None:
+        """Decides, takes in, and lets the rest wait for the disk."""
+        try:
+            made = self.step(event)
+        except PenstockError as error:
+            self.world.trace("refused", event, error)
+            if reply is not None:
+                reply(error)
+            return
+        durable = [record for record in made.records if isinstance(record, rec.Durable)]
+        self.world.trace("decided", event, made.records)
+        if durable:
+            batch = Waiting()
+            for record in durable:
+                stored = encode_record(record)
+                if decode_record(stored) != record:
+                    fail("codec", f"{record} came back as {decode_record(stored)}")
+                batch.records.append((record, stored, event, rows or {}))
+            if pieces is not None and any(getattr(record, "plan_id", "") == pieces[0] for record in durable):
+                splits = tuple(json.dumps(split).encode() for split in pieces[1])
+                batch.pieces.append(PlanPieces(pieces[0], b"", splits))
+            self.waiting.append(batch)
+        gone = [plan_id for record in made.records for plan_id in evolve(self.state, record)]
+        if gone:
+            self.waiting.append(Waiting(dropped=gone))
+        if reply is not None:
+            self.tell_once_durable(reply, event, made.answer)
+        if self.waiting:
+            self._sync_later()
+
+    def tell_once_durable(self, reply: Reply, event: ev.Event, answer: Answer) -> None:
+        """The answer waits for all that was decided so far; a seam for broken cores."""
+        if self.waiting:
+            self.waiting[-1].replies.append((reply, event, answer))
+        else:
+            self._tell(reply, event, answer)
+
+    # --- append
+
+    def _sync_later(self) -> None:
+        if not self.is_syncing:
+            self.is_syncing = True
+            self.world.later(self.world.disk_ms(), self._sync)
+
+    def _sync(self) -> None:
+        self.is_syncing = False
+        if not self.alive or not self.waiting:
+            return
+        if self.world.strikes("crash before append", 0.008):
+            self.world.crash(self)
+            return
+        batches, self.waiting = self.waiting, []
+        try:
+            for batch in batches:
+                self.store.append([stored for _, stored, _, _ in batch.records], batch.pieces, batch.dropped)
+                for record, stored, cause, rows in batch.records:
+                    self.world.ledger.take(decode_record(stored) if self.world.decodes else record, cause, rows)
+        except Fenced as error:
+            self.world.count("fenced server")
+            self.alive = False
+            for batch in batches:
+                for reply, _, _ in batch.replies:
+                    reply(StorageError(str(error)))
+            return
+        if self.world.strikes("crash before reply", 0.008):
+            self.world.crash(self)
+            return
+        for batch in batches:
+            for reply, event, answer in batch.replies:
+                self._tell(reply, event, answer)
+        if self.world.rng.random() < 0.04:
+            self.world.ledger.check_live(self.state)
+        if self.world.strikes("crash after reply", 0.008):
+            self.world.crash(self)
+
+    def shorten(self) -> None:
+        """Rewrites the log to what the state needs, if nothing waits for the disk."""
+        if self.waiting:
+            return
+        try:
+            self.store.rewrite([encode_record(record) for record in shortened(self.state)])
+        except Fenced:
+            self.world.count("fenced server")
+            self.alive = False
+            return
+        self.world.features["log shortened"] += 1
+
+    # --- reply
+
+    def _tell(self, reply: Reply, event: ev.Event, answer: Answer) -> None:
+        ledger = self.world.ledger
+        match answer, event:
+            case Joined(member=member), _:
+                if (member.reader_id, member.epoch) not in ledger.joined:
+                    fail("durable", f"{member} was told and is not durable")
+            case Told(splits), ev.RequestSplits(member=member):
+                for told in splits:
+                    if ((told.plan_id, told.index), member.reader_id, member.epoch) not in ledger.assigned:
+                        fail("durable", f"{told} was told to {member} and is not durable")
+            case None, ev.CommitSplits(done=done):
+                for item in done:
+                    place = (item.ref.plan_id, item.ref.index)
+                    shown = place in ledger.done or (not item.finished and ledger.cursors.get(place, 0) >= item.ordinal)
+                    if not shown and not self._is_forgotten(place):
+                        fail("durable", f"the commit of {item} was told to be done and is not durable")
+            case Entry(plan_id, slot, index), _:
+                reply(self._entry(plan_id, slot, index))
+                return
+            case PlanHeld(plan_id), _:
+                if plan_id not in ledger.plan_ids:
+                    fail("durable", f"plan {plan_id} was told and is not durable")
+        if isinstance(answer, Told):
+            reply((answer, self._content(answer)))
+        else:
+            reply(answer)
+
+    def _entry(self, plan_id: str, slot: int, index: int) -> Any:
+        here, durable = self.state.plans.get(plan_id), self.world.ledger.shadow.plans.get(plan_id)
+        if here is None or (durable is None and plan_id in self.world.ledger.plan_ids):
+            return UnknownPlan("it was forgotten meanwhile")
+        told = here.assigner.told(slot, index)
+        if durable is None or durable.assigner.length(slot) < index or durable.assigner.told(slot, index) is None:
+            fail("durable", f"entry {index} of slot {slot} of {plan_id}: {told} was told and is not durable")
+        return told
+
+    def _is_forgotten(self, place: Place) -> bool:
+        return all(place[0] not in group.rounds for group in self.state.groups.values())
+
+    def _content(self, told: Told) -> dict[Place, list[Row]]:
+        found: dict[Place, list[Row]] = {}
+        for item in told.splits:
+            try:
+                data = self.store.splits(item.plan_id, [item.index])[0]
+            except KeyError:
+                # another process may have finished the round: then this one's answer is an error
+                if self is self.world.server and not self._is_forgotten((item.plan_id, item.index)):
+                    fail("durable", f"the split {item} was told and its pieces are not there")
+                continue
+            found[item.plan_id, item.index] = [tuple(row) for row in json.loads(data)]
+        return found
+
+
+def round_of(event: ev.Discovered) -> str:
+    """The plan id of a round that was found."""
+    return positions.round_id(event.key, event.number, event.commit_range)
+
+
+__all__ = ["Reply", "Rows", "Server", "State", "round_of"]

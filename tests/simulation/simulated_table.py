@@ -1,0 +1,255 @@
+"""A model table: instants of several writers that complete out of order, services, a cleaner, rollbacks.
+
+Belongs here: what is in the table, and the oracle's answer for a range. Not here: looking for what is new
+(`simulated_discovery`). Times are whole numbers; no two instants share one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from penstock.proto.positions import WHOLE_INSTANT, InstantTime, Position
+
+Group = tuple[str, str]
+Row = tuple[int, int, str]
+"""(key, order key, op)."""
+
+DATA = ("commit", "replace")
+
+
+@lru_cache(maxsize=100_000)
+def instant_time(number: int) -> InstantTime:
+    """The time as the timeline writes it."""
+    return InstantTime(f"{number:017d}")
+
+
+@lru_cache(maxsize=100_000)
+def position(number: int, index: int = WHOLE_INSTANT) -> Position:
+    """A place in the table's history."""
+    return Position(instant_time(number), index)
+
+
+@dataclass(slots=True)
+class Stat:
+    """What an instant wrote into a file group."""
+
+    group: Group
+    rows: tuple[tuple[int, str], ...]
+
+
+@dataclass(slots=True, eq=False)
+class Instant:
+    """One instant. `moves`: where keys lie once it is completed. `claims`: groups nobody else touches meanwhile."""
+
+    requested: int
+    kind: str
+    stats: tuple[Stat, ...]
+    replaced: tuple[Group, ...]
+    moves: dict[int, Group]
+    claims: frozenset[Group]
+    completed: int = 0
+    order_key: int = 0
+    is_removed: bool = False
+    is_excused: bool = False
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it wrote rows that count."""
+        return self.kind in DATA
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a look at the timeline shows: completed instants by order key, requested times of pending writes."""
+
+    layout: int
+    instants: tuple[Instant, ...]
+    pending: tuple[int, ...]
+    cleaned: int
+    archived: frozenset[int]
+
+
+@dataclass(slots=True)
+class Table:
+    """The table. `cleaned`: ranges that begin before it cannot be answered. `injected`: what a group may stop at."""
+
+    rng: random.Random
+    layout: int
+    groups: dict[Group, list[int]] = field(default_factory=dict)
+    pending: list[Instant] = field(default_factory=list)
+    hidden: list[Instant] = field(default_factory=list)
+    active: list[Instant] = field(default_factory=list)
+    every: list[Instant] = field(default_factory=list)
+    archived: set[int] = field(default_factory=set)
+    cleaned: int = 0
+    injected: set[str] = field(default_factory=set)
+    last_time: int = 0
+    last_key: int = 0
+    last_file: int = 0
+
+    def tick(self, now: int) -> int:
+        """A time of its own, not before now."""
+        self.last_time = max(now, self.last_time + 1)
+        return self.last_time
+
+    def view(self) -> View:
+        """The timeline now."""
+        held = tuple(item.requested for item in self.pending if item.is_data)
+        instants = tuple(sorted(self.active, key=lambda item: item.order_key))
+        return View(self.layout, instants, held, self.cleaned, frozenset(self.archived))
+
+    # --- writers
+
+    def begin(self, now: int, kind: str) -> Instant | None:
+        """A writer or a service starts; None if all groups it could touch are taken."""
+        busy = {group for item in (*self.pending, *self.hidden) for group in item.claims}
+        free = [group for group in sorted(self.groups) if group not in busy]
+        made = self._written(kind, free)
+        if made is None:
+            return None
+        stats, replaced, moves, claims = made
+        instant = Instant(self.tick(now), kind, stats, replaced, moves, frozenset(claims))
+        self.pending.append(instant)
+        return instant
+
+    def begin_skewed(self, now: int) -> Instant | None:
+        """Layout 1: a writer whose clock is behind starts; it writes new keys into a group of its own."""
+        group = self._new_group(self.rng.choice("pq"))
+        stats = (Stat(group, ((self._new_key(), "i"),)),)
+        taken = {item.requested for item in (*self.every, *self.pending)}
+        requested = max(1, now - self.rng.randint(500, 4000))
+        while requested in taken:
+            requested += 1
+        moves = {key: group for key, _ in stats[0].rows}
+        instant = Instant(requested, "commit", stats, (), moves, frozenset({group}), is_excused=True)
+        self.injected.add("LATE_INSTANT")
+        self.pending.append(instant)
+        return instant
+
+    def complete(self, instant: Instant, now: int, hide: bool = False) -> None:
+        """It completes. `hide`: readers see it later only (`show`)."""
+        self.pending.remove(instant)
+        instant.completed = self.tick(now)
+        instant.order_key = instant.completed if self.layout == 2 else instant.requested
+        if hide:
+            instant.is_excused = True
+            self.injected.add("LATE_INSTANT")
+            self.hidden.append(instant)
+        else:
+            self._land(instant)
+
+    def show(self, instant: Instant) -> None:
+        """A hidden one can be seen."""
+        self.hidden.remove(instant)
+        self._land(instant)
+
+    def roll_back(self, instant: Instant) -> None:
+        """A pending instant never was."""
+        self.pending.remove(instant)
+
+    def restore(self) -> bool:
+        """Takes back the newest plain commit, though it may have been consumed."""
+        found = [item for item in self.active if item.kind == "commit" and not item.is_removed]
+        if not found or self.pending or self.hidden:
+            return False
+        newest = max(self.active, key=lambda item: item.completed)
+        if newest.kind != "commit":
+            return False
+        newest.is_removed = True
+        self.active.remove(newest)
+        self.injected.add("DATA_INVALIDATED")
+        return True
+
+    def clean(self, keep: int) -> bool:
+        """Makes ranges unanswerable that begin before all but the newest `keep` instants."""
+        held = min((item.requested for item in self.pending), default=2**60)  # a cleaner keeps what is being written
+        keys = sorted(item.order_key for item in self.active if self.layout == 2 or item.order_key < held)
+        if len(keys) <= keep or keys[-keep - 1] <= self.cleaned:
+            return False
+        self.cleaned = keys[-keep - 1]
+        self.injected.add("POSITION_EXPIRED")
+        return True
+
+    def archive(self) -> bool:
+        """Takes instants behind the cleaner out of the timeline; late ones stay long enough to be seen."""
+        gone = [item for item in self.active if item.order_key <= self.cleaned and not item.is_excused]
+        for item in gone:
+            self.active.remove(item)
+            self.archived.add(item.requested)
+        return bool(gone)
+
+    def _land(self, instant: Instant) -> None:
+        self.active.append(instant)
+        self.every.append(instant)
+        for group in instant.replaced:
+            self.groups.pop(group, None)
+        for key, group in instant.moves.items():
+            keys = self.groups.setdefault(group, [])
+            if key not in keys:
+                keys.append(key)
+
+    def _written(
+        self, kind: str, free: list[Group]
+    ) -> tuple[tuple[Stat, ...], tuple[Group, ...], dict[int, Group], set[Group]] | None:
+        if kind == "commit":
+            return self._commit(free)
+        if not free:
+            return None
+        if kind == "compaction":
+            return (), (), {}, {self.rng.choice(free)}
+        partition = self.rng.choice(free)[0]
+        old = [group for group in free if group[0] == partition]
+        old = self.rng.sample(old, self.rng.randint(1, min(2, len(old))))
+        new = self._new_group(partition)
+        keys = sorted(key for group in old for key in self.groups[group])
+        rows = tuple((key, "u") for key in keys)
+        stats = (Stat(new, rows),) if kind == "replace" else ()
+        return stats, tuple(old), dict.fromkeys(keys, new), {*old, new}
+
+    def _commit(self, free: list[Group]) -> tuple[tuple[Stat, ...], tuple[Group, ...], dict[int, Group], set[Group]]:
+        rng = self.rng
+        chosen = rng.sample(free, rng.randint(0, min(3, len(free))))
+        if not chosen or (len(self.groups) < 6 and rng.random() < 0.3):
+            chosen.append(self._new_group(rng.choice("pq")))
+        stats, moves = [], {}
+        for group in sorted(chosen):
+            keys = self.groups.get(group, [])
+            rows = [(key, rng.choice("uud")) for key in rng.sample(keys, rng.randint(0, min(3, len(keys))))]
+            if not rows or rng.random() < 0.3:
+                rows.append((self._new_key(), "i"))
+            moves.update((key, group) for key, _ in rows)
+            stats.append(Stat(group, tuple(rows)))
+        return tuple(stats), (), moves, set(chosen)
+
+    def _new_group(self, partition: str) -> Group:
+        self.last_file += 1
+        # names do not grow with time: the order of a commit's write stats is not the order in which groups were made
+        return partition, f"{self.rng.randrange(10**6):06d}-{self.last_file}"
+
+    def _new_key(self) -> int:
+        self.last_key += 1
+        return self.last_key
+
+
+def changes_of(instants: list[Instant], after: Position, upto: Position) -> Iterator[tuple[Instant, Row]]:
+    """The oracle for changes: each row that an instant wrote in (after, upto], by the instants alone."""
+    for item in instants:
+        if not item.is_data:
+            continue
+        for index, stat in enumerate(item.stats):
+            if after < position(item.order_key, index + 1) <= upto:
+                yield from ((item, (key, item.order_key, op)) for key, op in stat.rows)
+
+
+def latest_of(instants: list[Instant], after: Position, upto: Position) -> list[Row]:
+    """The oracle for latest-state rows: for each key the last write up to `upto`, if it lies behind `after`."""
+    last: dict[int, tuple[Position, Row]] = {}
+    for item in sorted(instants, key=lambda item: item.order_key):
+        for index, stat in enumerate(item.stats):
+            place = position(item.order_key, index + 1)
+            if item.is_data and place <= upto:
+                last.update((key, (place, (key, item.order_key, op))) for key, op in stat.rows)
+    return [row for place, row in last.values() if place > after and row[2] != "d"]

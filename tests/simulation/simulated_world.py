@@ -1,0 +1,377 @@
+"""One schedule: model table, servers, readers, network, faults; a seed is its only chance, its clock the only time.
+
+Nothing sleeps and no thread runs. After the faults comes a calm time in which everything must be consumed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers import CheckFailed, Ledger, fail
+from simulated_discovery import Asked, Discovery, progress_at
+from simulated_faults import happenings
+from simulated_readers import Reader
+from simulated_server import Reply, Rows, Server, round_of
+from simulated_slots import Job
+from simulated_table import Table, instant_time, position
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.answers import Settings
+from penstock.enumerator.core.positions import wants_more
+from penstock.enumerator.core.records import GroupKey, Volatile
+from penstock.enumerator.core.state import Group
+from penstock.enumerator.store.memory import MemoryStore
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import PlanError, StorageError
+from penstock.proto.groups import GroupScope, NothingYet, OnLostRange
+from penstock.proto.positions import Position
+from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits
+
+LEASE_MS = 2_500
+CALM_MS = 120_000
+"""Within this long after the last fault everything is consumed, or liveness is broken."""
+
+MOST_LINES = 300
+
+FORMATS = tuple(ChangeFormat)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What broken cores replace."""
+
+    server: type[Server] = Server
+    discovery: type[Discovery] = Discovery
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a schedule was like."""
+
+    seed: int
+    events: int
+    faults: Counter[str] = field(default_factory=Counter)
+    features: Counter[str] = field(default_factory=Counter)
+
+
+class World:
+    """A schedule's world. `decodes`: what the ledger takes in went through the codec."""
+
+    def __init__(self, seed: int, parts: Parts = Parts()) -> None:
+        self.rng = random.Random(seed)
+        rng = self.rng
+        self.parts = parts
+        self.now = 1_000
+        self.jumped = 0
+        self.calm = False
+        self.decodes = True
+        self.events = 0
+        self.faults: Counter[str] = Counter()
+        self.features: Counter[str] = Counter()
+        self.steps: list[tuple[int, str, tuple[Any, ...]]] = []
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._agreed = 0
+        self.weights: dict[str, float] = {}
+        self.disk_slow_until = 0
+        self.phase_ms = rng.randint(4_000, 9_000)
+        self.table = Table(rng, rng.choice((1, 2)))
+        self.is_changes = rng.random() < 0.6
+        self.ledger = Ledger(self.table, self.is_changes)
+        self.settings = Settings(
+            lease_ms=LEASE_MS,
+            retry_ms=250,
+            max_pending_splits=rng.choice((2, 6, 1000)),
+            max_rounds=rng.choice((1, 3, 20)),
+        )
+        self.key = GroupKey("t", "g")
+        query = Changes(rng.choice(FORMATS)) if self.is_changes else Incremental()
+        self.scope = GroupScope(
+            request=PlanRequest(table="t", query=query),
+            upto=position(self.now + rng.randint(1_000, self.phase_ms)) if rng.random() < 0.1 else None,
+            on_lost_range=rng.choice((OnLostRange.FAIL, OnLostRange.EARLIEST)),
+        )
+        self.limits = RoundLimits(max_commits=rng.choice((0, 0, 1, 2, 3)), max_files=rng.choice((0, 0, 1, 2, 4)))
+        self.discovery = parts.discovery()
+        self.readers: list[Reader] = []
+        self.jobs: list[Job] = []
+        self.servers: list[Server] = []
+        self.stores = MemoryStore()
+        self.start_server(self.stores)
+
+    # --- time and chance
+
+    def later(self, delay_ms: int, do: Callable[[], None]) -> None:
+        """Does it then; what is due at one time, in the order of asking."""
+        self._agreed += 1
+        heapq.heappush(self._agenda, (self.now + delay_ms, self._agreed, do))
+
+    def clock(self) -> int:
+        """The servers' clock, which may jump."""
+        return self.now + self.jumped
+
+    def strikes(self, kind: str, chance: float) -> bool:
+        """Whether a fault of the kind happens now, by the schedule's weight of it."""
+        if self.calm:
+            return False
+        if kind not in self.weights:
+            self.weights[kind] = self.rng.choice((0.3, 1.0, 2.0))
+        if self.rng.random() >= chance * self.weights[kind]:
+            return False
+        self.count(kind)
+        return True
+
+    def count(self, kind: str) -> None:
+        """A fault happened."""
+        self.faults[kind] += 1
+        self.trace("fault", kind)
+
+    def trace(self, what: str, *told: Any) -> None:
+        """For the one who looks for what went wrong."""
+        if what == "decided":
+            self.events += 1
+        self.steps.append((self.now, what, told))
+
+    # --- servers
+
+    @property
+    def server(self) -> Server:
+        """The newest one."""
+        return self.servers[-1]
+
+    def start_server(self, store: MemoryStore) -> None:
+        """A process begins on the store."""
+        self.trace("server starts", store.epoch)
+        server = self.parts.server(self, store)
+        self.servers.append(server)
+        self.later(self.rng.randint(100, 600), lambda: self._tick(server))
+        self.later(self.rng.randint(0, 200), lambda: self._look(server))
+
+    def crash(self, server: Server) -> None:
+        """The process is gone; what waited for the disk is lost; another begins, if it was the newest."""
+        server.alive = False
+        self.trace("crash", server.store.epoch)
+        if server is self.server:
+            self.later(self.rng.randint(20, 1_500), lambda: self._restart(server))
+
+    def _restart(self, server: Server) -> None:
+        if server is self.server:
+            self.start_server(self.server.store.reopened())
+            if self.server.store.epoch > 1:
+                self.ledger.check_live(self.server.state)
+
+    def take_over(self) -> None:
+        """A second process has the store, the first knows nothing of it."""
+        if self.server.alive:
+            self.count("takeover")
+            self.start_server(self.server.store.reopened())
+
+    def disk_ms(self) -> int:
+        """How long a sync takes now."""
+        return self.rng.randint(200, 900) if self.now < self.disk_slow_until else self.rng.randint(1, 12)
+
+    def _tick(self, server: Server) -> None:
+        if not server.alive:
+            return
+        if server.stands_until > self.now:
+            self.later(server.stands_until - self.now, lambda: self._tick(server))
+            return
+        before, server.ticked_ms = server.ticked_ms, self.clock()
+        server.handle(ev.Tick(before), None)
+        if self.rng.random() < 0.03:
+            server.shorten()
+        self.later(600, lambda: self._tick(server))
+
+    # --- network
+
+    def send(self, who: str, event: ev.Event, reply: Reply, rows: Rows | None) -> None:
+        """A call: to a server that lives, in most cases the newest; lost, doubled, late as the weights say."""
+        servers = [server for server in self.servers[-2:] if server.alive]
+        if not servers:
+            return
+        server = servers[-1] if len(servers) == 1 or self.calm or self.rng.random() < 0.7 else servers[0]
+        if self.strikes("message lost", 0.03):
+            return
+        if server is not self.server:
+            self.features["call to a server that lost its store"] += 1
+        self._on_its_way(lambda: self._deliver(server, event, reply, rows), "message delayed", 0.03)
+        if self.strikes("message doubled", 0.03):
+            self.later(self.rng.randint(1, 1_500), lambda: self._deliver(server, event, lambda answer: None, rows))
+
+    def _on_its_way(self, do: Callable[[], None], kind: str, chance: float) -> None:
+        late = self.strikes(kind, chance)
+        self.later(self.rng.randint(200, 3_500) if late else self.rng.randint(1, 15), do)
+
+    def _deliver(self, server: Server, event: ev.Event, reply: Reply, rows: Rows | None) -> None:
+        if not server.alive:
+            return
+        if server.stands_until > self.now:
+            self.later(server.stands_until - self.now, lambda: self._deliver(server, event, reply, rows))
+            return
+
+        def back(answer: Any) -> None:
+            # Known limit: what a server that lost its store answers from memory, without a write, is old news. A member
+            # that takes its "nothing yet" goes on to its next request; a late copy of this one at the other server then
+            # holds a split that nobody reads, until the member joins again. Errors about plans are no better.
+            if server is not self.server and isinstance(answer, PlanError | NothingYet):
+                self.features["old news of a server that lost its store"] += 1
+                answer = StorageError("a server that does not know yet that it lost its store; nothing was done")
+            if self.strikes("reply lost", 0.03):
+                return
+            self._on_its_way(lambda: reply(answer), "reply delayed", 0.02)
+            if self.strikes("reply doubled", 0.02):
+                self._on_its_way(lambda: reply(answer), "reply delayed", 0.0)
+
+        if isinstance(event, ev.Join) and event.key not in server.state.groups:
+            view = self.table.view()
+            progress = progress_at(view, position(view.cleaned))
+            create = ev.CreateGroup(key=self.key, scope=self.scope, limits=self.limits, progress=progress)
+            server.handle(create, None)
+        server.handle(event, back, rows)
+
+    # --- discovery and the operator
+
+    def asked(self, group: Group) -> Asked:
+        """What is looked for behind a group's position."""
+        return Asked(
+            key=group.key,
+            number=group.number,
+            progress=group.progress,
+            limits=group.limits,
+            upto=group.scope.upto,
+            on_lost=group.scope.on_lost_range,
+            is_changes=self.is_changes,
+        )
+
+    def _look(self, server: Server) -> None:
+        if not server.alive:
+            return
+        group = server.state.groups.get(self.key)
+        if group is not None and wants_more(group, self.settings):
+            self._discover(server, group)
+            if self.strikes("discovery concurrent", 0.08):
+                asked = self.asked(group)
+                self.later(self.rng.randint(1, 600), lambda: self._discover(server, group, asked))
+        elif group is not None and group.stopped is None and not group.ended:
+            self.features["back-pressure"] += 1
+        if group is not None and group.stopped is not None:
+            self._operate(server, group, group.stopped[0])
+        self.later(self.rng.randint(150, 450), lambda: self._look(server))
+
+    def _discover(self, server: Server, group: Group, asked: Asked | None = None) -> None:
+        if not server.alive or self.strikes("discovery failed", 0.04):
+            return
+        found = self.discovery.look(self.table.view(), asked or self.asked(group))
+        event = found.event
+        pieces = None
+        if isinstance(event, ev.Discovered):
+            pieces = (round_of(event), [rows for _, rows in found.splits])
+            if event.commit_range.upto.index < 2**31 - 1:
+                self.features["round ends inside an instant"] += 1
+
+        def told() -> None:
+            if server.alive and server.stands_until <= self.now:
+                server.handle(event, None, None, pieces)
+
+        self._on_its_way(told, "discovery delayed", 0.08)
+        if self.strikes("discovery doubled", 0.05):
+            self.later(self.rng.randint(1, 1_200), told)
+
+    def _operate(self, server: Server, group: Group, code: str) -> None:
+        """Resets a stopped group to where it can go on from."""
+        view = self.table.view()
+        known = group.progress.consumed
+        there = {instant_time(item.requested) for item in view.instants}
+        bad = [item.order_key for item in view.instants if item.is_data and instant_time(item.requested) not in known]
+        bad += [item.order_key for item in self.table.every if item.is_removed]
+        first = min((key for key in bad if position(key, 1) <= group.progress.position), default=0)
+        if code == "POSITION_EXPIRED":
+            first = 0
+        places = [view.cleaned]
+        places += [
+            item.order_key
+            for item in view.instants
+            if view.cleaned < item.order_key < first and instant_time(item.requested) in there
+        ]
+        self.reset(server, position(self.rng.choice(places)))
+
+    def reset(self, server: Server, place: Position) -> None:
+        """An operator moves the group."""
+        self.features["reset"] += 1
+        server.handle(ev.Reset(self.key, progress_at(self.table.view(), place)), None)
+
+    # --- the schedule
+
+    def run(self) -> Outcome:
+        """Faults, then calm, then the books."""
+        happenings(self)
+        end_ms = self.now + self.phase_ms
+        self._run_until(end_ms, lambda: False)
+        self.calm = True
+        self.trace("calm")
+        self._settle_table()
+        for reader in self.readers:
+            reader.is_slow = False
+        if not any(reader.alive and not reader.is_leaving for reader in self.readers):
+            Reader(self, "last")
+        if not self._run_until(self.now + CALM_MS, self._is_over):
+            group = self.server.state.groups.get(self.key)
+            fail("liveness", f"not everything is consumed {CALM_MS} ms after the last fault: {group}")
+        self.ledger.check_live(self.server.state)
+        self.ledger.check_output()
+        return Outcome(0, self.events, self.faults, self.features)
+
+    def _run_until(self, end_ms: int, is_over: Callable[[], bool]) -> bool:
+        look = self.now
+        while self._agenda and self._agenda[0][0] <= end_ms:
+            self.now, _, do = heapq.heappop(self._agenda)
+            do()
+            if self.now >= look:
+                look = self.now + 400
+                if is_over():
+                    return True
+        self.now = max(self.now, end_ms)
+        return False
+
+    def _settle_table(self) -> None:
+        for item in list(self.table.pending):
+            self.table.complete(item, self.now)
+        for item in list(self.table.hidden):
+            self.table.show(item)
+
+    def _is_over(self) -> bool:
+        server = self.server
+        group = server.state.groups.get(self.key)
+        if not server.alive or server.waiting or group is None or group.stopped is not None or group.rounds:
+            return False
+        if not all(job.is_done for job in self.jobs):
+            return False
+        found = Discovery().look(self.table.view(), self.asked(group)).event
+        return group.ended or isinstance(found, ev.NothingFound)
+
+
+def told_of(world: World) -> list[str]:
+    """What happened, a line each; without what only keeps readers alive."""
+    lines = []
+    for now, what, told in world.steps:
+        if what == "decided" and all(isinstance(record, Volatile) for record in told[1]):
+            continue
+        lines.append(f"{now} {what} {' '.join(map(str, told))}")
+    return lines
+
+
+def run_schedule(seed: int, parts: Parts = Parts()) -> Outcome:
+    """One schedule. CheckFailed with the seed and what happened last, whatever went wrong."""
+    world = World(seed, parts)
+    try:
+        outcome = world.run()
+    except Exception as error:
+        check = error.check if isinstance(error, CheckFailed) else "core failed"
+        last = "\n".join(told_of(world)[-MOST_LINES:])
+        raise CheckFailed(check, f"seed {seed}: {type(error).__name__}: {error}\n{last}") from error
+    outcome.seed = seed
+    return outcome

@@ -1,0 +1,101 @@
+"""Seeded schedules over the core: `make test` runs 10^4, `make long` 10^5 from PENSTOCK_SEED on.
+
+A failure tells its seed and what happened; `python tests/simulation/replay_seed.py SEED` runs it again.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import statistics
+
+import pytest
+from schedules import Summary, run_many
+from simulated_world import run_schedule
+
+SCHEDULES = 10_000
+LONG_SCHEDULES = int(os.environ.get("PENSTOCK_SCHEDULES", "100000"))
+LONG_FIRST = int(os.environ.get("PENSTOCK_SEED", "1")) << 24
+LEAST_OF_A_KIND = 1_000
+
+FAULTS = frozenset(
+    {
+        "archived",
+        "cleaned",
+        "clock jumped",
+        "completed out of order",
+        "consumed instant rolled back",
+        "crash after reply",
+        "crash before append",
+        "crash before reply",
+        "discovery concurrent",
+        "discovery delayed",
+        "discovery doubled",
+        "discovery failed",
+        "disk slow",
+        "fenced server",
+        "late instant",
+        "message delayed",
+        "message doubled",
+        "message lost",
+        "operator reset",
+        "pending instant rolled back",
+        "reader died",
+        "reader id twice",
+        "reader left",
+        "reader slow",
+        "reader stood still",
+        "reply delayed",
+        "reply doubled",
+        "reply lost",
+        "server killed",
+        "server stood still",
+        "speculative attempt",
+        "takeover",
+        "task died",
+    }
+)
+"""Every kind that a schedule may hold; each must come about often."""
+
+FEATURES = frozenset(
+    {
+        "back-pressure",
+        "call to a server that lost its store",
+        "log shortened",
+        "reset",
+        "round ends inside an instant",
+    }
+)
+
+
+def check(summary: Summary, schedules: int) -> None:
+    """Nothing failed, and enough happened for that to mean something."""
+    assert not summary.failures, f"{len(summary.failures)} failed\n" + "\n\n".join(summary.failures[:3])
+    assert len(summary.events) == schedules
+    assert statistics.median(summary.events) >= 30
+    assert statistics.median(summary.faults) >= 3
+    assert set(summary.kinds) == FAULTS
+    rare = {kind: count for kind, count in summary.kinds.items() if count < LEAST_OF_A_KIND * schedules / SCHEDULES}
+    assert not rare, f"faults that came about too seldom: {rare}"
+    assert all(summary.features[feature] >= LEAST_OF_A_KIND * schedules / SCHEDULES for feature in FEATURES)
+
+
+@pytest.mark.timeout(600)
+def test_ten_thousand_schedules() -> None:
+    check(run_many(0, SCHEDULES), SCHEDULES)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(6 * 3600)
+def test_a_hundred_thousand_schedules() -> None:
+    summary = run_many(LONG_FIRST, LONG_SCHEDULES)
+    path = os.environ.get("PENSTOCK_NOTES")
+    if path:
+        with pathlib.Path(path).open("a") as notes:
+            notes.write(f"simulation from seed {LONG_FIRST}: {summary}\n")
+    check(summary, LONG_SCHEDULES)
+
+
+def test_a_seed_gives_one_schedule() -> None:
+    one, other = run_schedule(7), run_schedule(7)
+    assert (one.events, one.faults, one.features) == (other.events, other.faults, other.features)

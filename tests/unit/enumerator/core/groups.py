@@ -1,0 +1,94 @@
+"""A group over the core alone, for tests: events in, answers out, a clock that stands until it is moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.answers import Answer, Settings, Told
+from penstock.enumerator.core.facts import facts_of, hash_of
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.state import Group, State, evolve
+from penstock.enumerator.core.step import step
+from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.watch.values import Progress
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.groups import GroupScope, Joined, Member, SplitProgress, SplitRef
+from penstock.proto.positions import CommitRange, InstantTime, Position
+from penstock.proto.queries import NO_LIMITS, Changes, PlanRequest
+
+KEY = GroupKey("t", "g")
+SCOPE = GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.ROWS)))
+
+
+def at(number: int) -> Position:
+    """The end of the round of that number."""
+    return Position(InstantTime(f"{number:06d}"))
+
+
+@dataclass
+class Core:
+    """The state of one group. `tells`: a keeper that has it instead."""
+
+    settings: Settings = field(default_factory=Settings)
+    own: State = field(default_factory=State)
+    tells: Keeper | None = None
+    now_ms: int = 1_000
+    rounds: int = 0
+
+    def __post_init__(self) -> None:
+        self.tell(ev.CreateGroup(key=KEY, scope=SCOPE, limits=NO_LIMITS, progress=Progress(at(0))))
+
+    def tell(self, event: ev.Event) -> Answer:
+        """One event, decided and taken in."""
+        if self.tells is not None:
+            return self.tells.handle(event, lambda state, answer: answer)
+        made = step(self.own, event, self.now_ms, self.settings)
+        for record in made.records:
+            evolve(self.own, record)
+        return made.answer
+
+    @property
+    def state(self) -> State:
+        """The state now."""
+        return self.own if self.tells is None else self.tells.look(lambda state: state)
+
+    @property
+    def group(self) -> Group:
+        """The group."""
+        return self.state.groups[KEY]
+
+    def join(self, reader_id: str, request_id: str = "once") -> Member:
+        """A reader's new epoch."""
+        answer = self.tell(ev.Join(key=KEY, reader_id=reader_id, scope=SCOPE, request_id=request_id))
+        assert isinstance(answer, Joined)
+        return answer.member
+
+    def plan(self, *groups: tuple[str, str], reshaped: tuple[str, ...] = ()) -> str:
+        """The next round: a split for each (partition, file group); its plan id, or none if it is over at once."""
+        self.rounds += 1
+        found = ev.Discovered(
+            key=KEY,
+            number=self.group.number,
+            start=self.group.progress.position,
+            commit_range=CommitRange(self.group.progress.position, at(self.rounds)),
+            progress=Progress(at(self.rounds)),
+            facts=facts_of((1, partition, file_group) for partition, file_group in groups),
+            reshaped=frozenset(map(hash_of, reshaped)),
+            commits=1,
+        )
+        self.tell(found)
+        return next(reversed(self.group.rounds), "")
+
+    def ask(self, member: Member, sequence: int, most: int = 100) -> list[tuple[str, int]] | Answer:
+        """The splits that the member is told, or the other answer."""
+        answer = self.tell(ev.RequestSplits(member, most, sequence))
+        return [(told.plan_id, told.index) for told in answer.splits] if isinstance(answer, Told) else answer
+
+    def commit(self, member: Member, *done: tuple[str, int, int], finished: bool = False) -> None:
+        """Rows up to these ordinals are done."""
+        told = (
+            SplitProgress(ref=SplitRef(plan_id, index), ordinal=ordinal, finished=finished)
+            for plan_id, index, ordinal in done
+        )
+        self.tell(ev.CommitSplits(member, tuple(told)))

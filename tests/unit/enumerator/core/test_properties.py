@@ -1,0 +1,331 @@
+"""Properties of the core: the order of hand-outs, records through the codec, facts, the shortened log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from groups import KEY, SCOPE, Core, at
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core import records as rec
+from penstock.enumerator.core.choosing import choose
+from penstock.enumerator.core.codec import decode_record, encode_record
+from penstock.enumerator.core.facts import SplitFacts, facts_of
+from penstock.enumerator.core.rounds import DONE, HELD, PENDING
+from penstock.enumerator.core.shortened import shortened
+from penstock.enumerator.core.state import State, evolve
+from penstock.enumerator.store.protocol import StoredRecord
+from penstock.enumerator.watch.values import Progress
+from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError
+from penstock.proto.groups import GroupScope, Member, OnLostRange
+from penstock.proto.positions import WHOLE_INSTANT, CommitRange, InstantTime, Position
+from penstock.proto.queries import Incremental, PlanRequest, RoundLimits
+
+names = st.text(st.characters(codec="utf-8"), max_size=12)
+told = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+numbers = st.integers(0, 2**62)
+small = st.integers(0, 2**31 - 1)
+instants = st.integers(0, 10**17 - 1).map(lambda number: InstantTime(f"{number:017d}"))
+positions = st.builds(Position, instants, st.one_of(st.just(WHOLE_INSTANT), st.integers(0, 1_000)))
+keys = st.builds(rec.GroupKey, names, names)
+facts = st.lists(st.tuples(small, names, names), max_size=6).map(facts_of)
+places = st.tuples(names, small)
+progresses = st.builds(
+    Progress,
+    position=positions,
+    layout=st.integers(0, 2),
+    consumed=st.frozensets(instants, max_size=4),
+    ahead=st.frozensets(instants, max_size=2),
+    table_id=names,
+)
+ranges = st.tuples(positions, positions).map(lambda ends: CommitRange(min(ends), max(ends)))
+scopes = st.builds(
+    GroupScope,
+    request=st.one_of(
+        st.just(SCOPE.request),
+        st.builds(PlanRequest, table=told, query=st.just(Incremental()), columns=st.lists(told, max_size=2).map(tuple)),
+    ),
+    upto=st.none() | positions,
+    on_lost_range=st.sampled_from(OnLostRange),
+)
+durable = st.one_of(
+    st.builds(rec.NumbersUsed, numbers),
+    st.builds(
+        rec.GroupCreated,
+        key=keys,
+        number=numbers,
+        scope=scopes,
+        limits=st.builds(RoundLimits, max_commits=small, max_files=small, max_bytes=numbers, max_rows=numbers),
+        progress=progresses,
+    ),
+    st.builds(
+        rec.RoundPlanned,
+        key=keys,
+        plan_id=names,
+        commit_range=ranges,
+        progress=progresses,
+        facts=facts,
+        reshaped=st.frozensets(st.integers(-(2**63), 2**63 - 1), max_size=3),
+        commits=small,
+    ),
+    st.builds(rec.ReaderJoined, key=keys, reader_id=names, epoch=numbers, request_id=names),
+    st.builds(rec.SplitsAssigned, key=keys, reader_id=names, sequence=numbers, splits=st.lists(places).map(tuple)),
+    st.builds(
+        rec.SplitsCommitted,
+        key=keys,
+        ordinals=st.lists(st.tuples(names, small, numbers)).map(tuple),
+        finished=st.lists(places).map(tuple),
+    ),
+    st.builds(rec.ReaderGone, key=keys, reader_id=names, cause=st.sampled_from(rec.Gone)),
+    st.builds(rec.GroupStopped, key=keys, code=names, text=names),
+    st.builds(
+        rec.GroupMoved,
+        key=keys,
+        number=numbers,
+        progress=progresses,
+        cause=st.sampled_from(rec.Moved),
+        behind=positions,
+    ),
+    st.builds(rec.GroupEnded, key=keys),
+    st.builds(rec.GroupDeleted, keys),
+    st.builds(rec.PlanOpened, plan_id=names, request_id=names, table=names, facts=facts, slots=small),
+    st.builds(rec.SlotsAsked, names, st.lists(small).map(tuple)),
+    st.builds(rec.PlansForgotten, st.lists(names).map(tuple)),
+)
+
+
+@given(durable)
+def test_every_record_comes_back_from_the_codec(record: rec.Durable) -> None:
+    assert decode_record(encode_record(record)) == record
+
+
+@given(durable, st.data())
+def test_a_damaged_record_is_an_error_of_ours(record: rec.Durable, data: st.DataObject) -> None:
+    stored = encode_record(record)
+    place = data.draw(st.integers(0, len(stored.payload) - 1))
+    changed = bytearray(stored.payload)
+    changed[place] ^= data.draw(st.integers(1, 255))
+    try:
+        decode_record(StoredRecord(stored.kind, stored.version, bytes(changed)))
+    except PenstockError as error:
+        assert isinstance(error, StateDamaged | StateVersionError)
+
+
+@given(durable)
+def test_a_record_of_a_newer_version_is_refused(record: rec.Durable) -> None:
+    stored = encode_record(record)
+    with pytest.raises(StateVersionError, match=stored.kind):
+        decode_record(StoredRecord(stored.kind, stored.version + 1, stored.payload))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**62), names, names), max_size=30))
+def test_facts_come_back(splits: list[tuple[int, str, str]]) -> None:
+    made = facts_of(splits)
+    back = SplitFacts.decoded(made.encoded())
+    assert back == made and hash(back) == hash(made) and len(back) == len(splits)
+    assert back.sizes.tolist() == [size for size, _, _ in splits]
+    lanes = {(partition, group): lane for (_, partition, group), lane in zip(splits, back.lanes.tolist(), strict=True)}
+    assert len(set(lanes.values())) == len(lanes)
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_facts_are_damage(data: bytes) -> None:
+    with pytest.raises(StateDamaged):
+        SplitFacts.decoded(b"facts1\n" + data)
+
+
+@given(st.lists(st.tuples(small, names, names), max_size=6), st.data())
+def test_facts_cut_short_are_damage(splits: list[tuple[int, str, str]], data: st.DataObject) -> None:
+    """Half of the rows would be taken for other columns. The test of random bytes found it."""
+    whole = facts_of(splits).encoded()
+    with pytest.raises(StateDamaged):
+        SplitFacts.decoded(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    with pytest.raises(StateDamaged):
+        SplitFacts.decoded(whole + b"x")
+
+
+def test_facts_of_more_splits_than_allowed_are_damage() -> None:
+    with pytest.raises(StateDamaged, match="more than 2 splits"):
+        SplitFacts.decoded(facts_of([(1, "p", "a")] * 3).encoded(), most=2)
+
+
+# --- histories of one group
+
+READERS = ("one", "two", "three")
+rounds = st.tuples(
+    st.lists(st.tuples(st.sampled_from("pq"), st.sampled_from("abc")), max_size=4),
+    st.frozensets(st.sampled_from("pq"), max_size=1),
+)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("plan"), rounds),
+        st.tuples(st.just("ask"), st.sampled_from(READERS), st.integers(1, 3)),
+        st.tuples(st.just("commit"), st.sampled_from(READERS), st.integers(0, 3), st.booleans()),
+        st.tuples(st.just("leave"), st.sampled_from(READERS)),
+        st.tuples(st.just("join"), st.sampled_from(READERS)),
+        st.tuples(
+            st.just("stop"),
+        ),
+        st.tuples(
+            st.just("reset"),
+        ),
+    ),
+    max_size=25,
+)
+
+contested = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("plan"),
+            st.tuples(
+                st.lists(st.tuples(st.just("p"), st.sampled_from("abc")), min_size=1, max_size=3),
+                st.sampled_from([frozenset("p"), frozenset()]),
+            ),
+        ),
+        st.tuples(st.just("ask"), st.sampled_from(READERS[:2]), st.just(1)),
+        st.tuples(st.just("ask"), st.sampled_from(READERS[:2]), st.just(1)),
+        st.tuples(st.just("commit"), st.sampled_from(READERS[:2]), st.just(1), st.just(True)),
+        st.tuples(st.just("join"), st.sampled_from(READERS[:2])),
+    ),
+    max_size=12,
+)
+
+
+class History:
+    """Steps told to a core; each reader commits what it was told, in that order."""
+
+    def __init__(self) -> None:
+        self.core = Core()
+        self.members: dict[str, Member] = {}
+        self.told: dict[str, list[tuple[str, int]]] = {}
+        self.sequences: dict[str, int] = {}
+        self.joins = 0
+
+    def do(self, step: tuple[Any, ...]) -> None:
+        """One step; refused ones are nothing."""
+        try:
+            getattr(self, f"_{step[0]}")(*step[1:])
+        except PenstockError:
+            self.told.clear()
+            self.members.clear()
+
+    def _plan(self, made: tuple[list[tuple[str, str]], frozenset[str]]) -> None:
+        self.core.plan(*made[0], reshaped=tuple(made[1])) if self.core.group.stopped is None else None
+
+    def _join(self, name: str) -> None:
+        self.joins += 1
+        self.members[name] = self.core.join(name, str(self.joins))
+        self.told[name], self.sequences[name] = [], 0
+
+    def _ask(self, name: str, most: int) -> None:
+        if name not in self.members:
+            self._join(name)
+        self.sequences[name] += 1
+        answer = self.core.ask(self.members[name], self.sequences[name], most)
+        self.told[name] += answer if isinstance(answer, list) else []
+
+    def _commit(self, name: str, most: int, finished: bool) -> None:
+        if name in self.members:
+            done, self.told[name] = self.told[name][:most], self.told[name][most if finished else 0 :]
+            self.core.commit(self.members[name], *((*place, 1) for place in done), finished=finished)
+
+    def _leave(self, name: str) -> None:
+        if name in self.members:
+            self.core.tell(ev.Leave(self.members.pop(name)))
+            self.told.pop(name)
+
+    def _stop(self) -> None:
+        group = self.core.group
+        self.core.tell(ev.CannotGoOn(key=KEY, number=group.number, start=group.progress.position, code="X", text="x"))
+
+    def _reset(self) -> None:
+        self.core.tell(ev.Reset(KEY, Progress(at(self.core.rounds))))
+        self.members.clear()
+        self.told.clear()
+
+
+@settings(max_examples=400)
+@given(steps | contested)
+def test_hand_outs_keep_the_order_of_lanes_and_reshaped_partitions(history: list[tuple[Any, ...]]) -> None:
+    """By the arrays of the rounds alone: no split is held while an earlier one that orders it is open elsewhere."""
+    made = History()
+    for step in history:
+        made.do(step)
+        group = made.core.group
+        order = list(group.rounds.values())
+        for place, one in enumerate(order):
+            for index, holder in one.holders.items():
+                lane, partition = one.facts.lanes[index], one.facts.partitions[index]
+                for before, older in enumerate(order[: place + 1]):
+                    moved = any(partition in item.reshaped for item in order[before : place + 1])
+                    for other in range(len(older.facts) if older is not one else index):
+                        related = (older.facts.lanes[other] == lane and older is not one) or (
+                            moved and older.facts.partitions[other] == partition
+                        )
+                        is_open = older.status[other] == PENDING or (
+                            older.status[other] == HELD and older.holders[other] != holder
+                        )
+                        assert not (related and is_open), (one.plan_id, index, older.plan_id, other)
+
+
+@settings(max_examples=150)
+@given(steps)
+def test_somebody_can_always_go_on(history: list[tuple[Any, ...]]) -> None:
+    """A reader that comes alone, when all others left, is told everything in the end."""
+    made = History()
+    for step in history:
+        made.do(step)
+    group = made.core.group
+    for reader in list(group.readers.values()):
+        made.core.tell(ev.Leave(Member(KEY.table, KEY.group, reader.reader_id, reader.epoch)))
+    made.core.join("last")
+    chosen = choose(group, group.readers["last"], 1_000)
+    assert len(chosen) == sum(int((one.status != DONE).sum()) for one in group.rounds.values())
+    assert [place[0] for place in chosen] == sorted((place[0] for place in chosen), key=list(group.rounds).index)
+
+
+@settings(max_examples=150)
+@given(steps)
+def test_a_shortened_log_gives_an_equal_state(history: list[tuple[Any, ...]]) -> None:
+    made = History()
+    for step in history:
+        made.do(step)
+    state = made.core.state
+    fewer = State()
+    for record in shortened(state):
+        evolve(fewer, decode_record(encode_record(record)))
+    assert durable_facts(fewer) == durable_facts(state)
+    assert [encode_record(record) for record in shortened(fewer)] == [
+        encode_record(record) for record in shortened(state)
+    ]
+
+
+def durable_facts(state: State) -> tuple[Any, ...]:
+    """What must be equal."""
+    group = state.groups[KEY]
+    return (
+        state.last_number,
+        (group.number, group.scope, group.limits, group.progress, group.committed, group.stopped, group.ended),
+        [
+            (
+                one.plan_id,
+                one.commit_range,
+                one.facts,
+                one.reshaped,
+                one.commits,
+                one.status.tolist(),
+                one.holders,
+                one.ordinals,
+                one.done,
+                list(one.pending_in_order()),
+            )
+            for one in group.rounds.values()
+        ],
+        {
+            name: (reader.epoch, reader.request_id, reader.sequence, list(reader.held), list(reader.untold))
+            for name, reader in group.readers.items()
+        },
+    )
