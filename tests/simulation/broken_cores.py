@@ -20,7 +20,6 @@ from penstock.enumerator.core import members, positions, requests
 from penstock.enumerator.core.answers import Answer, Step
 from penstock.enumerator.core.facts import facts_of
 from penstock.enumerator.core.records import GroupKey, NothingTold, SplitsCommitted
-from penstock.enumerator.core.rounds import Round
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import UnknownSplit
@@ -169,11 +168,6 @@ class AnswersCommitsFromMemory(Server):
         return made
 
 
-def none_with_others(self: Round, reader_id: str) -> dict[int, int]:
-    """Other readers' splits of a reshaped partition stop nobody."""
-    return {}
-
-
 class NoHoldBack(Discovery):
     """Layout 1: what is still being written holds nothing back."""
 
@@ -201,6 +195,5 @@ BROKEN = (
     Broken("no hold-back on layout 1", frozenset({"cause", "exactly once"}), Parts(discovery=NoHoldBack)),
     Broken("told nothing, and forgot it", frozenset({"liveness"}), Parts(server=ForgetsThatItToldNothing)),
     Broken("commits answered from memory", frozenset({"durable", "liveness"}), Parts(server=AnswersCommitsFromMemory)),
-    Broken("order within a round", frozenset({"order"}), patches=((Round, "first_with_others", none_with_others),)),
     Broken("file groups in no order", frozenset({"order"}), patches=((requests, "choose", choose_any),)),
 )
