@@ -15,7 +15,7 @@ from simulated_server import Rows
 from simulated_table import Row
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Told
+from penstock.enumerator.core.answers import Committed, Told
 from penstock.proto.errors import Fenced, StorageError, TableError, UnknownGroup
 from penstock.proto.groups import EndOfGroup, Joined, Member, NothingYet, SplitProgress, SplitRef
 
@@ -195,7 +195,7 @@ class Reader:
         self._ask(ev.CommitSplits(self.member, tuple(done)), lambda answer: self._committed(answer, tuple(done)), rows)
 
     def _committed(self, answer: Any, done: tuple[SplitProgress, ...]) -> None:
-        if answer is not None:
+        if not isinstance(answer, Committed):
             fail("answer", f"a commit of held splits was answered by {answer!r}")
         ordinals = {(item.ref.plan_id, item.ref.index): item for item in done}
         for held in self.held:
