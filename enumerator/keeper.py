@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+from penstock.enumerator import failpoints
 from penstock.enumerator.core.answers import Answer, Settings
 from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.events import Event, Restarted, Tick
@@ -72,6 +73,7 @@ class Keeper:
             durable = [record for record in made.records if isinstance(record, Durable)]
             is_held = plan is not None and any(_holds(record, plan[0]) for record in durable)
             if self._journal is not None and durable:
+                failpoints.hit(failpoints.APPEND_BEFORE)
                 encoded = [encode_record(record) for record in durable]
                 self._last = self._journal.append(encoded, pieces if is_held else ())
                 self._appended += len(durable)
@@ -108,6 +110,7 @@ class Keeper:
         begin_s = time.perf_counter()
         ticket.wait()
         if durable:
+            failpoints.hit(failpoints.APPEND_AFTER)
             self.observer.observe(Duration.LOG_APPEND, time.perf_counter() - begin_s)
 
     def _take_in(self, records: Sequence[Record]) -> None:

@@ -6,6 +6,6 @@ import pathlib
 import sys
 
 TESTS = pathlib.Path(__file__).parent.parent
-for folder in (TESTS, TESTS / "faults", TESTS / "unit" / "reader", TESTS / "fuzz"):
+for folder in (TESTS, TESTS / "faults", TESTS / "unit" / "reader", TESTS / "fuzz", TESTS / "golden"):
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
