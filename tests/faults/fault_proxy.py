@@ -18,7 +18,7 @@ CHUNK_BYTES: Final = 65536
 
 @dataclass(slots=True)
 class Way:
-    """What happens to bytes of one direction, from now on: they are lost, come late, or come twice (`doubled` times)."""
+    """What happens to bytes of one direction, from now on: lost, late, or twice (`doubled` times)."""
 
     dropped: bool = False
     delay_s: float = 0.0

@@ -25,6 +25,7 @@ import pyarrow as pa
 from changes import hudi_changes, lost_decimals
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from penstock.engine.consumer import Consumer
 from penstock.proto.client import CallLimits, EnumeratorClient
 
 PATIENCE_S: Final = 60.0
@@ -170,6 +171,26 @@ def end(process: subprocess.Popen[str] | None) -> None:
     process.wait(PATIENCE_S)
     if process.stdout is not None:
         process.stdout.close()
+
+
+def following(server: Served, reader_id: str, **options: Any) -> Consumer:
+    """A reader of group `g`: changes in Hudi's form, two splits at a time."""
+    given = {"query": "cdc", "cdc_format": "hudi", "max_splits": 2, **options}
+    return Consumer(given.pop("server", server.address), "t", group="g", reader_id=reader_id, **given)
+
+
+def drain(reader: Consumer) -> list[pa.RecordBatch]:
+    """Reads and commits until nothing is left, with nobody."""
+    batches = []
+
+    def is_done() -> bool:
+        while (consumed := reader.poll(0)) is not None:
+            batches.append(consumed.batch)
+            reader.commit(consumed)
+        return reader.caught_up
+
+    until(is_done, f"{reader} has it all")
+    return batches
 
 
 def differing(golden: Any, batches: Iterable[pa.RecordBatch], case: str = CASE) -> list[Any]:
