@@ -201,6 +201,16 @@ class LeaseRenewed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NothingGiven:
+    """Volatile: a member's request was answered with nothing. That stays its answer: one that was delayed on the way,
+    and arrives when the member asks no more by that number, must not take splits that nobody hears of."""
+
+    key: GroupKey
+    reader_id: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSeen:
     """Volatile: nothing was behind this position when the table was looked at."""
 
@@ -224,5 +234,5 @@ Durable = (
     | SlotsAsked
     | PlansForgotten
 )
-Volatile = LeaseRenewed | TableSeen | PlanUsed | EntryReported
+Volatile = LeaseRenewed | NothingGiven | TableSeen | PlanUsed | EntryReported
 Record = Durable | Volatile

@@ -8,7 +8,7 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import Committed, Settings, Step, Told, ToldSplit
 from penstock.enumerator.core.choosing import choose
 from penstock.enumerator.core.members import member_of, renewed
-from penstock.enumerator.core.records import SplitsAssigned, SplitsCommitted
+from penstock.enumerator.core.records import NothingGiven, SplitsAssigned, SplitsCommitted
 from penstock.enumerator.core.rounds import DONE
 from penstock.enumerator.core.state import Group, State
 from penstock.proto.errors import (
@@ -38,13 +38,16 @@ def request(state: State, event: ev.RequestSplits, now_ms: int, settings: Settin
         )
     raise_if_stopped(group)
     lease = renewed(group, event.member, now_ms, settings)
+    if event.sequence == reader.sequence and not reader.answered:
+        return Step((lease,), _nothing(group, settings))
     if event.sequence == reader.sequence:
         return Step((lease,), _told(group, tuple(item for item in reader.answered if item in reader.held)))
     if len(reader.held) >= MAX_HELD and not reader.untold:
         raise Overloaded(f"reader {reader.reader_id!r} of {group.key} holds {MAX_HELD} splits: finish some first")
     chosen = choose(group, reader, event.max_splits)
     if not chosen:
-        return Step((lease,), _nothing(group, settings))
+        nothing = NothingGiven(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
+        return Step((lease, nothing), _nothing(group, settings))
     assigned = SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=event.sequence, splits=chosen)
     return Step((lease, assigned), _told(group, chosen))
 

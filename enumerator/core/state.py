@@ -20,6 +20,7 @@ from penstock.enumerator.core.records import (
     GroupMoved,
     GroupStopped,
     LeaseRenewed,
+    NothingGiven,
     NumbersUsed,
     PlanOpened,
     PlansForgotten,
@@ -51,6 +52,7 @@ GroupRecord = (
     | GroupStopped
     | GroupEnded
     | LeaseRenewed
+    | NothingGiven
     | TableSeen
 )
 
@@ -201,6 +203,9 @@ def _evolve_group(group: Group, record: GroupRecord) -> tuple[str, ...]:
             group.ended = True
         case LeaseRenewed():
             group.readers[record.reader_id].until_ms = record.until_ms
+        case NothingGiven():
+            reader = group.readers[record.reader_id]
+            reader.sequence, reader.answered = record.sequence, ()
         case TableSeen():
             group.caught_up = True
     return ()

@@ -173,10 +173,10 @@ def end(process: subprocess.Popen[str] | None) -> None:
         process.stdout.close()
 
 
-def following(server: Served, reader_id: str, **options: Any) -> Consumer:
-    """A reader of group `g`: changes in Hudi's form, two splits at a time."""
+def following(server: Served | None, reader_id: str, **options: Any) -> Consumer:
+    """A reader of group `g`: changes in Hudi's form, two splits at a time; without a server that of `door`."""
     given = {"query": "cdc", "cdc_format": "hudi", "max_splits": 2, **options}
-    return Consumer(given.pop("server", server.address), "t", group="g", reader_id=reader_id, **given)
+    return Consumer(server and server.address, "t", group="g", reader_id=reader_id, **given)
 
 
 def drain(reader: Consumer) -> list[pa.RecordBatch]:

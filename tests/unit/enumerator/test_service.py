@@ -382,6 +382,16 @@ def test_fault_08_a_repeated_request_has_one_answer_and_an_old_one_none() -> Non
     assert world.service.join_group("g", "r1", world.spec, "first").member == world.member
 
 
+def test_fault_08_a_request_that_was_answered_with_nothing_takes_nothing_when_it_comes_again_late() -> None:
+    """Its splits would be with a reader that never hears of them, for as long as it lives."""
+    world = World()
+    assert world.asked() == NothingYet(500, caught_up=False)
+    late = world.sequence
+    world.service.looker.look()
+    assert world.service.request_splits(world.member, 10, late) == NothingYet(500, caught_up=False)
+    assert names(world.asked()) == ["1/0", "1/1"]
+
+
 def test_fault_30_after_a_standstill_no_lease_is_over() -> None:
     world = World()
     world.clock.now_ms += 86_400_000
