@@ -86,7 +86,10 @@ class Membership:
         return answer
 
     def beat(self, door: GroupDoor) -> float | None:
-        """One heartbeat; seconds until the next, None when there is no sense in another."""
+        """One heartbeat; seconds until the next, None when there is no sense in another. None is sent once the lease is
+        over: the work was dropped, and the server must not take it for going on where only its answers are lost."""
+        if not self.left_ms():
+            return None
         sent_ms = self._now_ms()
         pause_s = self._lease_ms / 1000 / BEATS_A_LEASE
         try:

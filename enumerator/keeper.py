@@ -4,6 +4,7 @@ Belongs here: the order of those three. Not here: what is decided (`core`), what
 
 What was decided is taken into the state at once and appended behind what was decided before; nobody is told until it is
 durable. A failed write ends the keeper: every further call fails like it, until the service starts anew on its store.
+So does another server that took the store over.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+from penstock.enumerator import failpoints
 from penstock.enumerator.core.answers import Answer, Settings
 from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.events import Event, Restarted, Tick
@@ -25,6 +27,7 @@ from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer
 from penstock.enumerator.shelf import MemoryShelf, Shelf, StoreShelf
 from penstock.enumerator.store.journal import AnyJournal, Ticket
 from penstock.enumerator.store.protocol import Store
+from penstock.proto.errors import Fenced, PenstockError, StorageError
 from penstock.proto.splits import Plan
 
 REWRITE_RECORDS: Final = 20_000
@@ -55,6 +58,8 @@ class Keeper:
         self._journal = journal
         self._state = State() if state is None else state
         self.observer = observer
+        self.when_lost: Callable[[PenstockError], object] = lambda error: None
+        """Told, by whichever thread finds it, that nothing can be remembered any more; perhaps more than once."""
         self._lock = threading.Lock()
         self._last: Ticket | None = None
         self._appended = 0
@@ -72,6 +77,7 @@ class Keeper:
             durable = [record for record in made.records if isinstance(record, Durable)]
             is_held = plan is not None and any(_holds(record, plan[0]) for record in durable)
             if self._journal is not None and durable:
+                failpoints.hit(failpoints.APPEND_BEFORE)
                 encoded = [encode_record(record) for record in durable]
                 self._last = self._journal.append(encoded, pieces if is_held else ())
                 self._appended += len(durable)
@@ -88,7 +94,7 @@ class Keeper:
         with self._lock:
             found, ticket = at(self._state), self._last
         if ticket is not None:
-            ticket.wait()
+            self._wait_durable(ticket)
         return found
 
     def tick(self) -> None:
@@ -106,9 +112,20 @@ class Keeper:
         if ticket is None:
             return
         begin_s = time.perf_counter()
-        ticket.wait()
+        self._wait_durable(ticket)
         if durable:
+            failpoints.hit(failpoints.APPEND_AFTER)
             self.observer.observe(Duration.LOG_APPEND, time.perf_counter() - begin_s)
+
+    def _wait_durable(self, ticket: Ticket) -> None:
+        """Returns once it is. That another server has taken the state over is this one's trouble: to whoever asks it is
+        a server that does not answer, never a reader that was fenced."""
+        try:
+            ticket.wait()
+        except PenstockError as error:
+            lost = StorageError(str(error)) if isinstance(error, Fenced) else error
+            self.when_lost(lost)
+            raise lost from error
 
     def _take_in(self, records: Sequence[Record]) -> None:
         tell_records(self.observer, self._state, records)

@@ -57,23 +57,25 @@ class Undecodable:
 
 
 class Readiness:
-    """Whether calls are answered; False while the state is replayed. Any thread."""
+    """Whether calls are answered; False while the state is replayed, and once it can be kept no more. Any thread."""
 
     def __init__(self, ready: bool) -> None:
         self._ready = threading.Event()
+        self._why = ""
         self.set(ready)
 
-    def set(self, ready: bool) -> None:
-        """From now on."""
+    def set(self, ready: bool, why: str = "the server is starting: its state is not replayed yet") -> None:
+        """From now on; `why` is told to whoever asks while it is not."""
         if ready:
             self._ready.set()
         else:
+            self._why = why
             self._ready.clear()
 
     def require(self) -> None:
-        """StorageError until the server is ready."""
+        """StorageError unless the server is ready."""
         if not self._ready.is_set():
-            raise StorageError("the server is starting: its state is not replayed yet")
+            raise StorageError(self._why)
 
 
 class CallerNames:

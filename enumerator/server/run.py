@@ -35,7 +35,7 @@ from penstock.enumerator.server.settings import Settings, TableSettings
 from penstock.enumerator.server.tokens import TokenFile
 from penstock.proto.addresses import is_loopback
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import ConfigurationError
+from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.groups import GroupDoor
 
 GRACE_S: Final = 10.0
@@ -65,7 +65,7 @@ class RunningServer:
         self._readiness = readiness
         self._drain_s = drain_s
         self._lock = threading.Lock()
-        self._stopping = False
+        self._stopping = self._broken = False
         self._at_end: Callable[[], None] = lambda: None
 
     @property
@@ -81,12 +81,25 @@ class RunningServer:
         """Whether calls are answered, and the health service says SERVING: once the state is replayed. Nothing once
         the server was told to stop."""
         with self._lock:
-            if self._stopping:
+            if self._stopping or self._broken:
                 return
             self._readiness.set(ready)
             states = health_pb2.HealthCheckResponse
-            for name in (health.OVERALL_HEALTH, SERVICE_NAME):
-                self._health.set(name, states.SERVING if ready else states.NOT_SERVING)
+            self._say(states.SERVING if ready else states.NOT_SERVING)
+
+    def _say(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+        for name in (health.OVERALL_HEALTH, SERVICE_NAME):
+            self._health.set(name, status)
+
+    def cannot_go_on(self, error: PenstockError) -> None:
+        """The state cannot be kept any more: NOT_SERVING from now on, and every call is told the error."""
+        with self._lock:
+            if self._stopping or self._broken:
+                return
+            self._broken = True
+            log.critical("not serving any more: %s", error)
+            self._readiness.set(False, str(error))
+            self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     def stop(self, grace_s: float = GRACE_S) -> None:
         """The health service says NOT_SERVING first, and calls are taken for the drain time still; then no new call is
@@ -136,6 +149,7 @@ def serve(tables: Mapping[str, str], listen: str) -> RunningServer:
     with ExitStack() as opened:
         service = opened.enter_context(built(settings))
         running = serve_enumerator(service, groups=service, settings=settings)
+        service.keeper.when_lost = running.cannot_go_on
         running.at_end(opened.pop_all().close)
         return running
 
@@ -232,6 +246,7 @@ def serve_forever(
         try:
             with built(settings, observer, ended) as service:
                 to_come.set(service)
+                service.keeper.when_lost = server.cannot_go_on
                 server.set_ready()
                 ready(server.address)
                 while not ended.wait(SIGNAL_POLL_S):  # Python runs no handler inside a wait that the signal just missed

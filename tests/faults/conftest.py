@@ -6,6 +6,13 @@ import pathlib
 import sys
 
 TESTS = pathlib.Path(__file__).parent.parent
-for folder in (TESTS, TESTS / "faults", TESTS / "unit" / "reader", TESTS / "fuzz"):
+for folder in (
+    TESTS,
+    TESTS / "faults",
+    TESTS / "unit" / "reader",
+    TESTS / "unit" / "enumerator",
+    TESTS / "fuzz",
+    TESTS / "golden",
+):
     if str(folder) not in sys.path:
         sys.path.append(str(folder))

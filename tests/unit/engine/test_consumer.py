@@ -207,6 +207,18 @@ class TestLease:
         assert group.committed() == {}
         assert not group.named("leave")
 
+    def test_no_beat_is_sent_once_it_is_over(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+        """Where only answers are lost, beats would hold splits for a reader that has given them up."""
+        with made() as consumer:
+            (pulse,) = made.pulses
+            consumer.poll()
+            clock.now += LEASE_MS
+            asked = len(group.calls)
+            assert pulse.beat() is None
+            assert len(group.calls) == asked
+            with pytest.raises(Fenced, match="is over"):
+                consumer.poll()
+
     def test_one_millisecond_before_it_is_not(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         with made() as consumer:
             batch = consumer.poll()

@@ -382,6 +382,16 @@ def test_fault_08_a_repeated_request_has_one_answer_and_an_old_one_none() -> Non
     assert world.service.join_group("g", "r1", world.spec, "first").member == world.member
 
 
+def test_fault_08_a_request_that_was_answered_with_nothing_takes_nothing_when_it_comes_again_late() -> None:
+    """Its splits would be with a reader that never hears of them, for as long as it lives."""
+    world = World()
+    assert world.asked() == NothingYet(500, caught_up=False)
+    late = world.sequence
+    world.service.looker.look()
+    assert world.service.request_splits(world.member, 10, late) == NothingYet(500, caught_up=False)
+    assert names(world.asked()) == ["1/0", "1/1"]
+
+
 def test_fault_30_after_a_standstill_no_lease_is_over() -> None:
     world = World()
     world.clock.now_ms += 86_400_000
@@ -467,3 +477,25 @@ def test_a_discovery_that_a_reset_overtook_counts_for_nothing() -> None:
     world.script.advance = overtaken  # type: ignore[method-assign]
     world.service.looker.look()
     assert world.summary() == "running 002 002"
+
+
+class TakenOver(MemoryStore):
+    """A store that another server writes now."""
+
+    def append(self, *_: object) -> None:
+        raise Fenced("epoch 2 writes now, this server has epoch 1 and must stop")
+
+
+def test_fault_04_a_server_that_was_taken_over_is_unavailable_and_fences_nobody() -> None:
+    """A reader that is told Fenced gives up what it holds; the newer server may still have it as its own."""
+    store = TakenOver()
+    keeper = Keeper(clock_ms=Clock(), settings=Settings(), journal=DirectJournal(store))
+    lost: list[PenstockError] = []
+    keeper.when_lost = lost.append
+    service = service_of(Script(), Clock(), keeper)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="epoch 2 writes now"):
+            service.join_group("g", "r1", spec_of(), "first")
+    with pytest.raises(StorageError, match="epoch 2 writes now"):
+        service.list_groups()
+    assert lost and all(isinstance(error, StorageError) for error in lost)

@@ -1,0 +1,35 @@
+"""A reader of group `g` as a process, for tests that stop or kill it. Run as `python reader_process.py SERVER READER`.
+
+For each batch it says `holds SPLIT`, waits for a line, commits, and says `committed`; or the code of what went wrong,
+which ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from penstock.engine.consumer import Consumer
+from penstock.proto.errors import PenstockError
+
+
+def say(text: str) -> None:
+    os.write(1, text.encode() + b"\n")
+
+
+def main(server: str, reader_id: str) -> None:
+    try:
+        with Consumer(
+            server, "t", group="g", reader_id=reader_id, query="cdc", cdc_format="hudi", max_splits=2
+        ) as consumer:
+            for batch in consumer:
+                say(f"holds {batch.split_id}")
+                sys.stdin.readline()
+                consumer.commit(batch)
+                say("committed")
+    except PenstockError as error:
+        say(f"{error.code} {error}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

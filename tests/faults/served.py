@@ -1,0 +1,210 @@
+"""Real processes for tests of faults: `penstock serve`, `penstock tail`; waiting for conditions; Hudi's own changes.
+
+Every wait has a deadline, and fails with what the process logged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import grpc
+import pyarrow as pa
+from changes import hudi_changes, lost_decimals
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from penstock.engine.consumer import Consumer
+from penstock.proto.client import CallLimits, EnumeratorClient
+
+PATIENCE_S: Final = 60.0
+CASE: Final = "B_v9_cdc_cow_data_before_after"
+"""A table of ten commits (updates, deletes, moves, replacements) with the 24 changes that Hudi returned for it."""
+ONCE: Final = CallLimits(deadline_ms=20_000, attempts=1)
+OFTEN: Final = CallLimits(deadline_ms=40_000, attempts=60, first_pause_ms=50, longest_pause_ms=300)
+_T = TypeVar("_T")
+
+
+def until(found: Callable[[], _T], what: str, patience_s: float = PATIENCE_S) -> _T:
+    """The first answer that is true; fails when the time is over."""
+    end_s = time.monotonic() + patience_s
+    while not (answer := found()):
+        assert time.monotonic() < end_s, f"not within {patience_s} s: {what}"
+        time.sleep(0.02)
+    return answer
+
+
+def free_port() -> int:
+    """One that nobody listens at now."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def penstock(*arguments: object, log: pathlib.Path, **more: Any) -> subprocess.Popen[str]:
+    """A command line as a process; stdout is a pipe, stderr is appended to `log`."""
+    program = "import sys; from penstock.engine.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    with log.open("a") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-c", program, *map(str, arguments)],
+            stdout=subprocess.PIPE, stderr=stderr, text=True, **more,
+        )  # fmt: skip
+
+
+class Served:
+    """A `penstock serve` process at one address; killed and started again it is another process there."""
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        table: pathlib.Path,
+        *,
+        state: str | None = "state",
+        name: str = "server",
+        lease: str = "30s",
+        metrics: bool = False,
+        flags: Iterable[str] = (),
+    ) -> None:
+        """Not started yet."""
+        self.address = f"127.0.0.1:{free_port()}"
+        self.metrics_address = f"127.0.0.1:{free_port()}" if metrics else ""
+        self.log = folder / f"{name}.log"
+        self.process: subprocess.Popen[str] | None = None
+        self._arguments = ["serve", "--table", f"t={table}", "--listen", self.address, "--lease", lease]
+        self._arguments += ["--poll-interval", "200ms", *flags]
+        if state is not None:
+            self._arguments += ["--state", str(folder / state)]
+        if metrics:
+            self._arguments += ["--metrics-listen", self.metrics_address]
+
+    def start(self, failpoints: str = "", *, ready: bool = True) -> Self:
+        """A new process, waited for until it serves."""
+        environment = {**os.environ, "PENSTOCK_FAILPOINTS": failpoints}
+        self.process = penstock(*self._arguments, log=self.log, env=environment)
+        if ready:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self) -> None:
+        """It says SERVING; what this process knew of the connection to the one before it is forgotten."""
+        until(lambda: self._lives() and self.serves() == "SERVING", f"SERVING; its log: {self.log.read_text()[-2000:]}")
+        self.client().close()
+
+    def serves(self) -> str:
+        """What its health service says; empty if nobody is there."""
+        with grpc.insecure_channel(self.address) as channel:
+            try:
+                asked = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
+            except grpc.RpcError:
+                return ""
+        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(asked.status))
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was started last."""
+        assert self.process is not None
+        return self.process.pid
+
+    def kill(self) -> None:
+        """-9, at once."""
+        assert self.process is not None
+        self.process.kill()
+        self.wait_killed()
+
+    def wait_killed(self) -> None:
+        """It was ended by -9: by a failpoint, or `kill`."""
+        assert self.process is not None
+        assert self.process.wait(PATIENCE_S) == -signal.SIGKILL, self.log.read_text()[-2000:]
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def client(self, limits: CallLimits = OFTEN) -> EnumeratorClient:
+        """A client of its address, on a connection of its own."""
+        client = EnumeratorClient(self.address, limits)
+        client.close()
+        return client
+
+    def metrics(self) -> dict[str, float]:
+        """Every sample by its name with labels."""
+        with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of the samples with these labels."""
+        found = self.metrics().items()
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        return sum(v for k, v in found if re.match(rf"{name}\b", k) and all(each in k for each in wanted))
+
+    def _lives(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"ended: {self.log.read_text()[-2000:]}"
+        return True
+
+    def __enter__(self) -> Self:
+        return self.start() if self.process is None else self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        end(self.process)
+
+
+def end(process: subprocess.Popen[str] | None) -> None:
+    """Whatever it does, it is gone afterwards."""
+    if process is None:
+        return
+    with contextlib.suppress(OSError):
+        process.send_signal(signal.SIGCONT)
+    process.kill()
+    process.wait(PATIENCE_S)
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def following(server: Served | None, reader_id: str, **options: Any) -> Consumer:
+    """A reader of group `g`: changes in Hudi's form, two splits at a time; without a server that of `door`."""
+    given = {"query": "cdc", "cdc_format": "hudi", "max_splits": 2, **options}
+    return Consumer(server and server.address, "t", group="g", reader_id=reader_id, **given)
+
+
+def drain(reader: Consumer) -> list[pa.RecordBatch]:
+    """Reads and commits until nothing is left, with nobody."""
+    batches = []
+
+    def is_done() -> bool:
+        while (consumed := reader.poll(0)) is not None:
+            batches.append(consumed.batch)
+            reader.commit(consumed)
+        return reader.caught_up
+
+    until(is_done, f"{reader} has it all")
+    return batches
+
+
+def differing(golden: Any, batches: Iterable[pa.RecordBatch], case: str = CASE) -> list[Any]:
+    """The changes, each once, that these batches lack of what Hudi itself returned for the whole table, or have too
+    much; nothing if they are the same multiset."""
+    want, got = golden.expected(case, "cdc_all"), pa.Table.from_batches(batches)
+    lost = lost_decimals(want)
+    wanted, found = hudi_changes(want, lost), hudi_changes(got, lost)
+    assert wanted.total() >= 20
+    return [*(("lacks", each) for each in wanted - found), *(("too much", each) for each in found - wanted)]
+
+
+def written(folder: pathlib.Path) -> list[pa.RecordBatch]:
+    """What is in the files of `penstock tail --output-dir --format jsonl`."""
+    rows = [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+    batches: list[pa.RecordBatch] = pa.Table.from_pylist(rows).to_batches()
+    return batches

@@ -1,0 +1,166 @@
+"""Fault 1, at the server: killed with -9 before an append, after it and before the reply, after the reply.
+
+A call that was not answered is made again to the next process: what had been durable has its one answer, what had not
+is as if it had never been asked. In the end every split is finished once, and the changes are Hudi's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from served import CASE, ONCE, PATIENCE_S, Served, differing, end, penstock, until, written
+
+from penstock.engine.consumer import Consumer
+from penstock.enumerator.store.opening import open_sqlite
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import StorageError
+from penstock.proto.groups import AssignedSplit, GroupScope, GroupSpec, SplitProgress
+from penstock.proto.queries import Changes, PlanRequest, RoundLimits
+from penstock.proto.reports import EndOfSlot
+from penstock.proto.splits import Scan, Split
+from penstock.reader.read_split import read_split
+
+pytestmark = pytest.mark.golden
+REQUEST = PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))
+SPEC = GroupSpec(scope=GroupScope(request=REQUEST), limits=RoundLimits(max_commits=4))
+Answers = dict[str, Any]
+Call = tuple[str, Callable[[Answers], Any]]
+
+
+def chain(server: Served, calls: Iterable[Call]) -> Answers:
+    """Each call in a process that is killed before it appends, then in one that is killed before it replies; then,
+    answered, in one that is killed in the next call: so after the reply. All answers to one call are the same one."""
+    state = server.log.parent / "state"
+    answers: Answers = {}
+    last: Call | None = None
+    for name, call in calls:
+        for failpoint in ("append.before", "append.after"):
+            before = records(state)
+            server.start(f"{failpoint}=kill")
+            if last is not None:
+                answer = last[1](answers)
+                assert answers.setdefault(last[0], answer) == answer == last[1](answers)
+            with pytest.raises(StorageError):
+                call(answers)
+            server.wait_killed()
+            kept = records(state) - before
+            assert kept == (failpoint == "append.after"), f"{name}: {failpoint}: {kept} records were kept"
+        last = name, call
+    assert last is not None
+    server.start()
+    answers[last[0]] = last[1](answers)
+    return answers
+
+
+def records(state: pathlib.Path) -> int:
+    """How many a new process would find."""
+    store = open_sqlite(state)
+    try:
+        return sum(1 for _ in store.records())
+    finally:
+        store.close()
+
+
+def rows(scan: Scan, split: Split) -> Iterator[pa.RecordBatch]:
+    return (part.batch for part in read_split(scan, split))
+
+
+def test_fault_01_no_call_of_a_group_is_lost_or_counted_twice(golden: Any, tmp_path: pathlib.Path) -> None:
+    server = Served(tmp_path, golden.table(CASE))
+    client = server.client(ONCE)
+    with server.start():
+        first = client.join_group("g", "r1", SPEC, "first").member
+        until(lambda: client.describe_group("t", "g").rounds >= 3, "all rounds")
+        [early] = client.request_splits(first, 1, 1).splits  # type: ignore[union-attr]
+        server.kill()
+
+        def commit(answers: Answers) -> None:
+            given: tuple[AssignedSplit, ...] = answers["request"].splits
+            done = tuple(SplitProgress(ref=one.ref, ordinal=9, finished=True) for one in given)
+            client.commit_splits(first, done)
+
+        calls: list[Call] = [
+            ("join", lambda _: client.join_group("g", "r2", SPEC, "second")),
+            ("request", lambda _: client.request_splits(first, 3, 2)),
+            ("commit", commit),
+        ]
+        answers = chain(server, calls)
+        given: tuple[AssignedSplit, ...] = answers["request"].splits
+        assert len(given) == 3 and early not in given
+        batches = [batch for one in given for batch in rows(client.describe_plan(one.ref.plan_id), one.split)]
+        splits = [one.split.split_id for one in given]
+        with consumer(server, "r1") as one, consumer(server, "r2") as two:
+            until(lambda: [drain(each, batches, splits) for each in (one, two)] == [True, True], "the end")
+        assert early.split.split_id in splits and len(splits) == len(set(splits))
+        assert not differing(golden, batches)
+
+
+def drain(reader: Consumer, batches: list[pa.RecordBatch], splits: list[str]) -> bool:
+    """Reads and commits what is there; whether nothing is left."""
+    while (consumed := reader.poll(0)) is not None:
+        batches.append(consumed.batch)
+        reader.commit(consumed)
+        splits += [consumed.split_id] if consumed.end_of_split else []
+    return reader.caught_up
+
+
+def consumer(server: Served, reader_id: str) -> Consumer:
+    return Consumer(server.address, "t", group="g", reader_id=reader_id, query="cdc", cdc_format="hudi", max_splits=2)
+
+
+def test_fault_01_no_call_of_a_plan_is_lost_or_counted_twice(golden: Any, tmp_path: pathlib.Path) -> None:
+    server = Served(tmp_path, golden.table(CASE))
+    client = server.client(ONCE)
+    with server.start():
+        server.kill()
+        asked = PlanRequest(table="t", query=REQUEST.query, slots=2)
+
+        calls: list[Call] = [
+            ("open", lambda _: client.open_plan(asked, "once")),
+            ("next", lambda answers: client.next_split(answers["open"].plan_id, 0, 0)),
+        ]
+        answers = chain(server, calls)
+        opened, batches, splits = answers["open"], [], []
+        for slot in range(opened.slots):
+            for index in itertools.count():
+                answer = client.next_split(opened.plan_id, slot, index)
+                if isinstance(answer, EndOfSlot):
+                    break
+                assert (slot, index) != (0, 0) or answer == answers["next"]
+                splits.append(answer.split.split_id)
+                batches += rows(opened.scan, answer.split)
+        assert len(splits) == len(set(splits)) == opened.splits
+        assert not differing(golden, batches)
+
+
+def test_fault_01_a_reader_outlives_a_server_that_is_killed_again_and_again(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    """Every process is killed at its 12th append, in turn before it and behind it, until the reader has it all."""
+    server = Served(tmp_path, golden.table(CASE))
+    out = tmp_path / "out"
+    with server.start("append.after=kill@12"):
+        arguments = ["t", "--server", server.address, "--group", "g", "--reader-id", "r", "--query", "cdc"]
+        more = ["--cdc-format", "hudi", "--max-splits", "1", "--max-commits-per-trigger", "1", "--format", "jsonl"]
+        log = tmp_path / "tail.log"
+        reader = penstock("tail", *arguments, *more, "--output-dir", out, "--exit-at-end", log=log)
+        lives = 1
+        try:
+            for failpoint in itertools.cycle(("append.before", "append.after")):
+                assert server.process is not None
+                until(lambda: server.process.poll() is not None or reader.poll() is not None, "an end")  # type: ignore[union-attr]
+                if reader.poll() is not None:
+                    break
+                server.wait_killed()
+                server.start(f"{failpoint}=kill@12", ready=False)
+                lives += 1
+            assert reader.wait(PATIENCE_S) == 0, log.read_text()[-2000:]
+        finally:
+            end(reader)
+    assert lives >= 4
+    assert not differing(golden, written(out))

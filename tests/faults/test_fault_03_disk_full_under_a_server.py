@@ -1,0 +1,56 @@
+"""Fault 3, at the server: what is not durable is told to nobody; it stays down until it is started again."""
+
+from __future__ import annotations
+
+import pathlib
+import resource
+from typing import Any
+
+import pytest
+from served import CASE, ONCE, Served, differing, drain, following, until
+
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import StorageError
+from penstock.proto.groups import GroupScope, GroupSpec
+from penstock.proto.queries import Changes, PlanRequest
+
+pytestmark = pytest.mark.golden
+REQUEST = PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))
+SPEC = GroupSpec(scope=GroupScope(request=REQUEST))
+
+
+def test_fault_03_a_server_whose_disk_is_full_is_unavailable_until_it_is_started_again(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    """A disk is full for a process whose files the system will not make longer."""
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    with Served(tmp_path, golden.table(CASE)) as server:
+        client = server.client(ONCE)
+        member = client.join_group("g", "r1", SPEC, "first").member
+        until(lambda: client.describe_group("t", "g").pending_splits, "splits")
+        wal_bytes = max(path.stat().st_size for path in (tmp_path / "state").glob("*-wal"))
+        assert wal_bytes > 3 * server.log.stat().st_size  # the log goes on
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (wal_bytes, resource.RLIM_INFINITY))
+        with pytest.raises(StorageError, match="start the server again"):
+            client.request_splits(member, 2, 1)
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, unlimited)
+        asked = (
+            lambda: client.request_splits(member, 2, 1),
+            lambda: client.request_splits(member, 2, 2),
+            lambda: client.heartbeat(member),
+            lambda: client.join_group("g", "r2", SPEC, "second"),
+            lambda: client.open_plan(REQUEST, "once"),
+            lambda: client.describe_group("t", "g"),
+        )
+        for call in asked:
+            with pytest.raises(StorageError, match="start the server again"):
+                call()
+        assert server.serves() == "NOT_SERVING"
+        server.kill()
+        server.start()
+        described = client.describe_group("t", "g")
+        assert (described.held_splits, [each.reader_id for each in described.readers]) == (0, ["r1"])
+        assert client.request_splits(member, 2, 1) == client.request_splits(member, 2, 1)
+        assert client.describe_group("t", "g").held_splits == 2
+        with following(server, "r1") as reader:
+            assert not differing(golden, drain(reader))

@@ -1,0 +1,60 @@
+"""Fault 4, at the server: a second process on the state waits, takes over when the first is killed, or when told to."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from served import CASE, ONCE, Served, differing, drain, following, until
+
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import StorageError
+from penstock.proto.groups import Assignments, GroupScope, GroupSpec
+from penstock.proto.queries import Changes, PlanRequest
+
+pytestmark = pytest.mark.golden
+SPEC = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))))
+
+
+def test_fault_04_a_second_server_waits_for_the_first_and_goes_on_when_it_is_killed(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    table = golden.table(CASE)
+    first, second = Served(tmp_path, table), Served(tmp_path, table, name="second", metrics=True)
+    with first, second.start(ready=False):
+        asked = first.client(ONCE)
+        member = asked.join_group("g", "r1", SPEC, "first").member
+        until(lambda: asked.describe_group("t", "g").pending_splits, "splits")
+        given = asked.request_splits(member, 2, 1)
+        assert isinstance(given, Assignments) and len(given.splits) == 2
+        until(lambda: f"process {first.pid} on " in second.log.read_text(), "that it waits, and for whom")
+        assert second.serves() == "NOT_SERVING"
+        with pytest.raises(StorageError, match="its state is not replayed yet"):
+            second.client(ONCE).request_splits(member, 2, 1)
+        first.kill()
+        second.wait_ready()
+        assert second.client(ONCE).request_splits(member, 2, 1) == given
+        assert second.metric("penstock_enumerator_leader_epoch") == 2
+        with following(second, "r1") as reader:
+            assert not differing(golden, drain(reader))
+
+
+def test_fault_04_a_takeover_fences_the_first_whose_next_write_is_refused(golden: Any, tmp_path: pathlib.Path) -> None:
+    """What the first says then is that of a server that cannot be asked: readers are not fenced, they ask again."""
+    table = golden.table(CASE)
+    first, second = Served(tmp_path, table), Served(tmp_path, table, name="second", flags=["--takeover"])
+    with first:
+        asked = first.client(ONCE)
+        member = asked.join_group("g", "r1", SPEC, "first").member
+        until(lambda: asked.describe_group("t", "g").pending_splits, "splits")
+        with second:
+            for _ in range(2):
+                with pytest.raises(StorageError, match="epoch 2 writes now"):
+                    asked.request_splits(member, 2, 1)
+            assert first.serves() == "NOT_SERVING"
+            assert second.client(ONCE).describe_group("t", "g").held_splits == 0
+            given = second.client(ONCE).request_splits(member, 2, 1)
+            assert isinstance(given, Assignments) and len(given.splits) == 2
+            with following(second, "r1") as reader:
+                assert not differing(golden, drain(reader))

@@ -1,0 +1,179 @@
+"""Faults 5, 6 and 7 with real readers: stopped longer than their lease, killed within a split, cut off from the server.
+
+Whatever happens to a reader, what was committed is Hudi's changes, each once.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from fault_proxy import FaultProxy
+from served import CASE, OFTEN, ONCE, PATIENCE_S, Served, differing, drain, end, following, penstock, until, written
+
+from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.errors import Fenced, StorageError
+from penstock.proto.groups import Member, ReaderState, SplitProgress, SplitRef
+
+pytestmark = pytest.mark.golden
+PROGRAM = pathlib.Path(__file__).with_name("reader_process.py")
+
+
+@contextmanager
+def reader_process(server: Served, reader_id: str, log: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
+    """A process of `reader_process.py`, gone at the end."""
+    with log.open("a") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), server.address, reader_id],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        end(process)
+        process.stdin.close()
+
+
+def heard(process: subprocess.Popen[str], say: str = "") -> str:
+    """The next line of the process, after `say` is said to it."""
+    assert process.stdin is not None and process.stdout is not None
+    if say:
+        process.stdin.write(say + "\n")
+        process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def readers(client: EnumeratorClient) -> dict[str, ReaderState]:
+    return {one.reader_id: one for one in client.describe_group("t", "g").readers}
+
+
+def test_fault_05_a_reader_that_was_stopped_longer_than_its_lease_commits_nothing(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    out = tmp_path / "out"
+    with (
+        Served(tmp_path, golden.table(CASE), lease="2s", metrics=True) as server,
+        reader_process(server, "zombie", tmp_path / "reader.log") as zombie,
+    ):
+        client = server.client(OFTEN)
+        assert heard(zombie).startswith("holds ")
+        epoch = readers(client)["zombie"].epoch
+        assert client.describe_group("t", "g").held_splits == 2
+        zombie.send_signal(signal.SIGSTOP)
+        until(lambda: "zombie" not in readers(client), "the lease is over")
+        assert server.metric("penstock_split_events_total", event="expired") == 2
+        arguments = ["t", "--server", server.address, "--group", "g", "--query", "cdc", "--cdc-format", "hudi"]
+        log = tmp_path / "tail.log"
+        tail = penstock("tail", *arguments, "--format", "jsonl", "--output-dir", out, "--exit-at-end", log=log)
+        try:
+            assert tail.wait(PATIENCE_S) == 0, log.read_text()
+        finally:
+            end(tail)
+        assert not differing(golden, written(out))
+        rows = server.metric("penstock_reader_records_total")
+        assert rows == sum(batch.num_rows for batch in written(out))
+        assert server.metric("penstock_split_events_total", event="fenced") == 0
+        zombie.send_signal(signal.SIGCONT)
+        assert heard(zombie, "go on").startswith("FENCED ")
+        before = server.metric("penstock_split_events_total", event="fenced")
+        stale = SplitProgress(ref=SplitRef("r0", 0), ordinal=1, finished=True)
+        with pytest.raises(Fenced, match="it is no member"):  # whatever its own clock says
+            client.commit_splits(Member("t", "g", "zombie", epoch), (stale,))
+        assert server.metric("penstock_split_events_total", event="fenced") == before + 1
+        assert server.metric("penstock_reader_records_total") == rows
+
+
+def test_fault_06_a_killed_reader_gets_its_splits_again_within_its_lease_and_others_after_it(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    """The killed reader's second life holds what the first held; it is killed too, and another reads it all."""
+    log = tmp_path / "reader.log"
+    with Served(tmp_path, golden.table(CASE), lease="3s") as server:
+        client = server.client(ONCE)
+        with reader_process(server, "killed", log) as first:
+            held = heard(first)
+            assert held.startswith("holds ")
+            first.kill()
+            first.wait()
+        before = readers(client)["killed"]
+        assert before.held_splits == 2
+        with reader_process(server, "killed", log) as second, following(server, "other") as other:
+            batch = other.poll()
+            assert batch is not None and batch.split_id != held.split()[1]
+            assert heard(second) == held
+            now = readers(client)["killed"]
+            assert now.epoch > before.epoch and now.held_splits == 2
+            second.kill()
+            until(lambda: "killed" not in readers(client), "its lease is over")
+            other.commit(batch)
+            assert not differing(golden, [batch.batch, *drain(other)])
+
+
+SHORT = CallLimits(deadline_ms=1_500, attempts=1, heartbeat_deadline_ms=1_500)
+
+
+def test_fault_07_a_reader_whose_heartbeats_are_lost_stops_before_its_lease_ends(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    """Its last heartbeat is under way for 0.8 s: the server counts the lease from its arrival, the reader from before.
+    So between the end of one and of the other there is time to look."""
+    with (
+        Served(tmp_path, golden.table(CASE), lease="4s") as server,
+        FaultProxy(server.address) as proxy,
+        following(None, "cut-off", door=EnumeratorClient(proxy.address, SHORT)) as reader,
+    ):
+        client = server.client(ONCE)
+        batch = reader.poll()
+        assert batch is not None
+        proxy.to_server.delay_s = 0.8
+        before_bytes = proxy.to_server.passed_bytes
+        until(lambda: proxy.to_server.passed_bytes > before_bytes, "a late heartbeat")
+        proxy.to_server.dropped = True
+        until(lambda: reader.lease_left_ms == 0, "the reader stops by itself")
+        assert readers(client)["cut-off"].held_splits == 2, "the server still thinks that they are its own"
+        for call in (lambda: reader.commit(batch), reader.poll):
+            with pytest.raises(Fenced, match="its lease of 4000 ms is over"):
+                call()
+        assert proxy.to_server.lost_bytes > 0
+        until(lambda: "cut-off" not in readers(client), "the server gives its splits to others")
+        with following(server, "other") as other:
+            assert not differing(golden, drain(other))
+        proxy.heal()
+        until(lambda: answers(reader.join), "the reader is heard again")
+        assert drain(reader) == []
+
+
+def answers(call: Any) -> bool:
+    """Whether it does, instead of a StorageError."""
+    try:
+        call()
+    except StorageError:
+        return False
+    return True
+
+
+def test_fault_07_a_commit_whose_answer_was_lost_counts_once(golden: Any, tmp_path: pathlib.Path) -> None:
+    """One way is open: the server has the commit, the reader never hears of it, and stops. Joined again it is handed
+    what comes behind that commit."""
+    with (
+        Served(tmp_path, golden.table(CASE), lease="3s") as server,
+        FaultProxy(server.address) as proxy,
+        following(None, "r", door=EnumeratorClient(proxy.address, SHORT)) as reader,
+    ):
+        client = server.client(ONCE)
+        batch = reader.poll()
+        assert batch is not None
+        proxy.to_client.dropped = True
+        with pytest.raises(Fenced):
+            reader.commit(batch)
+        until(lambda: "r" not in readers(client), "its lease is over")
+        proxy.heal()
+        until(lambda: answers(reader.join), "the reader is heard again")
+        assert not differing(golden, [batch.batch, *drain(reader)])
