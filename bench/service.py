@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,9 @@ from typing import Any, Final
 import psutil
 from rich.console import Console
 from rich.table import Table
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
+
 from service_state import GROUP, PLAN, TABLE, make_state, make_table
 
 from penstock.enumerator.embedded import monotonic_ms
@@ -160,7 +164,25 @@ def hand_out(given: argparse.Namespace, console: Console) -> None:
             shown.add_row(
                 kind, str(clients), f"{p50:.2f}", f"{p99:.2f}", f"{rate:,.0f}", f"{ratio:.2f}", f"{cpu_ms:.2f}"
             )
+    disk = disk_alone(given.seconds)
+    p50, p99 = (disk[int(len(disk) * share)] * 1000 for share in (0.5, 0.99))
+    shown.add_row("a commit of SQLite alone", "-", f"{p50:.2f}", f"{p99:.2f}", f"{len(disk) / sum(disk):,.0f}", "", "")
     console.print(shown)
+
+
+def disk_alone(seconds: float) -> list[float]:
+    """What a durable row costs on this disk: seconds of each commit, sorted."""
+    spent: list[float] = []
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        connection = sqlite3.connect(f"{folder}/disk.db", isolation_level=None)
+        for text in ("PRAGMA journal_mode = wal", "PRAGMA synchronous = full", "CREATE TABLE rows (bytes BLOB)"):
+            connection.execute(text)
+        end = time.perf_counter() + seconds
+        while (began := time.perf_counter()) < end:
+            connection.execute("INSERT INTO rows VALUES (zeroblob(200))")
+            spent.append(time.perf_counter() - began)
+        connection.close()
+    return sorted(spent)
 
 
 def called(address: str, kind: str, clients: int, seconds: float) -> list[float]:
