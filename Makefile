@@ -34,8 +34,9 @@ docs: .venv/.ready ## regenerate docs/options.md from the option registry, docs/
 	@$(PY) tools/generate_options_doc.py
 	@$(PY) tools/generate_compatibility.py
 
-bench: .venv/.ready wheel ## measure reading (bench/README.md)
+bench: .venv/.ready wheel ## measure reading and the service (bench/README.md)
 	@$(WHEEL_PY) -P bench/read_slice.py
+	@$(WHEEL_PY) -P bench/service.py
 
 java:
 	@bash tools/need_java.sh

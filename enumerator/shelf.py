@@ -16,6 +16,10 @@ from penstock.proto.splits import Plan, Scan, Split
 
 MAX_SCANS: Final = 256
 """Decoded scans kept: each split of a plan is asked for with it."""
+AHEAD: Final = 64
+MAX_AHEAD: Final = 32
+"""Splits are handed out in their order: so many are read from the store at once; so many such runs, of at most
+AHEAD_BYTES each but for a larger split alone, are kept."""
 
 
 class Shelf(Protocol):
@@ -78,6 +82,7 @@ class StoreShelf:
         self._store = store
         self._lock = threading.Lock()
         self._scans: OrderedDict[str, Scan] = OrderedDict()
+        self._runs: OrderedDict[tuple[str, int], list[bytes]] = OrderedDict()
 
     def pieces(self, plan_id: str, plan: Plan) -> tuple[PlanPieces, ...]:
         """See `Shelf`."""
@@ -101,10 +106,28 @@ class StoreShelf:
 
     def splits(self, plan_id: str, indices: Sequence[int]) -> list[Split]:
         """See `Shelf`."""
-        return [decode_split(data) for data in self._store.splits(plan_id, indices)]
+        return [decode_split(self._encoded(plan_id, index)) for index in indices]
+
+    def _encoded(self, plan_id: str, index: int) -> bytes:
+        first = index - index % AHEAD
+        key, place = (plan_id, first), index - first
+        with self._lock:
+            run = self._runs.get(key)
+            if run is not None:
+                self._runs.move_to_end(key)
+        if run is None:
+            run = self._store.splits_from(plan_id, first, AHEAD)
+            with self._lock:
+                self._runs[key] = run
+                while len(self._runs) > MAX_AHEAD:
+                    self._runs.popitem(last=False)
+        return run[place] if place < len(run) else self._store.splits(plan_id, (index,))[0]
 
     def drop(self, plan_ids: Iterable[str]) -> None:
         """See `Shelf`: what the store keeps it forgets by an append."""
+        gone = set(plan_ids)
         with self._lock:
-            for plan_id in plan_ids:
+            for plan_id in gone:
                 self._scans.pop(plan_id, None)
+            for key in [key for key in self._runs if key[0] in gone]:
+                del self._runs[key]

@@ -44,11 +44,12 @@ from penstock.proto.queries import RoundLimits
 Json = Mapping[str, Any]
 VERSION: Final = 1
 """Of every kind of record, so far."""
+_encode: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
 def encode_record(record: Durable) -> StoredRecord:
     """The record as it is kept."""
-    payload = json.dumps(_payload(record), separators=(",", ":"), sort_keys=True).encode()
+    payload = _encode(_payload(record)).encode()
     return StoredRecord(_KINDS[type(record)], VERSION, payload)
 
 

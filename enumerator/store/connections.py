@@ -17,6 +17,7 @@ from penstock.enumerator.store.layout import (
     FORMAT_VERSION,
     SELECT_META,
     SELECT_PIECE,
+    SELECT_PIECES_FROM,
     SELECT_PLAN,
     DamagedRow,
     Meta,
@@ -114,3 +115,18 @@ def find_piece(connection: sqlite3.Connection, plan: PlanRow, place: int) -> byt
     """One piece of a kept plan. DamagedRow."""
     row = connection.execute(SELECT_PIECE, (piece_key(plan.number, place),)).fetchone()
     return piece_of(row, plan, place)
+
+
+def find_pieces(connection: sqlite3.Connection, plan: PlanRow, first: int, last: int, most_bytes: int) -> list[bytes]:
+    """Pieces at the places first..last of a kept plan; fewer where they are more than `most_bytes`, but one.
+    DamagedRow."""
+    found: list[bytes] = []
+    size_bytes = 0
+    rows = connection.execute(SELECT_PIECES_FROM, (piece_key(plan.number, first), piece_key(plan.number, last)))
+    for place in range(first, last + 1):
+        data = piece_of(rows.fetchone(), plan, place)
+        size_bytes += len(data)
+        if found and size_bytes > most_bytes:
+            break
+        found.append(data)
+    return found

@@ -54,6 +54,7 @@ SELECT_PLANS: Final = "SELECT plan_id, number, splits, crc FROM plans ORDER BY p
 SELECT_PLAN: Final = "SELECT plan_id, number, splits, crc FROM plans WHERE plan_id = ?"
 WRITE_PLAN: Final = "INSERT INTO plans VALUES (?, ?, ?, ?)"
 SELECT_PIECE: Final = "SELECT id, bytes, crc FROM pieces WHERE id = ?"
+SELECT_PIECES_FROM: Final = "SELECT id, bytes, crc FROM pieces WHERE id BETWEEN ? AND ? ORDER BY id"
 SELECT_PIECES: Final = "SELECT id, bytes, crc FROM pieces ORDER BY id"
 WRITE_PIECE: Final = "INSERT INTO pieces VALUES (?, ?, ?)"
 DROP_PLAN: Final = "DELETE FROM plans WHERE plan_id = ?"

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.enumerator.store.layout import check_record
-from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
+from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, StoredRecord
 from penstock.proto.errors import Fenced, StorageError
 
 
@@ -87,6 +87,16 @@ class MemoryStore:
             if not 0 <= index < len(found):
                 raise KeyError(f"plan {plan_id}: no split {index}, it has {len(found)}")
         return [found[index] for index in indices]
+
+    def splits_from(self, plan_id: str, first: int, most: int) -> list[bytes]:
+        """As the protocol says."""
+        self.splits(plan_id, (first,))
+        found: list[bytes] = []
+        for data in self._plan(plan_id).splits[first : first + most]:
+            if found and sum(map(len, found)) + len(data) > AHEAD_BYTES:
+                break
+            found.append(data)
+        return found
 
     def close(self) -> None:
         """As the protocol says."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,10 @@ class PlanPieces:
     plan_id: str
     scan: bytes
     splits: tuple[bytes, ...]
+
+
+AHEAD_BYTES: Final = 256 << 10
+"""Of the splits that `Store.splits_from` reads in one go."""
 
 
 class Store(Protocol):
@@ -66,6 +70,11 @@ class Store(Protocol):
 
     def splits(self, plan_id: str, indices: Sequence[int]) -> list[bytes]:
         """Those splits of a kept plan, in the order asked; KeyError else. StateDamaged."""
+        ...
+
+    def splits_from(self, plan_id: str, first: int, most: int) -> list[bytes]:
+        """Splits of a kept plan from `first` on, in order: at most `most`, fewer at its end, or where they are more
+        than AHEAD_BYTES together, but one; KeyError else. StateDamaged."""
         ...
 
     def close(self) -> None:

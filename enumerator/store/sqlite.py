@@ -16,7 +16,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from penstock.enumerator.store.connections import Connect, find_piece, find_plan, read_meta, set_up_reader, uri_of
+from penstock.enumerator.store.connections import (
+    Connect,
+    find_piece,
+    find_pieces,
+    find_plan,
+    read_meta,
+    set_up_reader,
+    uri_of,
+)
 from penstock.enumerator.store.failures import again, told
 from penstock.enumerator.store.holding import DirectoryLock, newest_holder
 from penstock.enumerator.store.layout import (
@@ -40,7 +48,7 @@ from penstock.enumerator.store.layout import (
     record_of,
     record_row,
 )
-from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
+from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, StoredRecord
 from penstock.proto.errors import Fenced, PenstockError, StorageError
 
 READ_ROWS: Final = 256
@@ -125,9 +133,16 @@ class SqliteStore:
         with self._read_lock, self._reading() as connection:
             plan = _known(connection, plan_id)
             for index in indices:
-                if not 0 <= index < plan.splits:
-                    raise KeyError(f"plan {plan_id}: no split {index}, it has {plan.splits}")
+                _check_index(plan, index)
             return [find_piece(connection, plan, FIRST_SPLIT_PLACE + index) for index in indices]
+
+    def splits_from(self, plan_id: str, first: int, most: int) -> list[bytes]:
+        """As the protocol says."""
+        with self._read_lock, self._reading() as connection:
+            plan = _known(connection, plan_id)
+            _check_index(plan, first)
+            begin = FIRST_SPLIT_PLACE + first
+            return find_pieces(connection, plan, begin, begin + min(most, plan.splits - first) - 1, AHEAD_BYTES)
 
     def close(self) -> None:
         """As the protocol says."""
@@ -222,6 +237,11 @@ def _known(connection: sqlite3.Connection, plan_id: str) -> PlanRow:
     if plan is None:
         raise KeyError(f"no plan {plan_id} is kept")
     return plan
+
+
+def _check_index(plan: PlanRow, index: int) -> None:
+    if not 0 <= index < plan.splits:
+        raise KeyError(f"plan {plan.plan_id}: no split {index}, it has {plan.splits}")
 
 
 def _drop(connection: sqlite3.Connection, meta: Meta, plan_id: str) -> Meta:

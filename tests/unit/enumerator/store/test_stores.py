@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.store.opening import open_sqlite
-from penstock.enumerator.store.protocol import PlanPieces, Store, StoredRecord
+from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, Store, StoredRecord
 from penstock.enumerator.store.sqlite import SqliteStore
 from penstock.proto.errors import Fenced, StorageError
 
@@ -122,6 +122,20 @@ def test_a_split_that_the_plan_has_not_is_a_key_error(state: State, index: int) 
     with pytest.raises(KeyError):
         store.splits("a", [0, index])
     assert holds(store, plan("a"))
+
+
+def test_a_run_of_splits_ends_with_its_plan_or_where_it_is_large(state: State) -> None:
+    store = state.open()
+    large = tuple(bytes([number]) * (AHEAD_BYTES // 2) for number in range(4))
+    store.append((), [plan("a", 5), PlanPieces("b", b"scan", large)])
+    assert store.splits_from("a", 0, 3) == [b"a split 0", b"a split 1", b"a split 2"]
+    assert store.splits_from("a", 3, 64) == [b"a split 3", b"a split 4"]
+    assert store.splits_from("b", 1, 64) == list(large[1:3])
+    store.append((), [PlanPieces("b", b"scan", (b"x" * (AHEAD_BYTES + 1), b"y"))])
+    assert len(store.splits_from("b", 0, 2)) == 1, "one comes, however large"
+    for plan_id, first in (("a", 5), ("a", -1), ("c", 0)):
+        with pytest.raises(KeyError):
+            store.splits_from(plan_id, first, 1)
 
 
 def test_an_unknown_plan_is_a_key_error(state: State) -> None:

@@ -1,0 +1,142 @@
+"""Synthetic tables and states for `service.py`: no row, no Hudi; made once and kept."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from collections.abc import Iterator
+from typing import Final
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.answers import Answer, Settings
+from penstock.enumerator.core.facts import facts_of, sizes_alone
+from penstock.enumerator.core.positions import round_id
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.state import State
+from penstock.enumerator.embedded import monotonic_ms
+from penstock.enumerator.keeper import durable_keeper
+from penstock.enumerator.store.journal import Journal
+from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.watch.values import Progress
+from penstock.proto.groups import GroupScope
+from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.queries import NO_LIMITS, Incremental, PlanRequest
+from penstock.proto.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
+
+TABLE: Final = "t"
+GROUP: Final = "g"
+PLAN: Final = "p0000"
+FIRST_INSTANT: Final = 20260101000000000
+SLOTS: Final = 64
+_SCHEMA: Final = '{"type":"record","name":"r","fields":[{"name":"id","type":["null","string"]}]}'
+_COMMIT: Final = '{"partitionToWriteStats":{},"operationType":"UPSERT","extraMetadata":{"schema":%s}}'
+
+
+def make_table(folder: pathlib.Path, instants: int, files: int) -> pathlib.Path:
+    """A table of so many small commits and empty data files, a thousand a partition."""
+    if (folder / "ready").exists():
+        return folder / "table"
+    shutil.rmtree(folder, ignore_errors=True)
+    table = folder / "table"
+    timeline = table / ".hoodie" / "timeline"
+    timeline.mkdir(parents=True)
+    (table / ".hoodie" / "hoodie.properties").write_text(
+        "hoodie.table.name=many\nhoodie.table.type=MERGE_ON_READ\nhoodie.table.version=9\n"
+        "hoodie.timeline.layout.version=2\nhoodie.timeline.path=timeline\nhoodie.table.recordkey.fields=id\n"
+        "hoodie.table.timeline.timezone=UTC\nhoodie.record.merge.mode=COMMIT_TIME_ORDERING\n"
+    )
+    commit = _COMMIT % ('"' + _SCHEMA.replace('"', '\\"') + '"')
+    for number in range(instants):
+        instant = FIRST_INSTANT + number * 10
+        for name in (f"{instant}.deltacommit.requested", f"{instant}.deltacommit.inflight"):
+            (timeline / name).touch()
+        (timeline / f"{instant}_{instant + 5}.deltacommit").write_text(commit)
+    for number in range(files):
+        partition = table / f"p={number // 1000:04d}"
+        if number % 1000 == 0:
+            partition.mkdir()
+            (partition / ".hoodie_partition_metadata").touch()
+        (partition / f"{number:032x}-0_0-1-1_{FIRST_INSTANT}.parquet").touch()
+    (folder / "ready").touch()
+    return table
+
+
+def scope() -> GroupScope:
+    """What the group consumes."""
+    return GroupScope(request=PlanRequest(table=TABLE, query=Incremental()))
+
+
+def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
+    """A state directory: a group with one round of so many splits, a plan of the range door with as many (at most
+    200,000)."""
+    folder = cache / f"service-state-{splits}"
+    if (folder / "ready").exists():
+        return folder / "state"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    store = open_sqlite(str(folder / "state"))
+    journal = Journal(store)
+    keeper = durable_keeper(store, journal, clock_ms=monotonic_ms, settings=Settings())
+    # behind all that a table of `make_table` holds: nothing is found while it is measured
+    upto = Position(InstantTime(str(FIRST_INSTANT + 10**9)))
+    key = GroupKey(TABLE, GROUP)
+    begin = Progress(EARLIEST, layout=2)
+    keeper.handle(ev.CreateGroup(key=key, scope=scope(), limits=NO_LIMITS, progress=begin), _nothing)
+    if splits:
+        plan = plan_of(splits, upto)
+        number = keeper.look(lambda state: state.groups[key].number)
+        found = ev.Discovered(
+            key=key,
+            number=number,
+            start=EARLIEST,
+            commit_range=plan.commit_range,
+            progress=Progress(upto, layout=2),
+            facts=facts_of((split.size_bytes, split.partition, split.file_group) for split in plan.splits),
+            reshaped=frozenset(),
+            commits=1,
+        )
+        keeper.handle(found, _nothing, (round_id(key, number, plan.commit_range), plan))
+        if splits <= 200_000:
+            sizes = sizes_alone(split.size_bytes for split in plan.splits)
+            opened = ev.OpenPlan(
+                plan_id=PLAN, request_id="", table=TABLE, query="Incremental", facts=sizes, slots=SLOTS
+            )
+            keeper.handle(opened, _nothing, (PLAN, plan))
+    journal.close()
+    store.close()
+    (folder / "ready").touch()
+    return folder / "state"
+
+
+def plan_of(splits: int, upto: Position) -> Plan:
+    """Slices as an upsert to so many file groups leaves them: a base file and two log files each."""
+    scan = Scan(
+        table=TABLE,
+        base_path="/lake/t",
+        table_version=9,
+        schema_json=_SCHEMA,
+        columns=("id",),
+        merge=CommitTimeOrdering(),
+        visible=VisibleInstants(frozenset()),
+    )
+    return Plan(scan=scan, commit_range=CommitRange(EARLIEST, upto), splits=tuple(_splits(splits)))
+
+
+def _splits(count: int) -> Iterator[Split]:
+    for number in range(count):
+        partition, group = f"p={number // 1000:04d}", f"{number:032x}-0"
+        name = f"{partition}/.{group}_{FIRST_INSTANT + 10}.log"
+        yield Split(
+            split_id=f"{number:064x}",
+            partition=partition,
+            partition_values=(f"{number // 1000:04d}",),
+            file_group=group,
+            order_key=InstantTime(str(FIRST_INSTANT + 5)),
+            base=FileRef(f"{partition}/{group}_0-1-1_{FIRST_INSTANT}.parquet", 100_000_000),
+            base_instant=str(FIRST_INSTANT),
+            logs=(FileRef(f"{name}.1_0-2-2", 1_000_000), FileRef(f"{name}.2_0-3-3", 1_000_000)),
+        )
+
+
+def _nothing(state: State, answer: Answer) -> None:
+    return None

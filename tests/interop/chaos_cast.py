@@ -1,0 +1,259 @@
+"""The processes of a chaos test: `penstock serve --state` and `penstock tail` readers, killed and started again.
+
+Belongs here: who is killed when, and what a process may say when it ends by itself. Not here: what is written
+(`chaos_writer`), what is compared (`test_chaos`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import psutil
+from chaos_writer import waited
+
+import penstock
+from penstock.proto.errors import Fenced, PenstockError
+
+LEASE_S = 4
+READERS = 4
+STARTING_S = 2.0
+MAY_END_WITH = ("FENCED", "STORAGE")
+"""Errors with which a reader may end by itself here: its lease ran out while it, or the server, stood still."""
+
+
+def free_port() -> int:
+    """A port that nobody listens at now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Actor:
+    """A process that comes back."""
+
+    name: str
+    words: list[str]
+    folder: pathlib.Path
+    process: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+    killed: bool = False
+    again_at: float = 0.0
+    continue_at: float = 0.0
+    started_at: float = 0.0
+
+    @property
+    def log(self) -> pathlib.Path:
+        """What its present process says."""
+        return self.folder / f"{self.name}-{self.starts}.log"
+
+    def start(self) -> None:
+        self.starts += 1
+        self.killed, self.continue_at, self.started_at = False, 0.0, time.monotonic()
+        with self.log.open("wb") as log:
+            command = [sys.executable, "-m", "penstock", *self.words]
+            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, stdin=subprocess.DEVNULL)
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def kill(self, away_s: float) -> None:
+        """-9; it comes back after `away_s`."""
+        self.killed, self.again_at, self.continue_at = True, time.monotonic() + away_s, 0.0
+        self.send(signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait(10)
+
+    def pause(self, seconds: float) -> None:
+        """Stands still for a while."""
+        self.send(signal.SIGSTOP)
+        self.continue_at = time.monotonic() + seconds
+
+
+@dataclass
+class Cast:
+    """Server and readers of one state directory."""
+
+    table: pathlib.Path
+    folder: pathlib.Path
+    rng: random.Random
+    port: int = field(default_factory=free_port)
+    metrics_port: int = field(default_factory=free_port)
+    happened: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    first_seen_ns: dict[str, int] = field(default_factory=dict)
+    measured: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.output, self.state = self.folder / "output", self.folder / "state"
+        for made in (self.output, self.folder / "logs"):
+            made.mkdir()
+        serve = ["serve", "--table", f"t={self.table}", "--state", str(self.state), "--listen", self.address]
+        serve += ["--lease", f"{LEASE_S}s", "--poll-interval", "200ms", "--metrics-listen", str(self.metrics_port)]
+        self.server = Actor("server", serve, self.folder / "logs")
+        tail = ["tail", "t", "--server", self.address, "--group", "changes", "--query", "cdc", "--cdc-format", "rows"]
+        tail += ["--output-dir", str(self.output), "--reader-id"]
+        self.readers = [Actor(f"r{n}", [*tail, f"r{n}"], self.folder / "logs") for n in range(READERS)]
+
+    @property
+    def address(self) -> str:
+        """Where the server listens, whichever process it is."""
+        return f"127.0.0.1:{self.port}"
+
+    def begin(self) -> None:
+        """All start; the server first."""
+        for actor in (self.server, *self.readers):
+            actor.start()
+
+    def chaos(self, seconds: float) -> None:
+        """Kills and stops processes at random, once all work; in the last third of the time readers alone."""
+        waited(self._all_work, 60, "a first file of output")
+        began = time.monotonic()
+        strike_at = began
+        measured_at = began
+        while (now := time.monotonic()) < began + seconds:
+            self.attend()
+            spares_server = now > began + seconds * 2 / 3
+            if now >= strike_at:
+                self._strike(spares_server)
+                strike_at = now + self.rng.uniform(0.5, 4)
+            if now >= measured_at and spares_server:
+                self._measure()
+                measured_at = now + 1
+            time.sleep(0.02)
+
+    def attend(self) -> None:
+        """Brings back who is gone, and looks at what was written."""
+        now = time.monotonic()
+        for actor in (self.server, *self.readers):
+            if actor.is_up:
+                if actor.continue_at and now >= actor.continue_at:
+                    actor.continue_at = 0.0
+                    actor.send(signal.SIGCONT)
+                continue
+            if not actor.killed:
+                self._ended(actor)
+                actor.killed, actor.again_at = True, now
+            if now >= actor.again_at:
+                actor.start()
+        for path in self.output.glob("[!.]*"):
+            if path.name not in self.first_seen_ns:
+                self.first_seen_ns[path.name] = path.stat().st_mtime_ns
+
+    def end(self) -> None:
+        """Ends all by SIGTERM, which is no error."""
+        for actor in (*self.readers, self.server):
+            actor.send(signal.SIGCONT)
+            actor.send(signal.SIGTERM)
+            if actor.process is not None and actor.process.wait(60) != 0 and not actor.continue_at:
+                self.problems.append(f"{actor.name} ended with {actor.process.returncode}: {_told(actor)}")
+
+    def abandon(self) -> None:
+        """Whatever happened, no process stays."""
+        for actor in (*self.readers, self.server):
+            if actor.is_up and actor.process is not None:
+                actor.process.kill()
+                actor.process.wait(10)
+
+    def _strike(self, spares_server: bool) -> None:
+        rng = self.rng
+        victim, draw = rng.choice(self.readers), rng.random()
+        young = victim if draw >= 0.33 else self.server
+        if time.monotonic() - young.started_at < STARTING_S and rng.random() < 0.8:
+            return  # mostly those that have begun to work
+        if draw < 0.25 and not spares_server:
+            self.server.kill(rng.choice((0, 0, 0.5, 2, LEASE_S + 1)))
+            self.happened["server killed"] += 1
+        elif draw < 0.33 and not spares_server:
+            self.server.pause(rng.uniform(0.2, 2))
+            self.happened["server stopped for a while"] += 1
+        elif draw < 0.48:
+            victim.pause(rng.choice((0.5, LEASE_S + 1)))
+            self.happened["reader stopped for a while"] += 1
+        else:
+            victim.kill(rng.choice((0, 0, 0.5, LEASE_S + 1)))
+            self.happened["reader killed"] += 1
+
+    def _all_work(self) -> bool:
+        self.attend()
+        return bool(self.first_seen_ns)
+
+    def _ended(self, actor: Actor) -> None:
+        text = _told(actor)
+        code = re.search(r"error \[([A-Z_]+)\]", text)
+        if actor is self.server or code is None or code[1] not in MAY_END_WITH:
+            status = actor.process.returncode if actor.process else None
+            self.problems.append(f"{actor.name} ended by itself ({status}): {text}")
+        else:
+            self.happened[f"reader ended with {code[1]}"] += 1
+
+    def _measure(self) -> None:
+        if self.server.is_up and self.server.process is not None:
+            with contextlib.suppress(psutil.Error):
+                seen = psutil.Process(self.server.process.pid)
+                self.measured.append((self.server.starts, seen.memory_info().rss, seen.num_fds()))
+
+
+class RowsReader(threading.Thread):
+    """A second group, of one reader in this process: rows as each round leaves them, with the round's position."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(name="chaos-rows", daemon=True)
+        self._consumer = penstock.Consumer(address, "t", group="rows", reader_id="here")
+        self._stopping = threading.Event()
+        self.delivered: dict[tuple[str, str, int], tuple[str, list[dict[str, object]]]] = {}
+        self.again = 0
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        """Until it is told to stop."""
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._take()
+                except Fenced:
+                    self.again += 1
+                    with contextlib.suppress(PenstockError):
+                        self._consumer.join()
+                except PenstockError as error:
+                    if not error.retryable:
+                        raise
+            self._consumer.close()
+        except BaseException as error:  # noqa: BLE001 - the test tells it
+            self.failure = error
+
+    def stop(self) -> None:
+        """Returns when it has left the group."""
+        self._stopping.set()
+        self._consumer.wake()
+        self.join()
+
+    def _take(self) -> None:
+        batch = self._consumer.poll(500)
+        if batch is None:
+            return
+        place = (batch.plan_id, batch.split_id, batch.first_ordinal)
+        rows = batch.batch.select(["p", "id", "n", "_hoodie_commit_time"]).to_pylist()
+        self.delivered[place] = (str(batch.position.order_key), rows)
+        self._consumer.commit(batch)
+
+
+def _told(actor: Actor) -> str:
+    return actor.log.read_text(errors="replace")[-1500:]

@@ -1,0 +1,186 @@
+"""A real Hudi that goes on writing one table, and what its own snapshots say that each commit changed.
+
+Belongs here: what is written, and the oracle: it knows Hudi's answers alone, never ours. Not here: who reads the table
+meanwhile (`chaos_cast`), what is compared (`test_chaos`).
+"""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+COLUMNS = (("id", "c0"), ("p", "c1"), ("ts", "c2"), ("n", "c3"))
+PARTITIONS = ("x", "y", "z")
+KEYS = 60
+RETAINED = 15
+"""Commits whose files the cleaner leaves: more than any outage of this test lasts."""
+
+OPTIONS = {
+    "hoodie.table.name": "chaos",
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.write.table.version": "9",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.partitionpath.field": "p",
+    "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING",
+    "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+    "hoodie.table.timeline.timezone": "UTC",
+    "hoodie.index.type": "SIMPLE",
+    "hoodie.metadata.enable": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+    "hoodie.compact.inline": "false",
+    "hoodie.clustering.plan.strategy.small.file.limit": "100000000",
+    "hoodie.clustering.plan.strategy.target.file.max.bytes": "100000000",
+    "hoodie.parquet.small.file.limit": "0",
+    "hoodie.copyonwrite.insert.split.size": "8",
+    "hoodie.copyonwrite.insert.auto.split": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.clean.async": "false",
+    "hoodie.clean.commits.retained": str(RETAINED),
+    "hoodie.archive.automatic": "true",
+    "hoodie.keep.min.commits": str(RETAINED + 5),
+    "hoodie.keep.max.commits": str(RETAINED + 8),
+    "hoodie.commits.archival.batch": "1",
+    **{f"hoodie.{step}.shuffle.parallelism": "1" for step in ("insert", "upsert", "delete", "bulkinsert")},
+}
+SERVICES = {
+    "compaction": {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
+    "clustering": {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"},
+    "clean": {"hoodie.clean.automatic": "true"},
+}
+LOGGED = {
+    "hoodie.table.cdc.enabled": "true",
+    "hoodie.table.cdc.supplemental.logging.mode": "data_before_after",
+}
+
+Key = tuple[str, str]
+Row = tuple[int, int]
+Change = tuple[str, str, Key, int]
+"""(kind as +I, -U, +U, -D; requested time; (partition, key); `n` of the row: each write gives it new values)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit, the changes it made, and the table behind it: by key `n` and who wrote the row."""
+
+    requested: str
+    order_key: str
+    action: str
+    changes: tuple[Change, ...]
+    rows: dict[Key, tuple[int, str]]
+
+
+class ChaosWriter(threading.Thread):
+    """Writes until it is told to stop. The one thread that talks to Hudi meanwhile; `failure` is its error."""
+
+    def __init__(self, hudi: Any, table: pathlib.Path, rng: random.Random, *, logs_changes: bool) -> None:
+        super().__init__(name="chaos-writer", daemon=True)
+        self._hudi, self._table, self._rng = hudi, table, rng
+        self._options = OPTIONS | (LOGGED if logs_changes else {})
+        self._written = 0
+        self._stop_asked = threading.Event()
+        self.commits: list[Commit] = []
+        self.services: Counter[str] = Counter()
+        self.failure: BaseException | None = None
+
+    def begin(self) -> None:
+        """The first commit, in the caller's thread: then there is a table."""
+        self._write("upsert", self._rows(range(KEYS // 2)), {})
+
+    def stop(self) -> None:
+        """Returns when the write that is under way is over, and read by Hudi."""
+        self._stop_asked.set()
+        self.join()
+
+    def run(self) -> None:
+        """Writes of all kinds, each with the services that were drawn for it."""
+        try:
+            while not self._stop_asked.is_set():
+                self._one()
+        except BaseException as error:  # noqa: BLE001 - the test tells it
+            self.failure = error
+
+    def changes(self) -> Counter[Change]:
+        """Every change of every commit."""
+        return Counter(change for commit in self.commits for change in commit.changes)
+
+    def _one(self) -> None:
+        rng = self._rng
+        more: dict[str, str] = {}
+        for service, chance in (("compaction", 0.3), ("clustering", 0.15), ("clean", 0.5)):
+            if rng.random() < chance:
+                more |= SERVICES[service]
+        keys = sorted(rng.sample(range(KEYS), rng.randrange(1, 15)))
+        kind = rng.random()
+        there = sorted(self.commits[-1].rows)
+        if kind < 0.2 and there:
+            doomed = [
+                [key, partition, 10 * self._written, 0] for partition, key in rng.sample(there, min(4, len(there)))
+            ]
+            self._write("delete", doomed, more)
+        elif kind < 0.27:
+            rows = [[key, "x", *rest] for key, _, *rest in self._rows(keys)]
+            self._write("insert_overwrite", rows, {})
+        else:
+            self._write("upsert", self._rows(keys), more)
+
+    def _rows(self, keys: Any) -> list[list[Any]]:
+        """A row a key, always with a new `n`; some lose against what is there."""
+        late = self._rng.choice((0, 0, 25))
+        made = [(number, self._rng.randrange(late + 1)) for number in keys]
+        return [
+            [f"k{number:03d}", PARTITIONS[number % 3], 10 * self._written - ago, 1000 * self._written + number]
+            for number, ago in made
+        ]
+
+    def _write(self, operation: str, rows: list[list[Any]], more: dict[str, str]) -> None:
+        self._written += 1
+        options = self._options | more | {"hoodie.datasource.write.operation": operation}
+        made = self._hudi.write(self._table, COLUMNS, rows, options)
+        wanted = "replacecommit" if operation == "insert_overwrite" else "deltacommit"
+        ((requested, completion, _),) = [item for item in made if item[2] == wanted]
+        self.services.update(action for _, _, action in made if action != wanted)
+        self.services[operation] += 1
+        before = self.commits[-1].rows if self.commits else {}
+        after = self._snapshot()
+        changes = _differences(before, after, requested, "x" if operation == "insert_overwrite" else None)
+        self.commits.append(Commit(requested, completion or requested, operation, changes, after))
+
+    def _snapshot(self) -> dict[Key, tuple[int, str]]:
+        rows = self._hudi.read(self._table).to_pylist()
+        found = {(row["p"], row["id"]): (row["n"], row["_hoodie_commit_time"]) for row in rows}
+        assert len(found) == len(rows), "Hudi's snapshot has a key twice"
+        return found
+
+
+def _differences(
+    before: dict[Key, tuple[int, str]], after: dict[Key, tuple[int, str]], requested: str, replaced: str | None
+) -> tuple[Change, ...]:
+    """What changed, by value; in a partition that was replaced every row went, and every row came."""
+    found: list[Change] = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        anew = key[0] == replaced
+        if old is not None and new is not None and not anew:
+            if old[0] != new[0]:
+                found += [("-U", requested, key, old[0]), ("+U", requested, key, new[0])]
+            continue
+        if old is not None:
+            found.append(("-D", requested, key, old[0]))
+        if new is not None:
+            found.append(("+I", requested, key, new[0]))
+    return tuple(found)
+
+
+def waited(until: Any, seconds: float, what: str) -> None:
+    """Waits for a condition; an AssertionError that says which, when the time is over."""
+    give_up = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < give_up, f"{what}: not within {seconds:.0f} s"
+        time.sleep(0.1)

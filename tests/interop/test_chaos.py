@@ -1,0 +1,189 @@
+"""Server and readers killed at random while real Hudi writes: every change of every commit is there, once, in order."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter, defaultdict
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from chaos_cast import Cast, RowsReader
+from chaos_writer import Change, ChaosWriter, waited
+
+from penstock.proto.client import EnumeratorClient
+from penstock.proto.errors import PenstockError
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
+
+SHORT_S = 20.0
+LONG_S = float(os.environ.get("PENSTOCK_CHAOS_SECONDS", "300"))
+SEED = int(os.environ.get("PENSTOCK_SEED", "20261121"))
+
+
+def test_killed_for_a_short_while(hudi: Any, tmp_path: pathlib.Path) -> None:
+    """What `make test` can afford."""
+    _chaos(hudi, tmp_path, SHORT_S, logs_changes=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("logs_changes", [False, True], ids=["states", "logged"])
+def test_killed_for_long(hudi: Any, tmp_path: pathlib.Path, logs_changes: bool) -> None:
+    """For PENSTOCK_CHAOS_SECONDS; the table tells its changes by its states, or logs them."""
+    _chaos(hudi, tmp_path, LONG_S, logs_changes=logs_changes)
+
+
+def _chaos(hudi: Any, folder: pathlib.Path, seconds: float, *, logs_changes: bool) -> None:
+    began = time.monotonic()
+    rng = random.Random(SEED)
+    phases: list[float] = []
+    writer = ChaosWriter(hudi, folder / "chaos", random.Random(rng.random()), logs_changes=logs_changes)
+    writer.begin()
+    phases.append(time.monotonic() - began)
+    cast = Cast(folder / "chaos", folder, rng)
+    rows = RowsReader(cast.address)
+    try:
+        cast.begin()
+        writer.start()
+        rows.start()
+        cast.chaos(seconds)
+        phases.append(time.monotonic() - began)
+        writer.stop()
+        phases.append(time.monotonic() - began)
+        _catch_up(cast, writer, rows)
+        phases.append(time.monotonic() - began)
+        _check_metrics(cast)
+        rows.stop()
+        cast.end()
+    finally:
+        cast.abandon()
+    note = (
+        f"chaos {'logged' if logs_changes else 'states'}: seed {SEED}, {seconds:.0f} s, {len(writer.commits)} commits "
+        f"{dict(writer.services)}, {sum(writer.changes().values())} rows of changes in "
+        f"{len(cast.first_seen_ns)} files, {dict(cast.happened)}, rows reader joined again {rows.again} times, "
+        f"phases end at {[round(phase) for phase in phases]} s, server's peak "
+        f"{max((rss for _, rss, _ in cast.measured), default=0) >> 20} MiB"
+    )
+    _tell(note)
+    assert writer.failure is None, f"{note}: {writer.failure}"
+    assert rows.failure is None, f"{note}: {rows.failure!r}"
+    assert not cast.problems, "\n".join([note, *cast.problems])
+    _check_changes(cast, writer, note)
+    _check_rows(rows, writer, note)
+    _check_order(cast, note)
+    _check_server(cast, note, seconds)
+    assert sum(cast.happened.values()) >= seconds / 5, note
+    assert cast.happened["server killed"] and cast.happened["reader killed"], note
+
+
+def _catch_up(cast: Cast, writer: ChaosWriter, rows: RowsReader) -> None:
+    """Until both groups have committed what the writer's last commit is."""
+    newest = writer.commits[-1].order_key
+    client = EnumeratorClient(cast.address)
+
+    def is_there() -> bool:
+        cast.attend()
+        try:
+            said = [client.describe_group("t", group).summary.committed for group in ("changes", "rows")]
+        except PenstockError:
+            return False
+        return rows.failure is not None or all(str(committed.order_key) == newest for committed in said)
+
+    try:
+        waited(is_there, 120, f"both groups at {newest}")
+        assert str(client.newest_position("t").order_key) == newest
+    except AssertionError as error:
+        said = [client.describe_group("t", group) for group in ("changes", "rows")]
+        log = cast.server.log.read_text()[-3000:]
+        raise AssertionError(f"{error}: {said}; {cast.problems}; {writer.failure}; {log}") from None
+    finally:
+        client.close()
+
+
+def _check_changes(cast: Cast, writer: ChaosWriter, note: str) -> None:
+    """The multiset of (kind, commit, key, row) is what Hudi's snapshots before and after each commit differ by."""
+    found: Counter[Change] = Counter()
+    for path in cast.output.glob("[!.]*"):
+        for row in pq.read_table(path).to_pylist():
+            found[row["_change_type"], row["_change_instant"], (row["p"], row["id"]), row["n"]] += 1
+    expected = writer.changes()
+    missing, extra = expected - found, found - expected
+    keys = {commit.requested: commit.action for commit in writer.commits}
+    assert not missing and not extra, (
+        f"{note}\nmissing {sum(missing.values())}: {sorted(missing.items())[:8]}\nextra {sum(extra.values())}: "
+        f"{sorted(extra.items())[:8]}\nof {Counter(keys.get(change[1]) for change in missing + extra)}"
+    )
+
+
+def _check_rows(rows: RowsReader, writer: ChaosWriter, note: str) -> None:
+    """Each delivered range is Hudi's snapshot at its end, of the rows that the range's commits wrote."""
+    ranges: dict[str, Counter[tuple[Any, ...]]] = defaultdict(Counter)
+    for position, batch in rows.delivered.values():
+        ranges[position].update((row["p"], row["id"], row["n"], row["_hoodie_commit_time"]) for row in batch)
+    after = ""
+    left = list(writer.commits)
+    for upto in sorted(ranges):
+        within = {commit.requested for commit in left if after < commit.order_key <= upto}
+        (at_end,) = [commit for commit in left if commit.order_key == upto]
+        expected = Counter((*key, n, by) for key, (n, by) in at_end.rows.items() if by in within)
+        assert ranges[upto] == expected, (
+            f"{note}\n({after}, {upto}]: {ranges[upto] - expected} {expected - ranges[upto]}"
+        )
+        after = upto
+    late = [commit for commit in writer.commits if commit.order_key > after]
+    told = {commit.requested for commit in late} & {by for _, by in writer.commits[-1].rows.values()}
+    assert not told, f"{note}: nothing was delivered behind {after}, though {told} left rows"
+    assert len(ranges) > 2, note
+
+
+def _check_order(cast: Cast, note: str) -> None:
+    """Of one key the sequence numbers grow: in a file, and from file to file in the order they were written."""
+    last: dict[tuple[str, str], tuple[str, str]] = {}
+    for name in sorted(cast.first_seen_ns, key=lambda name: cast.first_seen_ns[name]):
+        for row in pq.read_table(cast.output / name).to_pylist():
+            key, place = (row["p"], row["id"]), row["_change_seq"]
+            before = last.get(key, ("", ""))
+            assert before[0] < place, f"{note}: {key}: {before} before {place} in {name}"
+            last[key] = (place, name)
+
+
+def _check_metrics(cast: Cast) -> None:
+    url = f"http://127.0.0.1:{cast.metrics_port}/metrics"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text = answer.read().decode()
+    assert "penstock_split_events_total{" in text
+    assert 'group="changes"' in text
+
+
+def _check_server(cast: Cast, note: str, seconds: float) -> None:
+    """Its state is whole; of its last process memory and open files stay as they are."""
+    command = [sys.executable, "-m", "penstock", "state", "check", str(cast.state)]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert checked.returncode == 0, f"{note}: {checked.stdout}{checked.stderr}"
+    if seconds < 60:
+        return
+    last = [item for item in cast.measured if item[0] == cast.measured[-1][0]]
+    half = len(last) // 2
+    early, late = last[half // 2 : half], last[-half // 2 :]
+    rss = [statistics.median(item[1] for item in part) for part in (early, late)]
+    files = [statistics.median(item[2] for item in part) for part in (early, late)]
+    said = f"{note}: RSS {[int(one) >> 20 for one in rss]} MiB, open files {files}"
+    _tell(said.removeprefix(note + ": "))
+    assert rss[1] <= rss[0] * 1.1 + (16 << 20), said
+    assert files[1] <= files[0] + 16, said
+
+
+def _tell(text: str) -> None:
+    """On stdout, and in the record of `make long`."""
+    print(text, flush=True)
+    notes = os.environ.get("PENSTOCK_NOTES")
+    if notes:
+        with pathlib.Path(notes).open("a") as file:
+            file.write(f"{time.strftime('%H:%M:%S')} {text}\n")
