@@ -98,9 +98,14 @@ class Keeper:
         return found
 
     def tick(self) -> None:
-        """Lets time pass: leases and plans end; a long log is shortened."""
+        """Lets time pass: leases and plans end; a long log is shortened. StorageError once another process has the
+        store: found out here at the latest, where nobody has anything to write."""
         before_ms, self.ticked_ms = self.ticked_ms, self._clock_ms()
         self.handle(Tick(before_ms), lambda state, answer: None)
+        if self._journal is not None:
+            with self._lock:
+                self._last = self._journal.append(())
+            self._wait_durable(self._last)
         if self._journal is not None and self._appended >= REWRITE_RECORDS:
             with self._lock:
                 records = [encode_record(record) for record in shortened(self._state)]

@@ -24,6 +24,7 @@ from penstock.enumerator.looking import Follows, Looker
 from penstock.enumerator.looking_threads import LookingThreads
 from penstock.enumerator.observer import SplitEvent, SplitKind
 from penstock.enumerator.watch.values import Progress
+from penstock.proto.codec import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, PenstockError, TableNotFound
 from penstock.proto.group_names import checked_name
 from penstock.proto.groups import (
@@ -258,7 +259,8 @@ def _checked_scope(scope: GroupScope) -> GroupScope:
             raise ConfigurationError(
                 f"a consumer group of {type(other).__name__}: expected query=incremental or query=cdc"
             )
-    return replace(scope, request=replace(scope.request, query=query, slots=0))
+    request = replace(scope.request, query=query, slots=0)
+    return replace(scope, request=decode_request(encode_request(request)))  # what cannot be read again is never kept
 
 
 def _nothing(state: State, answer: Answer) -> None:

@@ -499,3 +499,19 @@ def test_fault_04_a_server_that_was_taken_over_is_unavailable_and_fences_nobody(
     with pytest.raises(StorageError, match="epoch 2 writes now"):
         service.list_groups()
     assert lost and all(isinstance(error, StorageError) for error in lost)
+
+
+def test_fault_04_a_server_whose_store_was_taken_finds_out_though_nobody_calls() -> None:
+    world = World()
+    world.store.reopened()
+    with pytest.raises(StorageError, match="opened anew"):
+        world.service.keeper.tick()
+
+
+def test_a_scope_that_could_not_be_read_again_is_refused_before_it_is_kept() -> None:
+    world = World()
+    request = PlanRequest(table="t", query=Incremental(), where="x" * 200_000)
+    with pytest.raises(ConfigurationError, match="where"):
+        world.service.join_group("long", "r", GroupSpec(scope=GroupScope(request=request)), "x")
+    world.restart()
+    assert len(world.service.list_groups()) == 1

@@ -9,7 +9,7 @@ from penstock.enumerator.core.answers import Settings
 from penstock.enumerator.keeper import durable_keeper
 from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.memory import MemoryStore
-from penstock.proto.errors import Fenced
+from penstock.proto.errors import Fenced, StorageError
 from penstock.proto.groups import NothingYet
 
 
@@ -62,7 +62,7 @@ def test_a_commit_of_what_another_process_planned_is_not_taken_for_one_of_the_pa
     plan_id = core.plan(("p", "a"))
     assert core.ask(member, 1) == [(plan_id, 0)]
     core.tells = old
-    with pytest.raises(Fenced, match="opened anew"):
+    with pytest.raises(StorageError, match="opened anew"):
         core.commit(member, (plan_id, 0, 1), finished=True)
 
 
