@@ -19,6 +19,7 @@ from penstock.enumerator.core.records import (
 from penstock.enumerator.core.rounds import PENDING
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.observer import GroupGauges, Observer, SplitEvent, SplitKind
+from penstock.enumerator.watch.values import Issued
 from penstock.proto.queries import Changes
 
 
@@ -52,8 +53,9 @@ def _count(observer: Observer, group: Group, event: SplitEvent, count: int) -> N
         observer.split_events(event, group.key.group, kind_of(group), count)
 
 
-def gauges_of(group: Group, *, looked_at_s: float | None) -> GroupGauges:
-    """The group now. `looked_at_s`: when its table was last looked at, by the observer's clock."""
+def gauges_of(group: Group, *, looked_at_s: float | None, issued: Issued | None) -> GroupGauges:
+    """The group now. `looked_at_s`: when its table was last looked at, by the observer's clock; `issued`: of the newest
+    round that this process planned."""
     counts: Counter[str] = Counter()
     for one in group.rounds.values():
         counts["pending"] += one.pending
@@ -65,6 +67,8 @@ def gauges_of(group: Group, *, looked_at_s: float | None) -> GroupGauges:
         assigned_splits=counts["held"],
         finished_splits=counts["done"],
         pending_bytes=counts["bytes"],
+        issued_instant_s=None if issued is None else issued.instant_ms / 1000,
+        issued_delay_s=None if issued is None else issued.delay_ms / 1000,
         discovered_at_s=looked_at_s,
         kind=kind_of(group),
         up=group.stopped is None,

@@ -24,7 +24,7 @@ from penstock.enumerator.events import tell
 from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.observer import Duration
 from penstock.enumerator.watch.table_watch import Look, nothing_changed
-from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew, Progress
+from penstock.enumerator.watch.values import Advance, Following, Issued, NextRound, NothingNew, Progress
 from penstock.proto.errors import PenstockError, PositionExpired, StorageError, TableNotFound
 from penstock.proto.groups import GroupLag, OnLostRange
 from penstock.proto.positions import EARLIEST, Position
@@ -81,6 +81,7 @@ class Looker:
     every_ms: dict[str, int] = field(default_factory=dict)
     troubles: dict[GroupKey, Trouble] = field(default_factory=dict)
     looked_ms: dict[GroupKey, int] = field(default_factory=dict)
+    issued: dict[GroupKey, Issued] = field(default_factory=dict)
     _idle: dict[GroupKey, tuple[int, Position, Look]] = field(default_factory=dict)
 
     def look(self) -> int:
@@ -90,7 +91,7 @@ class Looker:
     def due(self) -> frozenset[str]:
         """The tables of groups that want a look now."""
         wanted, known = self.keeper.look(lambda state: (self._wanted(state), set(state.groups)))
-        for noted in (self.troubles, self._idle, self.looked_ms):
+        for noted in (self.troubles, self._idle, self.looked_ms, self.issued):
             for gone in set(noted) - known:
                 noted.pop(gone, None)
         return frozenset(key.table for key, *_ in wanted)
@@ -174,6 +175,8 @@ class Looker:
         )
         plan_id = round_id(key, number, found.commit_range)
         self.keeper.handle(event, lambda state, answer: None, (plan_id, plan))
+        if found.issued is not None:
+            self.issued[key] = found.issued
         tell(
             "round planned",
             table=key.table,

@@ -61,7 +61,9 @@ class Measurer:
         now_s, now_ms = self.looker.keeper.observer.now_s(), self.looker.clock_ms()
         ago_s = {key: (now_ms - looked_ms) / 1000 for key, looked_ms in self.looker.looked_ms.items()}
         return {
-            key: gauges_of(group, looked_at_s=now_s - ago_s[key] if key in ago_s else None)
+            key: gauges_of(
+                group, looked_at_s=now_s - ago_s[key] if key in ago_s else None, issued=self.looker.issued.get(key)
+            )
             for key, group in state.groups.items()
         }
 

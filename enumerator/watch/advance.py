@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from datetime import UTC
 from typing import Final
 
 from penstock.enumerator.cuts import cut_at
@@ -27,8 +28,9 @@ from penstock.enumerator.watch.checks import (
     remembered,
     vanished,
 )
+from penstock.enumerator.watch.lag import instant_ms
 from penstock.enumerator.watch.rounds import data_instants_behind, next_end, reshaped_in
-from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew, Progress
+from penstock.enumerator.watch.values import Advance, Following, Issued, NextRound, NothingNew, Progress
 from penstock.proto.errors import ConfigurationError, PositionExpired, StorageError
 from penstock.proto.positions import CommitRange, InstantTime, Position
 from penstock.proto.queries import NO_LIMITS, Changes, Incremental, PlanRequest
@@ -78,10 +80,18 @@ def advance(
                 progress=remembered(active, end, progress, table.properties.layout),
                 reshaped=reshaped_in(facts, found.commit_range),
                 commits=_commits_in(facts, found.commit_range, progress.ahead),
+                issued=_issued(table, end, clock_ms()),
             )
     raise StorageError(
         f"the timeline of table {facts.table} changed behind each of {_LOOKS} looks at it; asking again may help"
     )
+
+
+def _issued(table: HudiTable, end: Position, now_ms: int) -> Issued | None:
+    """Known where the timeline is in UTC."""
+    zone = UTC if table.properties.timezone.upper() == "UTC" else None
+    issued_ms = instant_ms(end.order_key, zone)
+    return None if issued_ms is None else Issued(instant_ms=issued_ms, delay_ms=max(0, now_ms - issued_ms))
 
 
 def start_progress(table: HudiTable, position: Position | None) -> Progress:

@@ -45,12 +45,20 @@ class NothingNew:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Issued:
+    """An instant's time in UTC milliseconds since 1970, and how long behind it the wall clock was."""
+
+    instant_ms: int
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NextRound:
     """One round: its plan, and the progress once it is consumed.
 
     `reshaped` are partitions in which an instant of the range, or a service up to its end, replaced file groups: rows
     may have moved between groups there, so what comes later waits for what came before. `commits` counts its data
-    instants, those that it holds in part included.
+    instants, those that it holds in part included. `issued`: the time of the newest of them, and when it was planned.
     """
 
     commit_range: CommitRange
@@ -58,6 +66,7 @@ class NextRound:
     progress: Progress
     reshaped: frozenset[str] = frozenset()
     commits: int = 0
+    issued: Issued | None = None
 
 
 Advance = NothingNew | NextRound
