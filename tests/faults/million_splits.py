@@ -1,0 +1,86 @@
+"""A million pending splits in a state directory, and what memory they take. Run as `python million_splits.py WHAT DIR`.
+
+`plan`: ten rounds of 100,000 splits are planned, 20,000 splits handed out, 5,000 committed. `replay`: a new process on
+that state. Prints pending splits, and the growth of the peak of resident memory in MiB since before.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Iterator
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.answers import Settings, Told
+from penstock.enumerator.core.facts import facts_of
+from penstock.enumerator.core.positions import wants_more
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.keeper import Keeper, durable_keeper
+from penstock.enumerator.store.journal import Journal
+from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.watch.values import Progress
+from penstock.proto.groups import GroupScope, Joined, SplitProgress, SplitRef
+from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.queries import NO_LIMITS, Incremental, PlanRequest
+
+ROUNDS, SPLITS = 10, 100_000
+KEY = GroupKey("t", "g")
+SETTINGS = Settings(max_pending_splits=ROUNDS * SPLITS)
+
+
+def peak_mib() -> float:
+    """Of this process since it began (`getrusage` tells that of its parent, if it was larger)."""
+    [line] = [line for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
+
+
+def facts(number: int) -> Iterator[tuple[int, str, str]]:
+    return (
+        (128 << 20, f"day={n % 365}", f"{n % 60_000:08x}-0000-0000-0000-{number % 2:012d}-0") for n in range(SPLITS)
+    )
+
+
+def plan(keeper: Keeper) -> None:
+    scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
+    created = ev.CreateGroup(key=KEY, scope=scope, limits=NO_LIMITS, progress=Progress(EARLIEST))
+    keeper.handle(created, lambda state, answer: None)
+    number = keeper.look(lambda state: state.groups[KEY].number)
+    start = EARLIEST
+    for round_number in range(1, ROUNDS + 1):
+        assert keeper.look(lambda state: wants_more(state.groups[KEY], SETTINGS))
+        end = Position(InstantTime(f"{20260101000000000 + round_number}"))
+        found = ev.Discovered(
+            key=KEY, number=number, start=start, commit_range=CommitRange(start, end),
+            progress=Progress(end, layout=2), facts=facts_of(facts(round_number)), reshaped=frozenset(), commits=1,
+        )  # fmt: skip
+        keeper.handle(found, lambda state, answer: None)
+        start = end
+    assert not keeper.look(lambda state: wants_more(state.groups[KEY], SETTINGS)), "discovery pauses"
+    assert keeper.look(lambda state: state.groups[KEY].progress.position) == start
+    joined = keeper.handle(ev.Join(key=KEY, reader_id="r", scope=scope, request_id="j"), lambda state, answer: answer)
+    assert isinstance(joined, Joined)
+    for sequence in range(1, 21):
+        told = keeper.handle(ev.RequestSplits(joined.member, 1000, sequence), lambda state, answer: answer)
+        assert isinstance(told, Told) and len(told.splits) == 1000
+        if sequence % 4 == 0:
+            done = [
+                SplitProgress(ref=SplitRef(one.plan_id, one.index), ordinal=1, finished=True) for one in told.splits
+            ]
+            keeper.handle(ev.CommitSplits(joined.member, tuple(done)), lambda state, answer: None)
+
+
+def main(what: str, directory: str) -> None:
+    before_mib = peak_mib()
+    store = open_sqlite(directory)
+    journal = Journal(store)
+    keeper = durable_keeper(store, journal, clock_ms=lambda: 0, settings=SETTINGS)
+    if what == "plan":
+        plan(keeper)
+    pending = keeper.look(lambda state: state.groups[KEY].pending)
+    print(pending, round(peak_mib()), round(peak_mib() - before_mib))
+    journal.close()
+    store.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,62 @@
+"""Fault 10: after a restart there are more or fewer readers: each pending split has one owner, file groups their order."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from group_model import Checked, is_end, taken
+from test_service import Script, World, at, spec_of
+
+from penstock.proto.groups import AssignedSplit, Member
+
+COMMITS, SPLITS = 6, 4
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 5), (5, 1), (2, 3), (4, 4)])
+@pytest.mark.parametrize("gone", ["left", "expired"])
+def test_fault_10_another_number_of_readers_goes_on_with_what_was_pending(before: int, after: int, gone: str) -> None:
+    for seed in range(15):
+        chance = random.Random(seed)
+        world = World(Script(newest=COMMITS, splits=SPLITS), spec=spec_of(upto=at(COMMITS)))
+        world.service.leave_group(world.member)
+        checked = Checked(world)
+        first = joined(world, [f"old{n}" for n in range(before)])
+        read(checked, first, chance, calls=chance.randrange(12))
+        world.restart()
+        if gone == "left":
+            for member in first:
+                world.service.leave_group(member)
+        second = joined(world, [f"new{n}" for n in range(after)])
+        for _ in range(12):  # the old ones are silent
+            world.clock.now_ms += 5_000
+            world.service.keeper.tick()
+            for member in second:
+                world.service.heartbeat(member)
+        assert set(checked.group.readers) == {member.reader_id for member in second}
+        read(checked, second, chance, calls=500)
+        checked.check_end(COMMITS, SPLITS)
+
+
+def joined(world: World, reader_ids: list[str]) -> list[Member]:
+    return [world.service.join_group("g", each, world.spec, f"{each} joins").member for each in reader_ids]
+
+
+def read(checked: Checked, members: list[Member], chance: random.Random, calls: int) -> None:
+    """So many calls of readers, each asking, or finishing some of what it holds, until the group ends."""
+    held: dict[Member, list[AssignedSplit]] = {member: [] for member in members}
+    sequences = dict.fromkeys(members, 0)
+    for _ in range(calls):
+        checked.world.service.looker.look()
+        member = chance.choice(members)
+        if held[member] and chance.random() < 0.6:
+            some = chance.randint(1, len(held[member]))
+            checked.finish(member, tuple(held[member][:some]))
+            del held[member][:some]
+        else:
+            sequences[member] += 1
+            answer = checked.world.service.request_splits(member, chance.randint(1, 3), sequences[member])
+            if is_end(answer):
+                return
+            held[member] += taken(answer)
+        checked.check_holders()

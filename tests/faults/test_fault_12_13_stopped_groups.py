@@ -1,0 +1,114 @@
+"""Faults 12 to 14 at the service: what the timeline lost or got late stops the group until it is reset."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from scripted_timeline import ScriptedTimeline
+from served import CASE, differing
+from test_service import Clock, Script, World
+
+from penstock.engine.cli.main import run
+from penstock.engine.consumer import Consumer
+from penstock.enumerator.core.answers import Settings
+from penstock.enumerator.keeper import durable_keeper
+from penstock.enumerator.server.run import serve_enumerator
+from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.store.journal import DirectJournal
+from penstock.enumerator.store.memory import MemoryStore
+from penstock.proto.errors import DataInvalidated, Fenced, LateInstant, PenstockError, PositionExpired
+from penstock.proto.groups import Assignments, GroupScope, GroupSpec, StartAt
+from penstock.proto.positions import InstantTime, Position
+from penstock.proto.queries import Incremental, PlanRequest
+from penstock.table.hudi_table import open_table
+
+ERRORS = [
+    PositionExpired("file f.parquet of table /lake was cleaned"),
+    LateInstant("instant 7 completed behind position 9"),
+    DataInvalidated("instant 7 of table /lake was rolled back"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
+def test_fault_13_what_stops_a_group_is_shown_survives_a_restart_and_ends_with_a_reset(
+    error: PenstockError, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command line, over a server."""
+    world = World(Script(newest=2))
+    world.script.fails = [error]
+    world.service.looker.look()
+    world.restart()
+    world.service.looker.look()
+    assert world.script.looks == 1, "a stopped group is looked at no more"
+    with serve_enumerator(world.service, "127.0.0.1:0", world.service) as server:
+        assert run(["groups", "describe", "t", "g", "--server", server.address, "--format", "json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert error.code in json.dumps(shown) and str(error) in json.dumps(shown)
+        assert run(["groups", "reset", "t", "g", "--server", server.address, "--to", "earliest"]) == 0
+        with pytest.raises(Fenced):
+            world.asked()
+        world.service.looker.look()
+        member = world.service.join_group("g", "r1", world.spec, "again").member
+        assert isinstance(world.service.request_splits(member, 9, 1), Assignments)
+        server.stop(0)
+
+
+def service_on(script: ScriptedTimeline, store: MemoryStore, clock: Clock) -> EnumeratorService:
+    """A new process on that state."""
+    keeper = durable_keeper(store, DirectJournal(store), clock_ms=clock, settings=Settings())
+    return EnumeratorService({"t": str(script.path)}, clock_ms=clock, keeper=keeper, poll_ms=None)
+
+
+def consumed(service: EnumeratorService) -> list[Any]:
+    """What a reader of group `g` gets until nothing is left."""
+    batches = []
+    with Consumer(None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", door=service) as reader:
+        service.looker.look()
+        while (found := reader.poll(0)) is not None:
+            batches.append(found.batch)
+            reader.commit(found)
+    return batches
+
+
+@pytest.mark.golden
+def test_fault_13_a_consumed_instant_of_a_real_table_that_is_rolled_back_stops_the_group(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    """Also after a restart; what was consumed is never taken back silently. After a reset all of it is read anew."""
+    script, store, clock = ScriptedTimeline(golden.copy(CASE, tmp_path), tmp_path / "aside"), MemoryStore(), Clock()
+    service = service_on(script, store, clock)
+    assert not differing(golden, consumed(service))
+    script.take(script.data[-1])
+    for _ in range(2):
+        service.looker.look()
+        described = service.describe_group("t", "g")
+        assert (described.summary.state, described.error_code) == ("stopped", "DATA_INVALIDATED")
+        assert script.data[-1] in described.error and "reset" in described.error
+        with pytest.raises(DataInvalidated, match="penstock groups reset"):
+            consumed(service)
+        store = store.reopened()
+        service = service_on(script, store, clock)
+    script.give(script.data[-1])
+    service.reset_group("t", "g", StartAt(), dry_run=False)
+    assert not differing(golden, consumed(service))
+
+
+@pytest.mark.golden
+def test_fault_12_a_group_goes_on_when_what_it_consumed_is_archived(golden: Any, tmp_path: pathlib.Path) -> None:
+    """Its position is behind instants that only the archive knows; a new group cannot begin before them."""
+    path = golden.copy("A_archive_v9_h120", tmp_path)
+    table = open_table(str(path))
+    script, store, clock = ScriptedTimeline(path, tmp_path / "aside"), MemoryStore(), Clock()
+    service = service_on(script, store, clock)
+    spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Incremental())))
+    archived = max(table.archive().commits)
+    behind = GroupSpec(scope=spec.scope, start=StartAt(Position(InstantTime(script.keys[script.data[0]]))))
+    assert str(archived) < script.data[0]
+    service.join_group("late", "r", behind, "x")
+    service.looker.look()
+    described = service.describe_group("t", "late")
+    assert (described.summary.state, described.error) == ("running", "")
+    assert described.summary.planned.order_key == script.keys[script.data[-1]]

@@ -1,0 +1,48 @@
+"""Fault 29: a million pending splits. Discovery pauses and the position stands; memory is bounded."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from test_service import Script, World
+
+from penstock.enumerator.core.answers import Settings
+
+PROGRAM = pathlib.Path(__file__).with_name("million_splits.py")
+MOST_MIB = 512
+
+
+@pytest.mark.parametrize("most_pending", [1, 5, 17])
+def test_fault_29_back_pressure_pauses_discovery_and_the_position_goes_on_from_where_it_stood(
+    most_pending: int,
+) -> None:
+    """Hudi's empty batch under back-pressure once overwrote the position: here every commit comes once, in order."""
+    world = World(Script(newest=12, splits=3), settings=Settings(max_pending_splits=most_pending))
+    found: list[str] = []
+    for _ in range(200):
+        for _ in range(3):
+            before = world.summary().split()[2]
+            paused = world.summary().startswith("paused")
+            world.service.looker.look()
+            assert not paused or world.summary().split()[2] == before
+        [group] = world.service.keeper.look(lambda state: list(state.groups.values()))
+        assert group.pending < most_pending + world.script.splits
+        given = world.asked(2)
+        if hasattr(given, "splits"):
+            found += [one.split.split_id for one in given.splits]
+            world.finish(given)
+    assert found == [f"{commit}/{group}" for commit in range(1, 13) for group in range(3)]
+
+
+def test_fault_29_a_million_pending_splits_take_bounded_memory_also_after_a_restart(tmp_path: pathlib.Path) -> None:
+    for what in ("plan", "replay"):
+        command = [sys.executable, str(PROGRAM), what, str(tmp_path / "state")]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert said.returncode == 0, said.stderr[-3000:]
+        pending, peak_mib, grown_mib = map(int, said.stdout.split())
+        print(f"{what}: {pending} pending, peak {peak_mib} MiB, {grown_mib} MiB more than before")
+        assert pending == 980_000
+        assert peak_mib <= MOST_MIB

@@ -1,0 +1,65 @@
+"""Fault 31: readers that are slow, or give calls up: threads do not pile up, and what they held is not lost."""
+
+from __future__ import annotations
+
+import threading
+
+import grpc
+import pytest
+from scripted import NEWEST, CountedReads
+from served import until
+from test_service import World, names
+
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.server.limits import WORKERS
+from penstock.enumerator.server.run import serve_enumerator
+from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.errors import Fenced
+from penstock.proto.groups import NothingYet
+from penstock.proto.v1 import penstock_pb2 as pb
+from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
+
+CALLS, ROUNDS = 40, 20
+
+
+def test_fault_31_calls_that_are_given_up_leave_no_thread_behind() -> None:
+    reads = CountedReads()
+    enumerator = EmbeddedEnumerator({"orders": "/lake/orders"}, reads=reads, cpus=2)
+    with (
+        serve_enumerator(enumerator, "127.0.0.1:0") as server,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        stub = pb_grpc.EnumeratorServiceStub(channel)
+        before = threading.active_count()
+        for _ in range(ROUNDS):
+            reads.gate = threading.Event()
+            request = pb.NewestPositionRequest(table="orders")
+            calls = [stub.NewestPosition.future(request, timeout=60) for _ in range(CALLS)]
+            until(lambda: reads.asked > 0, "a call is under way")
+            for call in calls:
+                call.cancel()
+            reads.gate.set()
+            client = EnumeratorClient(server.address, CallLimits(deadline_ms=20_000))
+            assert client.newest_position("orders") == NEWEST
+        assert threading.active_count() - before <= 2 * WORKERS + 8 < ROUNDS * CALLS, "no more than the two pools have"
+        server.stop(0)
+
+
+def test_fault_31_splits_of_a_reader_that_does_not_go_on_are_read_by_others() -> None:
+    """Given back at once when it leaves; after its lease when it is just slow, and then its late commit is refused."""
+    for leaves in (True, False):
+        world = World()
+        world.service.looker.look()
+        given = world.asked()
+        other = world.service.join_group("g", "other", world.spec, "o").member
+        assert world.service.request_splits(other, 5, 1) == NothingYet(500)
+        if leaves:
+            world.service.leave_group(world.member)
+        else:
+            for _ in range(5):
+                world.clock.now_ms += 10_000
+                world.service.heartbeat(other)
+                world.service.keeper.tick()
+        assert names(world.service.request_splits(other, 5, 2)) == names(given)
+        with pytest.raises(Fenced):
+            world.finish(given)  # type: ignore[arg-type]

@@ -1,0 +1,71 @@
+"""Fault 33 for groups: a reader goes on over servers that are started anew, and over connections that are cut."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from fault_proxy import FaultProxy
+from served import CASE, OFTEN, differing
+
+from penstock.engine.consumer import Consumer
+from penstock.enumerator.core.answers import Settings as CoreSettings
+from penstock.enumerator.embedded import monotonic_ms
+from penstock.enumerator.keeper import durable_keeper
+from penstock.enumerator.server.run import RunningServer, serve_enumerator
+from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.store.journal import Journal
+from penstock.enumerator.store.memory import MemoryStore
+from penstock.proto.client import EnumeratorClient
+
+pytestmark = pytest.mark.golden
+
+
+def served(table: str, store: MemoryStore, address: str) -> RunningServer:
+    """A server on that state, with its own service."""
+    keeper = durable_keeper(store, Journal(store), clock_ms=monotonic_ms, settings=CoreSettings())
+    service = EnumeratorService({"t": table}, keeper=keeper, poll_ms=None)
+    service.looker.look()
+    server = serve_enumerator(service, address, service)
+    server.at_end(service.looker.look)
+    return server
+
+
+@pytest.mark.parametrize("faults", ["restarts", "cuts", "doubled bytes", "slow bytes"])
+def test_fault_33_a_consumer_goes_on_over_restarts_and_broken_connections(golden: Any, faults: str) -> None:
+    """Something breaks after each batch, before its commit."""
+    table, store = str(golden.table(CASE)), MemoryStore()
+    server = served(table, store, "127.0.0.1:0")
+    with FaultProxy(server.address) as proxy:
+        client = EnumeratorClient(proxy.address, OFTEN)
+        with Consumer(
+            None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=1, door=client
+        ) as reader:
+            server.stop(0)  # its looking found the group's rounds
+            store = store.reopened()
+            server = served(table, store, server.address)
+            batches = []
+            while True:
+                found = reader.poll(0)
+                if found is None and reader.caught_up:
+                    break
+                if found is None:
+                    continue
+                batches.append(found.batch)
+                if faults == "restarts" and len(batches) <= 5:
+                    server.stop(0)
+                    proxy.cut()
+                    store = store.reopened()
+                    server = served(table, store, server.address)
+                elif faults == "cuts":
+                    proxy.cut()
+                elif faults == "doubled bytes" and len(batches) <= 5:
+                    proxy.to_server.doubled = 1  # what comes behind them makes no sense; a broken one is cut in the end
+                    threading.Timer(0.2, proxy.heal).start()
+                elif faults == "slow bytes":
+                    proxy.to_client.delay_s = 0.01
+                reader.commit(found)
+            assert not differing(golden, batches)
+        assert proxy.connections > 5 or faults not in ("restarts", "cuts")
+        server.stop(0)

@@ -1,0 +1,140 @@
+"""Weak points of other systems' sources that ours must not have, as the service meets them; each by its number."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from served import CASE, until
+from test_service import Clock, Script, World, at, names, spec_of
+
+from penstock.enumerator.looking import Looker
+from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.watch.values import Advance, Following
+from penstock.proto.errors import ConfigurationError, StorageError
+from penstock.proto.groups import Assignments, GroupSpec, OnLostRange, SplitRef
+
+
+def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
+    """Both started at the same position: the second is dropped, whether it found as much, or more."""
+    world = World(Script(newest=3))
+    plain = world.script.advance
+    other = Looker(world.service.keeper, world.script, lambda table: "/lake", world.clock)  # type: ignore[arg-type]
+
+    def overlapped(path: str, name: str, following: Following) -> Advance:
+        world.script.advance = plain  # type: ignore[method-assign]
+        found = plain(path, name, following)
+        assert other.look() == 1, "another look from the same position is over first"
+        return found
+
+    world.script.advance = overlapped  # type: ignore[method-assign]
+    world.service.looker.look()
+    assert world.summary() == "running 0 001"
+    assert names(world.asked()) == ["1/0", "1/1"]
+    for _ in range(3):
+        world.service.looker.look()
+    assert names(world.asked()) == ["2/0", "2/1", "3/0", "3/1"]
+
+
+def one_round(world: World) -> list[tuple[SplitRef, str]]:
+    """What the reader is given after a look."""
+    world.service.looker.look()
+    given = world.asked()
+    if not isinstance(given, Assignments):
+        return []
+    world.finish(given)
+    return [(one.ref, one.split.split_id) for one in given.splits]
+
+
+def test_weak_point_05_ids_of_rounds_and_splits_come_from_what_they_are() -> None:
+    """A service that is started anew before each look gives the same ids as one that never stops; none twice."""
+    steady, restarted = World(Script(newest=4)), World(Script(newest=4))
+    expected, found = [], []
+    for _ in range(6):
+        expected += one_round(steady)
+        restarted.restart()
+        found += one_round(restarted)
+    assert found == expected
+    assert len({ref for ref, _ in found}) == len({split_id for _, split_id in found}) == len(found) == 8
+
+
+@pytest.mark.golden
+def test_weak_point_05_another_process_plans_the_same_split_ids(golden: Any) -> None:
+    program = (
+        "import sys\n"
+        "from penstock.enumerator.planning import plan_request\n"
+        "from penstock.proto.queries import Incremental, PlanRequest\n"
+        "from penstock.table.hudi_table import open_table\n"
+        "plan = plan_request(open_table(sys.argv[1]), 't', PlanRequest(table='t', query=Incremental()))\n"
+        "print([split.split_id for split in plan.splits])\n"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program, str(golden.table(CASE))],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, timeout=60, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]  # fmt: skip
+    assert said[0] == said[1] and len(said[0]) > 20
+
+
+@pytest.mark.parametrize("changed", [{"where": "id > 'a'"}, {"columns": ("id",)}], ids=str)
+def test_weak_point_09_a_changed_scope_is_refused_after_a_restart_and_changes_nothing(changed: dict[str, Any]) -> None:
+    world = World(Script(newest=2))
+    world.service.looker.look()
+    world.restart()
+    scope = world.spec.scope
+    others = [
+        replace(scope, request=replace(scope.request, **changed)),
+        replace(scope, upto=at(1)),
+        replace(scope, on_lost_range=OnLostRange.EARLIEST),
+    ]
+    before = world.service.describe_group("t", "g")
+    for other in others:
+        with pytest.raises(ConfigurationError, match=r"consumes something else .* delete the group first"):
+            world.service.join_group("g", "r2", GroupSpec(scope=other), "other")
+    assert world.service.describe_group("t", "g") == before
+    assert names(world.asked()) == ["1/0", "1/1"]
+
+
+def test_weak_point_11_an_empty_a_failed_and_a_paused_discovery_move_nothing() -> None:
+    world = World(Script(newest=1))
+    for fails in ([], [StorageError("reset")], []):
+        world.script.fails = list(fails)
+        world.script.newest = 0
+        world.service.looker.look()
+        world.clock.now_ms += 60_000
+        assert world.summary() == "running 0 0"
+    world.script.newest = 1
+    world.service.looker.look()
+    assert names(world.asked()) == ["1/0", "1/1"]
+
+
+def test_weak_point_11_who_waits_is_woken_though_a_look_is_under_way() -> None:
+    """Tables are looked at once an hour; a group that is made while a look is under way is looked for at once."""
+    script, gate, begun = Script(newest=1), threading.Event(), threading.Event()
+    plain = script.advance
+
+    def slow(path: str, name: str, following: Following) -> Advance:
+        begun.set()
+        gate.wait(30)
+        return plain(path, name, following)
+
+    script.advance = slow  # type: ignore[method-assign]
+    service = EnumeratorService({"t": "/lake"}, reads=script, clock_ms=Clock(), poll_ms=3_600_000)  # type: ignore[arg-type]
+    service.start()
+    try:
+        service.join_group("first", "r", spec_of(), "1")
+        assert begun.wait(30)
+        member = service.join_group("second", "r", spec_of(), "2").member
+        gate.set()
+        until(lambda: service.describe_group("t", "second").pending_splits, "it was looked for")
+        assert names(service.request_splits(member, 9, 1)) == ["1/0", "1/1"]
+    finally:
+        gate.set()
+        service.stop()
