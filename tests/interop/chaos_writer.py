@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,9 @@ COLUMNS = (("id", "c0"), ("p", "c1"), ("ts", "c2"), ("n", "c3"))
 PARTITIONS = ("x", "y", "z")
 KEYS = 60
 RETAINED = 15
-"""Commits whose files the cleaner leaves: more than any outage of this test lasts."""
+"""Commits whose files the cleaner leaves."""
+NEAR = 5
+"""Commits that the groups may be behind when the cleaner runs: no range that they still need is lost."""
 
 OPTIONS = {
     "hoodie.table.name": "chaos",
@@ -77,7 +80,10 @@ class Commit:
 
 
 class ChaosWriter(threading.Thread):
-    """Writes until it is told to stop. The one thread that talks to Hudi meanwhile; `failure` is its error."""
+    """Writes until it is told to stop. The one thread that talks to Hudi meanwhile; `failure` is its error.
+
+    `have_committed` says whether all readers are done with a commit; the cleaner runs only where they are near.
+    """
 
     def __init__(self, hudi: Any, table: pathlib.Path, rng: random.Random, *, logs_changes: bool) -> None:
         super().__init__(name="chaos-writer", daemon=True)
@@ -88,6 +94,7 @@ class ChaosWriter(threading.Thread):
         self.commits: list[Commit] = []
         self.services: Counter[str] = Counter()
         self.failure: BaseException | None = None
+        self.have_committed: Callable[[str], bool] = lambda order_key: False
 
     def begin(self) -> None:
         """The first commit, in the caller's thread: then there is a table."""
@@ -114,7 +121,7 @@ class ChaosWriter(threading.Thread):
         rng = self._rng
         more: dict[str, str] = {}
         for service, chance in (("compaction", 0.3), ("clustering", 0.15), ("clean", 0.5)):
-            if rng.random() < chance:
+            if rng.random() < chance and (service != "clean" or self._may_clean()):
                 more |= SERVICES[service]
         keys = sorted(rng.sample(range(KEYS), rng.randrange(1, 15)))
         kind = rng.random()
@@ -129,6 +136,9 @@ class ChaosWriter(threading.Thread):
             self._write("insert_overwrite", rows, {})
         else:
             self._write("upsert", self._rows(keys), more)
+
+    def _may_clean(self) -> bool:
+        return len(self.commits) > NEAR and self.have_committed(self.commits[-NEAR].order_key)
 
     def _rows(self, keys: Any) -> list[list[Any]]:
         """A row a key, always with a new `n`; some lose against what is there."""

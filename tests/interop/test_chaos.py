@@ -18,7 +18,7 @@ import pytest
 from chaos_cast import Cast, RowsReader
 from chaos_writer import Change, ChaosWriter, waited
 
-from penstock.proto.client import EnumeratorClient
+from penstock.proto.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import PenstockError
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
@@ -49,6 +49,7 @@ def _chaos(hudi: Any, folder: pathlib.Path, seconds: float, *, logs_changes: boo
     phases.append(time.monotonic() - began)
     cast = Cast(folder / "chaos", folder, rng)
     rows = RowsReader(cast.address)
+    writer.have_committed = lambda order_key: _have_committed(cast, order_key)
     try:
         cast.begin()
         writer.start()
@@ -80,7 +81,18 @@ def _chaos(hudi: Any, folder: pathlib.Path, seconds: float, *, logs_changes: boo
     _check_order(cast, note)
     _check_server(cast, note, seconds)
     assert sum(cast.happened.values()) >= seconds / 5, note
+    assert seconds < 60 or all(writer.services[name] for name in ("commit", "replacecommit", "clean", "delete")), note
     assert cast.happened["server killed"] and cast.happened["reader killed"], note
+
+
+def _have_committed(cast: Cast, order_key: str) -> bool:
+    """Whether both groups are that far; no, if the server does not say."""
+    client = EnumeratorClient(cast.address, CallLimits(attempts=1, deadline_ms=2000))
+    try:
+        said = [client.describe_group("t", group).summary.committed for group in ("changes", "rows")]
+    except PenstockError:
+        return False
+    return all(str(committed.order_key) >= order_key for committed in said)
 
 
 def _catch_up(cast: Cast, writer: ChaosWriter, rows: RowsReader) -> None:
