@@ -1,4 +1,4 @@
-"""Fault 10: after a restart there are more or fewer readers: each pending split has one owner, file groups their order."""
+"""Fault 10: after a restart there are more or fewer readers: each pending split has one owner, and its order."""
 
 from __future__ import annotations
 

@@ -1,0 +1,51 @@
+"""docs/operations.md: every fault has its row, and every test that a row names is there."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import pathlib
+import re
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+FAULTS = [*range(1, 9), *range(10, 16), 20, *range(26, 34)]
+WEAK_POINTS = [*range(1, 6), *range(7, 10), 11, 13]
+ROW = re.compile(r"\| (\d+) [^|]+\|[^|]+\|[^|]+\| (.+) \|")
+
+
+@functools.cache
+def known_tests() -> dict[str, pathlib.Path]:
+    """Every test function of the suites, with its file."""
+    found: dict[str, pathlib.Path] = {}
+    for path in HERE.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                found[node.name] = path
+    return found
+
+
+def rows() -> dict[int, list[str]]:
+    """The tests that the table of faults names, by the fault's number."""
+    text = (HERE.parent / "docs" / "operations.md").read_text().partition("\n## Faults\n")[2]
+    return {int(row[1]): re.findall(r"`(test_\w+)`", row[2]) for row in map(ROW.fullmatch, text.splitlines()) if row}
+
+
+def test_every_fault_of_the_service_has_its_row() -> None:
+    assert sorted(rows()) == FAULTS
+
+
+@pytest.mark.parametrize("number", FAULTS)
+def test_every_test_that_a_row_names_is_there_and_is_of_that_fault(number: int) -> None:
+    there = known_tests()
+    named = rows()[number]
+    assert named
+    assert [name for name in named if name not in there] == []
+    of_it = [name for name in named if f"fault_{number:02d}" in name or f"fault_{number:02d}" in there[name].name]
+    assert of_it, f"none of {named} is of fault {number}"
+
+
+@pytest.mark.parametrize("number", WEAK_POINTS)
+def test_every_weak_point_has_a_test_of_its_number(number: int) -> None:
+    assert [name for name in known_tests() if name.startswith(f"test_weak_point_{number:02d}_")]
