@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from penstock.proto.errors import FormatError
@@ -75,6 +76,8 @@ COMPLETES_AS: Final = {
 """Actions whose completed file bears another action's name (Hudi `InstantComparison.COMPARABLE_ACTIONS`)."""
 
 _MAX_NAME = 255
+_MAX_PARSED = 1 << 16
+"""Names remembered: a timeline is listed again and again, and most of its files were there before."""
 _SHAPE = re.compile(r"(?P<requested>[0-9]+)(?:_(?P<completed>[0-9]+))?\.(?P<first>\w+)(?:\.(?P<second>[^0-9]+))?", re.A)
 _PASSED_OVER = re.compile(r".*(?:\.crc|\.tmp|\.bak|\.swp|~|\._COPYING_)", re.S)
 
@@ -84,6 +87,7 @@ def comparable_action(action: Action) -> Action:
     return COMPLETES_AS.get(action, action)
 
 
+@lru_cache(maxsize=_MAX_PARSED)
 def parse_instant_file(name: str, layout: int, appeared: str = "") -> Instant | None:
     """The instant whose file bears this name in a timeline folder; None for a file that is no instant's.
 

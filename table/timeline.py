@@ -153,7 +153,7 @@ def load_timeline(storage: Storage, properties: TableProperties) -> Timeline:
 def _appeared(info: FileInfo, properties: TableProperties) -> str:
     """The completion time of a completed file whose name tells none: when it was last changed, in the table's zone, or
     in this process's where the table does not record one (as Hudi)."""
-    if properties.layout == 1 or "_" in info.name:
+    if properties.layout == 1 or "_" in info.name or info.name.endswith((".requested", ".inflight")):
         return ""
     moment = _EPOCH + datetime.timedelta(milliseconds=info.modified_ns // 1_000_000)
     wall = moment if properties.timezone == "UTC" else moment.astimezone()

@@ -161,9 +161,11 @@ class Cast:
         """Ends all by SIGTERM, which is no error."""
         for actor in (*self.readers, self.server):
             actor.send(signal.SIGCONT)
+            is_young = time.monotonic() - actor.started_at < 10  # it may not have come to its handler of signals yet
             actor.send(signal.SIGTERM)
-            if actor.process is not None and actor.process.wait(60) != 0 and not actor.continue_at:
-                self.problems.append(f"{actor.name} ended with {actor.process.returncode}: {_told(actor)}")
+            status = 0 if actor.process is None else actor.process.wait(60)
+            if status != 0 and not actor.continue_at and not (is_young and status == -signal.SIGTERM):
+                self.problems.append(f"{actor.name} ended with {status}: {_told(actor)}")
 
     def abandon(self) -> None:
         """Whatever happened, no process stays."""
