@@ -44,6 +44,6 @@ def _must_wait(rounds: list[Round], one: Round, index: int, reader_id: str, chos
         mine = chosen.get(older.plan_id, set())
         if older.open_in_lane(lane, reader_id, mine):
             return True
-        if older.number < barrier and older.open_in_partition(partition, reader_id, mine):
+        if older.number <= barrier and older.open_in_partition(partition, reader_id, mine):
             return True
     return False
