@@ -157,6 +157,12 @@ class Cast:
             if path.name not in self.first_seen_ns:
                 self.first_seen_ns[path.name] = path.stat().st_mtime_ns
 
+    def round_ends(self) -> list[str]:
+        """Order keys at which rounds of the changes ended, as the servers logged them; a last one that was never told
+        has none."""
+        told = "".join(path.read_text() for path in self.server.folder.glob("server-*.log"))
+        return sorted(set(re.findall(r"round planned table=t group=changes .*? upto=(\d+)", told)))
+
     def end(self) -> None:
         """Ends all by SIGTERM, which is no error."""
         for actor in (*self.readers, self.server):

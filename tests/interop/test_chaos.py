@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 import pathlib
 import random
@@ -156,14 +157,25 @@ def _check_rows(rows: RowsReader, writer: ChaosWriter, note: str) -> None:
 
 
 def _check_order(cast: Cast, note: str) -> None:
-    """Of one key the sequence numbers grow: in a file, and from file to file in the order they were written."""
-    last: dict[tuple[str, str], tuple[str, str]] = {}
-    for name in sorted(cast.first_seen_ns, key=lambda name: cast.first_seen_ns[name]):
-        for row in pq.read_table(cast.output / name).to_pylist():
-            key, place = (row["p"], row["id"]), row["_change_seq"]
-            before = last.get(key, ("", ""))
-            assert before[0] < place, f"{note}: {key}: {before} before {place} in {name}"
-            last[key] = (place, name)
+    """From an insert of a key to its delete the sequence numbers grow: in a file, and from round to round in the order
+    files were written. A key that comes back after a delete may do so in another file group, which waits for nothing;
+    nor have files of one round an order, where a service or an overwrite moved the key within it."""
+    ends = cast.round_ends()
+    names = sorted(cast.first_seen_ns, key=lambda name: cast.first_seen_ns[name])
+    rows = [(row, name) for name in names for row in pq.read_table(cast.output / name).to_pylist()]
+    deletes: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row, _ in rows:
+        if row["_change_type"] == "-D":
+            bisect.insort(deletes[row["p"], row["id"]], row["_change_seq"])
+    last: dict[tuple[str, str, int], tuple[int, str, str]] = {}
+    for row, name in rows:
+        key, place = (row["p"], row["id"]), row["_change_seq"]
+        number = bisect.bisect_left(ends, place.partition(".")[0])
+        life = (*key, bisect.bisect_left(deletes[key], place))
+        before = last.get(life, (-1, "", ""))
+        grows = before[1] < place or (before[0] == number and before[2] != name)
+        assert grows and before[0] <= number, f"{note}: {life}: {before} before {place} in {name}, round {number}"
+        last[life] = (number, place, name)
 
 
 def _check_metrics(cast: Cast) -> None:
