@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import grpc
 
 from penstock.enumerator.observer import Observer
-from penstock.enumerator.server.wrapping import Continuation, call_of, unary_of, with_unary
+from penstock.enumerator.server.wrapping import Continuation, Handler, call_of, unary_of, with_unary
 
 
 class CallMetrics(grpc.ServerInterceptor):
@@ -24,7 +24,7 @@ class CallMetrics(grpc.ServerInterceptor):
 
     def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
-    ) -> grpc.RpcMethodHandler | None:
+    ) -> Handler | None:
         """Puts the clock around the handler of a call."""
         handler = continuation(handler_call_details)
         behaviour = None if handler is None else unary_of(handler)
@@ -51,5 +51,5 @@ class CallMetrics(grpc.ServerInterceptor):
 
 def _code(context: grpc.ServicerContext, otherwise: str) -> str:
     """The status set on the call; gRPC holds none for one that simply returns."""
-    code = context.code()
+    code = cast("Any", context).code()
     return code.name if isinstance(code, grpc.StatusCode) else otherwise

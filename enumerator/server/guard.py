@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -22,6 +22,7 @@ from penstock.enumerator.server.wrapping import (
     Behaviour,
     Continuation,
     Deserializer,
+    Handler,
     call_of,
     unary_of,
     with_stream,
@@ -103,7 +104,8 @@ class CallerNames:
         return (*names, f"token:{self._tokens.name_of(sent)}")
 
     def _by_certificate(self, context: grpc.ServicerContext) -> tuple[str, ...]:
-        found: Mapping[str, Iterable[bytes]] = context.auth_context()
+        # A name has several values, whatever the stubs of grpcio say.
+        found = cast("Mapping[str, Iterable[bytes]]", context.auth_context())
         sans = [name.decode("utf-8", "replace") for name in found.get("x509_subject_alternative_name", ())]
         if not found.get("x509_pem_cert") and not sans:
             raise Unauthenticated("no client certificate was shown: give the options serverCert and serverKey")
@@ -130,7 +132,7 @@ class Guard(grpc.ServerInterceptor):
 
     def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
-    ) -> grpc.RpcMethodHandler | None:
+    ) -> Handler | None:
         """Puts the checks before the handler of a call."""
         handler = continuation(handler_call_details)
         service, call = call_of(handler_call_details)

@@ -175,7 +175,7 @@ def serve_enumerator(
     pools = _Pools()
     server = grpc.server(
         pools.calls,
-        interceptors=(CallMetrics(observer), guard),
+        interceptors=[CallMetrics(observer), guard],
         options=limits.channel_options(settings.limits),
         maximum_concurrent_rpcs=settings.limits.calls,
     )

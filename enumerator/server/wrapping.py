@@ -6,12 +6,13 @@ grpcio says little about the type of a handler; this module is the one that look
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import grpc
 
 Behaviour = Callable[[Any, grpc.ServicerContext], Any]
-Continuation = Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler | None]
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Handler | None]"
 Deserializer = Callable[[bytes], Any]
 
 
@@ -21,33 +22,30 @@ def call_of(details: grpc.HandlerCallDetails) -> tuple[str, str]:
     return service, call
 
 
-def unary_of(handler: grpc.RpcMethodHandler) -> Behaviour | None:
+def unary_of(handler: Handler) -> Behaviour | None:
     """What answers one request with one message; None for a stream."""
     return cast("Behaviour | None", getattr(handler, "unary_unary", None))
 
 
 def with_unary(
-    handler: grpc.RpcMethodHandler,
+    handler: Handler,
     behaviour: Behaviour,
     decoding: Callable[[Deserializer], Deserializer] = lambda deserializer: deserializer,
-) -> grpc.RpcMethodHandler:
+) -> Handler:
     """The handler with another behaviour, on the threads of the first; `decoding` wraps how its bytes are read."""
     first = unary_of(handler)
     for name in ("experimental_thread_pool", "experimental_non_blocking"):
         if hasattr(first, name):
             setattr(behaviour, name, getattr(first, name))
     deserializer: Deserializer | None = getattr(handler, "request_deserializer", None)
-    made = grpc.unary_unary_rpc_method_handler(
+    return grpc.unary_unary_rpc_method_handler(
         behaviour,
         request_deserializer=None if deserializer is None else decoding(deserializer),
         response_serializer=getattr(handler, "response_serializer", None),
     )
-    return cast("grpc.RpcMethodHandler", made)
 
 
-def with_stream(
-    handler: grpc.RpcMethodHandler, before: Callable[[grpc.ServicerContext], object]
-) -> grpc.RpcMethodHandler:
+def with_stream(handler: Handler, before: Callable[[grpc.ServicerContext], object]) -> Handler:
     """The handler of a stream, with `before` called before it starts."""
     for name in ("stream_stream", "unary_stream", "stream_unary"):
         inner: Behaviour | None = getattr(handler, name, None)
@@ -66,4 +64,4 @@ def with_stream(
         request_deserializer=getattr(handler, "request_deserializer", None),
         response_serializer=getattr(handler, "response_serializer", None),
     )
-    return cast("grpc.RpcMethodHandler", made)
+    return cast("Handler", made)
