@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from typing import Protocol
 
 import pyarrow as pa
@@ -80,7 +81,7 @@ def together(enumerator: EmbeddedEnumerator, of: StreamScope, points: list[Strea
 
 
 @pytest.mark.parametrize("limits", [RoundLimits(), RoundLimits(max_files=1), RoundLimits(max_rows=3)], ids=str)
-@pytest.mark.parametrize("case", [name for name in TABLES])
+@pytest.mark.parametrize("case", TABLES)
 def test_a_snapshot_is_handed_out_whole_whatever_the_limits(case: str, limits: RoundLimits, golden: Golden) -> None:
     path, enumerator = golden.table(case), EmbeddedEnumerator()
     of = scope(path, limits=limits)
@@ -98,7 +99,7 @@ def test_a_snapshot_is_handed_out_whole_whatever_the_limits(case: str, limits: R
     assert texts(got) == texts([pa.Table.from_batches(wanted, output_schema(whole.scan))])
 
 
-@pytest.mark.parametrize("case", [name for name in TABLES])
+@pytest.mark.parametrize("case", TABLES)
 def test_a_snapshot_of_a_stream_of_changes_is_inserts(case: str, golden: Golden) -> None:
     path, enumerator = golden.table(case), EmbeddedEnumerator()
     of = scope(path, CHANGES, limits=RoundLimits(max_files=2))
@@ -113,13 +114,13 @@ def test_a_snapshot_of_a_stream_of_changes_is_inserts(case: str, golden: Golden)
 
 
 @pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])
-@pytest.mark.parametrize("case", [name for name in TABLES])
+@pytest.mark.parametrize("case", TABLES)
 def test_another_process_plans_each_batch_the_same(case: str, query: Query, golden: Golden) -> None:
     path, enumerator = golden.table(case), EmbeddedEnumerator()
     of = scope(path, query, limits=RoundLimits(max_commits=1, max_files=2))
     points = walked(enumerator, of, StartBehind(EARLIEST))
     assert len(points) > 2
-    for before, point in zip(points, points[1:], strict=False):
+    for before, point in pairwise(points):
         request = batch_request(of, point)
         assert request is not None
         assert enumerator.plan(request) == EmbeddedEnumerator().plan(request)
