@@ -148,7 +148,7 @@ def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockErro
         case grpc.StatusCode.UNIMPLEMENTED:
             return ConfigurationError(
                 f"{asked}: the server does not know this call ({failure.details}): it is older than this client, or no "
-                "enumerator"
+                "enumerator: servers are upgraded before their clients"
             )
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
             return Overloaded(f"{asked}: {failure.details}: ask again later")

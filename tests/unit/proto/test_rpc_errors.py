@@ -82,7 +82,12 @@ def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
         ("DEADLINE_EXCEEDED", "", StorageError, "no answer within the deadline"),
         ("RESOURCE_EXHAUSTED", "Received message larger than max (9 vs. 8)", ConfigurationError, "fewer columns"),
         ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!", Overloaded, "Concurrent RPC limit"),
-        ("UNIMPLEMENTED", "Method not found!", ConfigurationError, "older than this client, or no enumerator"),
+        (
+            "UNIMPLEMENTED",
+            "Method not found!",
+            ConfigurationError,
+            "older than this client, or no enumerator: servers are upgr",
+        ),
         ("PERMISSION_DENIED", "not you", PermissionDenied, "PERMISSION_DENIED: not you"),
         ("UNAUTHENTICATED", "who?", Unauthenticated, "UNAUTHENTICATED: who?"),
         ("CANCELLED", "server stopped", StorageError, "broke off with CANCELLED: server stopped"),
