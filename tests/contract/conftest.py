@@ -230,6 +230,12 @@ def door(request: pytest.FixtureRequest) -> Iterator[Door]:
 
 
 @pytest.fixture
+def table() -> ScriptedTable:
+    """Alone, for an enumerator that a test makes."""
+    return ScriptedTable()
+
+
+@pytest.fixture
 def served() -> Iterator[Door]:
     """The served one alone."""
     table, clock = ScriptedTable(), Clock()

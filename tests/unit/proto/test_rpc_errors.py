@@ -104,6 +104,13 @@ def test_failures_of_grpc_itself_name_the_call_and_the_server(
         raise back
 
 
+def test_a_place_in_a_stream_that_is_too_large_is_told_apart_from_a_long_question() -> None:
+    failure = RpcFailure(grpc.StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 8)", "")
+    told = str(error_of(failure, "NextBatch", HERE))
+    assert "larger than max (9 vs. 8): the place of a stream names every instant" in told
+    assert "columns" not in told
+
+
 @given(st.text())
 @example("x" * 5000)
 @example("ü" * 5000)
