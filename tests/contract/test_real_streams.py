@@ -15,9 +15,9 @@ from penstock.enumerator.server.run import serve
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.client import EnumeratorClient
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import ConfigurationError, DataInvalidated, PenstockError
+from penstock.proto.errors import ConfigurationError, DataInvalidated, LateInstant, PenstockError, PositionExpired
 from penstock.proto.groups import OnLostRange
-from penstock.proto.positions import EARLIEST
+from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest, Query, RoundLimits, SnapshotPart
 from penstock.proto.reports import EndOfSlot
 from penstock.proto.splits import EventTimeBounds, Scan, Split
@@ -43,6 +43,8 @@ TABLES = {
     "v6": "A_compaction_pending_v6_h0150",
     "services": "B_v9_cdc_mor_op_key_only",
 }
+LOST = "B_v9_arch_cow"
+"""What its oldest commits wrote is cleaned away."""
 IN_BASE_FILES = "B_v9_colstats_cow"
 """All of its event times have bounds in footers; their order is not that of the splits' ids."""
 RULE = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="Asia/Kolkata")
@@ -95,8 +97,11 @@ def plan_of(enumerator: Enumerator, scope: StreamScope, batch: NextBatch) -> tup
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartBehind(EARLIEST)])
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)])
-def test_a_stream_is_the_same_from_both(golden: Any, name: str, start: StreamStart, query: Query) -> None:
-    scope = scope_of(query)
+@pytest.mark.parametrize("fallback", [WatermarkFallback.COMMIT_TIME, WatermarkFallback.HOLD])
+def test_a_stream_is_the_same_from_both(
+    golden: Any, name: str, start: StreamStart, query: Query, fallback: WatermarkFallback
+) -> None:
+    scope = scope_of(query, rule=replace(RULE, fallback=fallback))
     with both(golden.table(TABLES[name])) as (embedded, client):
         begun = client.start_stream(scope, start)
         assert begun == embedded.start_stream(scope, start)
@@ -124,7 +129,7 @@ def test_a_stream_is_the_same_from_both(golden: Any, name: str, start: StreamSta
     assert found[-1].point.progress.position == newest
     marks = [batch.point.watermark.at_us for batch in found]
     assert marks == sorted(marks, key=lambda mark: -(2**63) if mark is None else mark)
-    assert marks[-1] is not None
+    assert (marks[-1] is None) == (fallback is WatermarkFallback.HOLD)  # its files do not tell: that one waits
 
 
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)])
@@ -156,11 +161,11 @@ def test_parts_of_a_snapshot_are_its_list_in_the_order_of_event_times(golden: An
         assert planned(client, replace(request, query=replace(part, first=1, end=1)))[1] == []
 
 
-def hidden(path: pathlib.Path, behind: int) -> list[tuple[pathlib.Path, pathlib.Path]]:
-    """Instants of a table of layout 2 but the first `behind`, put aside: (where they are, where they belong)."""
+def hidden(path: pathlib.Path, first: int, end: int = 1000) -> list[tuple[pathlib.Path, pathlib.Path]]:
+    """Instants `first` up to `end` of a table of layout 2, put aside: (where they are, where they belong)."""
     timeline = path / ".hoodie" / "timeline"
     completed = sorted(file.name for file in timeline.iterdir() if "_" in file.name)
-    later = {name.partition("_")[0] for name in completed[behind:]}
+    later = {name.partition("_")[0] for name in completed[first:end]}
     aside = path.parent / "aside"
     aside.mkdir()
     files = [file for file in timeline.iterdir() if file.name.partition(".")[0].partition("_")[0] in later]
@@ -207,6 +212,35 @@ def told(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> tupl
     with pytest.raises(PenstockError) as caught:
         enumerator.next_batch(scope, point)
     return type(caught.value), str(caught.value)
+
+
+def test_an_instant_that_completed_behind_the_point_is_late_for_both(golden: Any, tmp_path: pathlib.Path) -> None:
+    path = golden.copy(TABLES["v9"], tmp_path)
+    revealed = hidden(path, 3, 4)
+    scope = scope_of(Incremental())
+    with both(path) as (embedded, client):
+        begun = client.start_stream(scope, StartBehind(EARLIEST))
+        end = walked(client, scope, begun)[-1].point
+        for aside, file in revealed:
+            aside.rename(file)
+        assert told(client, scope, end) == told(embedded, scope, end)
+        assert told(client, scope, end)[0] is LateInstant
+
+
+def test_a_lost_range_is_given_up_for_both_and_told(golden: Any) -> None:
+    scope = scope_of(Changes(ChangeFormat.ROWS))
+    behind = StartBehind(Position(InstantTime("20200101000000000")))
+    with both(golden.table(LOST)) as (embedded, client):
+        begun = client.start_stream(scope, behind)
+        assert begun == embedded.start_stream(scope, behind)
+        assert told(client, scope, begun) == told(embedded, scope, begun)
+        cls, why = told(client, scope, begun)
+        assert cls is PositionExpired
+        lenient = replace(scope, on_lost_range=OnLostRange.EARLIEST)
+        found = walked(client, lenient, begun)
+        assert found == walked(embedded, lenient, begun)
+        assert [batch.lost for batch in found] == [why] + [""] * (len(found) - 1)
+        assert found[-1].point.progress.position == embedded.newest_position("t")
 
 
 def test_errors_are_the_same_from_both(golden: Any) -> None:

@@ -407,6 +407,7 @@ SPLIT_4 = replace(
         blocks=frozenset({InstantTime("20260104000000000")}),
     ),
 )
+NO_TIMES_SPLIT_4 = replace(LOG_ONLY_SPLIT_1, event_time=NoEventTimes())
 SCAN_4 = SCAN_1
 PLAN_4 = replace(PLAN_1, splits=(SPLIT_4, LOG_ONLY_SPLIT_1))
 SPLIT_3, SCAN_3 = (replace(value, format_version=3) for value in (SPLIT_3, SCAN_3))
@@ -448,6 +449,7 @@ FROZEN: dict[str, tuple[object, Callable[[bytes], object]]] = {
     "scan.v3": (SCAN_3, decode_scan),
     "plan.v3": (PLAN_3, decode_plan),
     "split.v4": (SPLIT_4, decode_split),
+    "split-no-event-times.v4": (NO_TIMES_SPLIT_4, decode_split),
     "scan.v4": (SCAN_4, decode_scan),
     "plan.v4": (PLAN_4, decode_plan),
 }
