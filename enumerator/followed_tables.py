@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from penstock.enumerator.opened_tables import OpenedTables
+from penstock.enumerator.split_times import EventTimeScan
 from penstock.enumerator.watch.advance import advance, start_progress
 from penstock.enumerator.watch.retention import earliest_position, lag
 from penstock.enumerator.watch.table_watch import Look, TableWatch
@@ -26,8 +27,14 @@ def wall_clock_ms() -> int:
 class FollowedTables(OpenedTables):
     """`OpenedTables` that can be followed too. Any thread. `hollow_after_ms`: see `watch.advance.advance`."""
 
-    def __init__(self, *, hollow_after_ms: int | None = None, wall_ms: Callable[[], int] = wall_clock_ms) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        *,
+        hollow_after_ms: int | None = None,
+        wall_ms: Callable[[], int] = wall_clock_ms,
+        scan_event_time: EventTimeScan | None = None,
+    ) -> None:
+        super().__init__(scan_event_time=scan_event_time)
         self._hollow_after_ms, self._wall_ms = hollow_after_ms, wall_ms
 
     def glance(self, path: str) -> Look:
@@ -37,7 +44,14 @@ class FollowedTables(OpenedTables):
     def advance(self, path: str, name: str, following: Following) -> Advance:
         """See `watch.advance.advance`."""
         table = self._table(path)
-        return advance(table, name, following, hollow_after_ms=self._hollow_after_ms, clock_ms=self._wall_ms)
+        return advance(
+            table,
+            name,
+            following,
+            hollow_after_ms=self._hollow_after_ms,
+            clock_ms=self._wall_ms,
+            sources=self._sources,
+        )
 
     def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
         """See `watch.retention.earliest_position`."""

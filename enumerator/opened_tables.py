@@ -10,6 +10,8 @@ from collections import OrderedDict
 from typing import Final
 
 from penstock.enumerator import planning
+from penstock.enumerator.split_times import EventTimeScan, TimeSources
+from penstock.enumerator.times_cache import TimesCache
 from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
 from penstock.proto.reports import TableDescription
@@ -24,11 +26,13 @@ class OpenedTables:
     """Reads of tables by path or URI, from any thread.
 
     A table stays open for what it has cached of commits that cannot change. Its properties are read for each question,
-    so that a table that was upgraded, or deleted and created again, is seen as it is.
+    so that a table that was upgraded, or deleted and created again, is seen as it is. `scan_event_time` reads splits
+    whose files do not tell their event times, for requests that want that; what files and reads told is kept.
     """
 
-    def __init__(self, max_tables: int = MAX_TABLES) -> None:
+    def __init__(self, max_tables: int = MAX_TABLES, *, scan_event_time: EventTimeScan | None = None) -> None:
         self._max_tables = max_tables
+        self._sources = TimeSources(TimesCache(), scan_event_time)
         self._lock = threading.Lock()
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
 
@@ -46,7 +50,7 @@ class OpenedTables:
 
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
         """The plan of a request; its scan calls the table `name`."""
-        return planning.plan_request(self._table(path), name, request)
+        return planning.plan_request(self._table(path), name, request, sources=self._sources)
 
     def opened(self, path: str) -> HudiTable:
         """The table as it was when somebody last asked about it, opened if nobody did."""

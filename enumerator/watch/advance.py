@@ -19,6 +19,7 @@ from penstock.enumerator.history import with_archive
 from penstock.enumerator.order import horizon, is_earliest
 from penstock.enumerator.planning import plan_request
 from penstock.enumerator.selection import TimelineFacts
+from penstock.enumerator.split_times import TimeSources
 from penstock.enumerator.watch.checks import (
     newest_active,
     on_layout,
@@ -48,6 +49,7 @@ def advance(
     *,
     hollow_after_ms: int | None = None,
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    sources: TimeSources | None = None,
 ) -> Advance:
     """The next round behind the progress, or that nothing is new. Looks at the table as it is now.
 
@@ -56,7 +58,7 @@ def advance(
     should it complete after all. Limits are kept but for a first file group that is larger, and for rows whose state
     at the limits' end was cleaned, where a later end still answers exactly (WARNING). Errors: LateInstant,
     DataInvalidated, PositionExpired (the range behind the progress cannot be answered any more), those of planning;
-    StorageError as it comes.
+    StorageError as it comes. `sources`: see `planning.plan_request`.
     """
     for _ in range(_LOOKS):
         table = table.refreshed()
@@ -69,7 +71,7 @@ def advance(
             end = min(end, max(following.upto, progress.position))
         if end == progress.position:
             return NothingNew()
-        found = _planned(table, name, following, progress, facts, end, passed_over)
+        found = _planned(table, name, following, progress, facts, end, passed_over, sources)
         end = found.commit_range.upto
         again = read_timeline(table, passed_over)
         if _inside(active, end, again) == _inside(again, end, active):
@@ -187,19 +189,20 @@ def _planned(
     facts: TimelineFacts,
     end: Position,
     passed_over: Collection[str],
+    sources: TimeSources | None,
 ) -> Plan:
     """The plan up to `end`, or for rows up to the next end behind it that can still be answered."""
     position, query = progress.position, following.request.query
     if isinstance(query, Changes):
         asked: PlanRequest = replace(following.request, query=Changes(query.format, position, end, progress.ahead))
-        return plan_request(table, name, asked, passed_over)
+        return plan_request(table, name, asked, passed_over, sources)
     if not isinstance(query, Incremental):
         raise ConfigurationError(f"following table {name} by {type(query).__name__}: expected a range or changes")
     lost: PositionExpired | None = None
     for place, later in enumerate(_later_ends(facts, end, following.upto)):
         rows = Incremental(position, later, progress.ahead)
         try:
-            plan = plan_request(table, name, replace(following.request, query=rows), passed_over)
+            plan = plan_request(table, name, replace(following.request, query=rows), passed_over, sources)
         except PositionExpired as error:
             lost = lost or error
             continue
