@@ -91,8 +91,8 @@ STREAM_OPTIONS: Final[tuple[Option, ...]] = (
         name="endWatermark",
         type=Duration(word="infinite"),
         doors=STREAMS,
-        doc="With `eventTime` and `upto`: how far above the highest event time the watermark stands when the stream has "
-        "ended. Not given, or `infinite`: behind every event time, so that every window is emitted; later rows "
+        doc="With `eventTime` and `upto`: how far above the highest event time the watermark stands when the stream "
+        "has ended. Not given, or `infinite`: behind every event time, so that every window is emitted; later rows "
         "would be dropped, so the checkpoint is spent.",
     ),
 )

@@ -59,6 +59,6 @@ def _back(cast: pa.Array, source: pa.DataType) -> pa.Array:
 def _unfit(column: pa.Array, target: pa.DataType, name: str, table: str, what: str) -> SchemaMismatch:
     return SchemaMismatch(
         f"table {table}, column {name}: it was widened to {column.type} since the stream's schema was fixed as "
-        f"{target}, and a row holds what {target} cannot ({what}); start the query again with a new load(), which takes the "
-        "table's new schema and goes on from the checkpoint"
+        f"{target}, and a row holds what {target} cannot ({what}); start the query again with a new load(), which "
+        "takes the table's new schema and goes on from the checkpoint"
     )

@@ -26,7 +26,7 @@ class SchemaWatch:
     """For one stream. Used by one thread."""
 
     def __init__(self, table: str, fixed: StructType, changes: ChangeFormat | None) -> None:
-        """`fixed`: the table's columns as the stream was loaded with them; `changes`: their format, if those are read."""
+        """`fixed`: the table's columns as the stream was loaded with them; `changes`: their format if it reads them."""
         self._table, self._fixed, self._changes = table, fixed, changes
         self._last: tuple[str, tuple[SchemaChange, ...]] = ("", ())
         self.seen: Counter[str] = Counter()
