@@ -181,7 +181,9 @@ def test_what_a_stream_refuses(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, options: dict[str, str], text: str
 ) -> None:
     with pytest.raises(PySparkException, match=f"(?s){text}"):
-        drained(stream(spark, str(golden.table("B_v9_inc_mor")), MicroBatches(), tmp_path, **options))
+        frame = spark.readStream.format("penstock").options(**options).load(str(golden.table("B_v9_inc_mor")))
+        writer = frame.writeStream.foreachBatch(MicroBatches())
+        drained(writer.option("checkpointLocation", str(tmp_path)))
 
 
 def test_a_checkpoint_of_a_newer_release_is_refused(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
