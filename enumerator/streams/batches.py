@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.events import tell
@@ -48,6 +47,7 @@ from penstock.proto.streams import (
     commits_request,
 )
 from penstock.table.hudi_table import HudiTable
+from penstock.table.zones import named_zone
 
 SETTLED_MS: Final = 60_000
 """So long behind a time no instant completes at it any more, whatever the writers' clocks say."""
@@ -171,7 +171,7 @@ class StreamLook:
         if self.table.properties.timezone.upper() == "UTC":
             return UTC
         told = self.scope.rule.timezone if self.scope.rule is not None else ""
-        return ZoneInfo(told) if told else None
+        return named_zone(told) if told else None
 
     def _instant_us(self, instant: InstantTime) -> int | None:
         told_ms = instant_ms(instant, self._zone)

@@ -65,7 +65,8 @@ def advance(
         active = read_timeline(table, passed_over)
         progress = _checked(table, active, following.progress)
         facts = reaching_back(table, active, progress.position, following.request)
-        end = next_end(facts, progress.position, following.limits, progress.ahead)
+        changes = isinstance(following.request.query, Changes)
+        end = next_end(facts, progress.position, following.limits, progress.ahead, changes=changes)
         if following.upto is not None:
             end = min(end, max(following.upto, progress.position))
         if end == progress.position:
