@@ -57,7 +57,7 @@ def advance(
     should it complete after all. Limits are kept but for a first file group that is larger, and for rows whose state
     at the limits' end was cleaned, where a later end still answers exactly (WARNING). Errors: LateInstant,
     DataInvalidated, PositionExpired (the range behind the progress cannot be answered any more), those of planning;
-    StorageError as it comes.
+    StorageError as it comes. `planned` plans the round.
     """
     for _ in range(_LOOKS):
         table = table.refreshed()

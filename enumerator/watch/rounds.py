@@ -61,8 +61,8 @@ def next_end(
     Walks data instants by order key, never by requested time, up to the horizon. At least one file group is taken,
     however large. A round ends inside an instant only if that replaces no file group and shares its order key with no
     other; otherwise the instant is taken as a whole; so is, with `changes`, one that may have moved keys between file
-    groups, so that a key's delete never comes in a later round than its insert. A round that starts inside an instant ends in it or behind it.
-    Instants of `ahead` count for nothing.
+    groups, so that a key's delete never comes in a later round than its insert. A round that starts inside an instant
+    ends in it or behind it. Instants of `ahead` count for nothing.
     """
     newest = newest_position(facts.timeline, facts.pending_clusterings, facts.is_data, after)
     of_key = Counter(map(facts.timeline.order_key, facts.timeline.completed_writes))
