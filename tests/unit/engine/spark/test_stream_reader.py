@@ -528,3 +528,49 @@ def test_the_digest_is_of_the_scope() -> None:
     script = Script()
     stream = reader(script)
     assert digest(stream) == scope_digest(script.scopes[0])
+
+
+class TestRenamedColumn:
+    """A real table whose column b was renamed to b2 by its third instant, and c dropped by its sixth."""
+
+    case = "A_evo_on_read_v9_h120"
+    fixed = st.StructType([st.StructField(name, st.StringType()) for name in ("id", "b")])
+    before = "20261120214441471"
+
+    def stream(self, golden: Any, schema: st.StructType, **options: str) -> PenstockStreamReader:
+        given = parse_options({"after": "earliest", **options}, door=Door.STREAM)
+        clock = Clock()
+        return PenstockStreamReader(Loaded(str(golden.table(self.case)), given), schema, clock=clock, pause=clock.pause)
+
+    def rows(self, stream: PenstockStreamReader, start: Offset, end: Offset) -> list[dict[str, Any]]:
+        slots = stream.partitions(start, end)
+        return [row for slot in slots for batch in stream.read(slot) for row in batch.to_pylist()]
+
+    @pytest.mark.golden
+    @pytest.mark.parametrize("options", [{}, {"query": "cdc"}, {"maxCommitsPerTrigger": "1"}], ids=str)
+    def test_the_stream_ends_before_it_and_a_new_load_goes_on(self, golden: Any, options: dict[str, str]) -> None:
+        stream = self.stream(golden, self.fixed, **options)
+        start, rows = stream.initialOffset(), []
+        with pytest.raises(SchemaMismatch) as error:
+            while True:
+                end = stream.latestOffset(start, stream.getDefaultReadLimit())
+                assert end != start
+                rows += self.rows(stream, start, end)
+                start = end
+        for text in (
+            "column b is gone",
+            f"up to {self.before} was delivered",
+            "goes on behind that from the checkpoint",
+        ):
+            assert text in str(error.value)
+        assert start["order_key"] == self.before
+        assert len({row["id"] for row in rows}) == 12
+        assert all(row["b"] is not None for row in rows)
+        new = st.StructType([st.StructField(name, st.StringType()) for name in ("id", "b2")])
+        again = self.stream(golden, new, **options)
+        more, at_commit = [], start
+        while (end := again.latestOffset(at_commit, again.getDefaultReadLimit())) != at_commit:
+            more += self.rows(again, at_commit, end)
+            at_commit = end
+        assert len(more) >= 5
+        assert all(row["b2"] is not None for row in more)
