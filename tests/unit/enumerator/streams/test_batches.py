@@ -291,11 +291,11 @@ def test_an_offset_of_the_first_version_knows_its_position_alone(golden: Golden)
 def test_a_lost_range_is_given_up_as_the_scope_says_and_told(
     policy: OnLostRange, golden: Golden, tmp_path: pathlib.Path
 ) -> None:
-    """The archive is gone, and with it what tells which rows lie behind an old position."""
-    path = golden.copy("B_v9_arch_cow", tmp_path)
-    first = min(open_table(str(path)).archived_completions().values())
-    shutil.rmtree(path / ".hoodie" / "timeline" / "history")
-    behind = StreamPoint(progress=Progress(Position(InstantTime(first)), 2))
+    """Somebody deleted old archive files: which rows lie behind an old position is not known any more."""
+    path = golden.copy("B_v6_arch_mor", tmp_path)
+    for number in (1, 2):
+        (path / f".hoodie/archived/.commits_.archive.{number}_1-0-1").unlink()
+    behind = StreamPoint(progress=Progress(Position(InstantTime("20200101000000000")), 1))
     with pytest.raises(PositionExpired):
         EmbeddedEnumerator().next_batch(scope(path), behind)
     of = scope(path, on_lost_range=policy)
