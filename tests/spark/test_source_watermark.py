@@ -113,19 +113,14 @@ def test_a_finite_end_lets_a_window_stay_open(spark: SparkSession, golden: Any, 
     assert sorted(row["hour"] for row in found.rows) == [5, 6, 7, 8], "the hour of 9 ends at 10:00, the watermark 09:30"
 
 
-def test_sql_over_a_view(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
-    with_source_watermark(timed(spark, golden), "TS").createOrReplaceTempView("timed_rows")
-    frame = spark.sql("select window.start, count(*) as n from timed_rows group by window(ts, '1 hour')")
-    found, _ = to_its_end(frame, tmp_path)
-    assert sum(row["n"] for row in found.rows) == 36
-
-
-def test_a_filter_behind_the_helper_does_not_hold_the_watermark_back(
+def test_sql_over_a_view_whose_filter_does_not_hold_the_watermark_back(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path
 ) -> None:
-    frame = with_source_watermark(timed(spark, golden), "ts").filter("hour(ts) = 5")
-    found, _ = to_its_end(frame.groupBy(F.window("ts", "1 hour")).count(), tmp_path)
-    assert len(found.rows) == 1
+    """The last micro-batch has no row, nor a marker, of that hour: its watermark counts all the same."""
+    with_source_watermark(timed(spark, golden), "TS").createOrReplaceTempView("timed_rows")
+    frame = spark.sql("select count(*) as n from timed_rows where hour(ts) = 6 group by window(ts, '1 hour')")
+    found, _ = to_its_end(frame, tmp_path)
+    assert found.rows == [{"n": 1}]
 
 
 def test_a_batch_has_the_columns_and_takes_the_helper(spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
