@@ -201,8 +201,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _check_now(self, start: StreamPoint, error: ConfigurationError, *, only: bool) -> None:
-        """A batch could not be planned: raises SchemaMismatch if the table's schema now breaks the stream's, and nothing
-        smaller could be planned (`only`); any other error as it is."""
+        """A batch could not be planned: raises SchemaMismatch if the table's schema breaks the stream's now and nothing
+        smaller can be planned (`only`); any other error as it is."""
         broken = self._schemas.broken(self._describe().schema_json)
         if not broken:
             raise error
