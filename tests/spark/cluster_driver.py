@@ -127,6 +127,7 @@ def main(master: str, speculation: str) -> None:
         "spark.speculation.minTaskRuntime": "500ms",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.sql.shuffle.partitions": "2",
     }
     builder = SparkSession.Builder().master(master).appName("penstock-cluster")
