@@ -25,7 +25,7 @@ from chaos_writer import waited
 from soak_samples import Samples, processes_of
 
 QUERIES: Final = ("changes", "windows")
-STARTED_S: Final = 120.0
+STARTED_S: Final = 240.0
 KINDS: Final = {"server": 0.3, "driver": 0.15, "planner": 0.15, "executor": 0.4}
 """Who is killed, how often."""
 

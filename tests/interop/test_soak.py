@@ -6,6 +6,7 @@ memory. `make soak MINUTES=30` runs it for long and keeps the result.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import random
@@ -22,6 +23,7 @@ import pytest
 from chaos_writer import Change, Key, waited
 from soak_cast import QUERIES, Soak
 from soak_driver import HAS_WATERMARK
+from soak_plot import draw
 from soak_samples import Samples, sparks
 from soak_writer import SoakWriter, Window
 
@@ -206,3 +208,5 @@ def _keep(soak: Soak, note: str) -> None:
             for event in soak.events("progress")
         ]
         (pathlib.Path(kept) / "batches.csv").write_text("\n".join(lines) + "\n")
+        if importlib.util.find_spec("matplotlib"):
+            draw(pathlib.Path(kept))
