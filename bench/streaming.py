@@ -1,17 +1,20 @@
 """How soon a Spark stream has a commit's rows, and what a micro-batch costs, embedded and with a server.
 
-    python bench/streaming.py [--commits 60] [--rows 1000] [--before 200] [--road embedded …]
+    python bench/streaming.py [--commits 60] [--rows 1000] [--before 200] [--road ROAD …]
 
 A table of merge-on-read whose commits are written beforehand, each a base file of its own; a commit becomes visible
 when its completed instant is renamed into the timeline. Measured from before the rename until `foreachBatch` holds its
 rows as Arrow, at processingTime 0, and what Spark says of each micro-batch. The next commit is revealed at a random
 time behind the delivery of the one before, so that the stream is idle. The server is a process of its own, on loopback.
+Beside it Spark's own file source (road `files`) with the same base files, and what Penstock's part of a micro-batch
+takes in this process, without Spark (the last lines).
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -34,11 +37,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.spark import register
+from penstock.engine.spark.source import PenstockDataSource
 
 FIRST: Final = 20260101000000000
 WARM: Final = 10
 """Commits that are delivered before it counts."""
-ROADS: Final = ("embedded", "server")
+ROADS: Final = ("embedded", "server", "files")
 SCHEMA: Final = (
     '{"type":"record","name":"r","fields":['
     '{"name":"id","type":["null","string"],"default":null},'
@@ -46,6 +50,7 @@ SCHEMA: Final = (
     '{"name":"value","type":["null","double"],"default":null}]}'
 )
 STEPS: Final = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "triggerExecution")
+ALONE: Final = ("latestOffset", "partitions", "read")
 MASTER: Final = "local[2]"
 
 
@@ -56,6 +61,7 @@ class PreparedTable:
     path: pathlib.Path
     rows: int
     hidden: list[tuple[pathlib.Path, pathlib.Path]] = field(default_factory=list)
+    base_files: list[pathlib.Path] = field(default_factory=list)
 
     @classmethod
     def make(cls, folder: pathlib.Path, before: int, commits: int, rows: int) -> PreparedTable:
@@ -88,10 +94,11 @@ class PreparedTable:
                 made.hidden.append((place, timeline / name))
         return made
 
-    def reveal(self, number: int) -> None:
-        """The commit is visible."""
-        source, target = self.hidden[number]
-        source.rename(target)
+    def without_table(self, folder: pathlib.Path) -> list[tuple[pathlib.Path, pathlib.Path]]:
+        """The same rows as bare files that come into `folder` one by one."""
+        (folder / "bare").mkdir()
+        files = self.base_files[-len(self.hidden) :]
+        return [(file, folder / "bare" / file.name) for file in files]
 
     def _base_file(self, number: int, instant: int, rows: int) -> dict[str, Any]:
         file_id = f"{number:08d}-0000-0000-0000-000000000000-0"
@@ -106,6 +113,7 @@ class PreparedTable:
         }
         own = {"id": keys, "number": pa.array([number] * rows, pa.int64()), "value": np.arange(rows, dtype=float)}
         pq.write_table(pa.table(meta | own), self.path / name)
+        self.base_files.append(self.path / name)
         size = (self.path / name).stat().st_size
         return {
             "fileId": file_id,
@@ -163,53 +171,75 @@ def target(road: str, table: pathlib.Path) -> Iterator[tuple[str, dict[str, str]
 
 
 def measure(spark: SparkSession, given: argparse.Namespace, road: str) -> dict[str, list[float]]:
-    """Milliseconds: `visible` of each commit, and each of STEPS of its micro-batch."""
+    """Milliseconds: `visible` of each commit, each of STEPS of its micro-batch; each of ALONE, without Spark."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
         table = PreparedTable.make(folder, given.before, WARM + given.commits, given.rows)
+        if road == "files":
+            bare = table.without_table(folder)
+            source = spark.readStream.schema("id string, number long, value double").parquet(str(folder / "bare"))
+            return streamed(source, folder, given, bare)
         with target(road, table.path) as (name, options):
-            return _stream(spark, given, table, folder, name, options)
+            options["after"] = str(FIRST + (given.before - 1) * 10 + 5)
+            source = spark.readStream.format("penstock").options(**options).load(name)
+            return streamed(source, folder, given, table.hidden) | alone(name, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _stream(
-    spark: SparkSession,
-    given: argparse.Namespace,
-    table: PreparedTable,
+def streamed(
+    source: DataFrame,
     folder: pathlib.Path,
-    name: str,
-    options: dict[str, str],
+    given: argparse.Namespace,
+    hidden: list[tuple[pathlib.Path, pathlib.Path]],
 ) -> dict[str, list[float]]:
+    """What comes of revealing one after the other to a stream."""
     rng, sink = random.Random(1), Sink()
-    after = str(FIRST + (given.before - 1) * 10 + 5)
-    frame = spark.readStream.format("penstock").options(after=after, **options).load(name)
-    writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(folder / "checkpoint"))
+    writer = source.writeStream.foreachBatch(sink).option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(processingTime="0 seconds").start()
     spent: dict[str, list[float]] = defaultdict(list)
     try:
-        last = -1
-        for number in range(WARM + given.commits):
+        for number, (place, target) in enumerate(hidden):
             time.sleep(rng.uniform(0.2, 0.7))
             began = time.perf_counter()
-            table.reveal(number)
+            place.rename(target)
             there = sink.wait(given.before + number)
             if number >= WARM:
                 spent["visible"].append((there - began) * 1000)
         query.processAllAvailable()
         time.sleep(1)  # the last progress is told behind its micro-batch
         for progress in query.recentProgress:
-            if progress["numInputRows"] and progress["batchId"] > last:
-                last = progress["batchId"]
-                if last >= WARM:
-                    for step in STEPS:
-                        spent[step].append(progress["durationMs"].get(step, 0))
+            if progress["numInputRows"] and progress["batchId"] >= WARM:
+                for step in STEPS:
+                    spent[step].append(progress["durationMs"].get(step, 0))
     finally:
         query.stop()
-    expected = (WARM + given.commits) * given.rows
-    if sink.rows != expected:
-        raise SystemExit(f"{sink.rows} rows came, expected {expected}")
+    if sink.rows != len(hidden) * given.rows:
+        raise SystemExit(f"{sink.rows} rows came, expected {len(hidden) * given.rows}")
     return spent
+
+
+def alone(name: str, options: dict[str, str]) -> dict[str, list[float]]:
+    """The calls that Spark makes for a micro-batch of one commit, made here."""
+    data = PenstockDataSource({**options, "path": name, "maxcommitspertrigger": "1"})
+    reader = data.streamReader(data.schema())
+    spent: dict[str, list[float]] = defaultdict(list)
+    at, limit = reader.initialOffset(), reader.getDefaultReadLimit()
+    while True:
+        times = [time.perf_counter()]
+        end = reader.latestOffset(at, limit)
+        times.append(time.perf_counter())
+        if end == at:
+            return {step: values[WARM:] for step, values in spent.items()}
+        slots = reader.partitions(at, end)
+        times.append(time.perf_counter())
+        rows = sum(batch.num_rows for slot in slots for batch in reader.read(slot))
+        times.append(time.perf_counter())
+        if not rows:
+            raise SystemExit("a micro-batch without rows")
+        for step, (before, after) in zip(ALONE, itertools.pairwise(times), strict=True):
+            spent[f"alone {step}"].append((after - before) * 1000)
+        at = end
 
 
 def session(folder: str) -> SparkSession:
@@ -251,12 +281,16 @@ def main() -> None:
     )
     print("| | " + " | ".join(found) + " |")
     print("|---|" + "---|" * len(found))
-    for step in ("visible", *STEPS):
-        label = "commit visible → rows in foreachBatch" if step == "visible" else f"micro-batch: {step}"
-        cells = [
-            f"{np.percentile(spent[step], 50):.0f} / {np.percentile(spent[step], 95):.0f}" for spent in found.values()
-        ]
+    labels = {"visible": "visible → rows in foreachBatch"}
+    labels |= {step: f"micro-batch: {step}" for step in STEPS}
+    labels |= {f"alone {step}": f"of it Penstock's {step}, without Spark" for step in ALONE}
+    for step, label in labels.items():
+        cells = [_shown(spent.get(step)) for spent in found.values()]
         print(f"| {label} | " + " | ".join(cells) + " |")
+
+
+def _shown(spent: list[float] | None) -> str:
+    return f"{np.percentile(spent, 50):.0f} / {np.percentile(spent, 95):.0f}" if spent else ""
 
 
 def spark_version() -> str:

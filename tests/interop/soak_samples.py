@@ -162,16 +162,16 @@ def processes_of(server: int | None, driver: int | None) -> list[tuple[str, psut
             found.append(("driver", root))
             for child in root.children(recursive=True):
                 with contextlib.suppress(psutil.Error):
-                    if kind := _kind(child):
+                    if kind := _kind(child, driver):
                         found.append((kind, child))
     return found
 
 
-def _kind(process: psutil.Process) -> str:
+def _kind(process: psutil.Process, driver: int) -> str:
     words = " ".join(process.cmdline())
     if PLANNER in words:
         return "planner"
     if WORKERS in words and "pyspark.worker" in words:
         parent = process.parent()
         return "executor" if parent is not None and WORKERS in " ".join(parent.cmdline()) else "executors' parent"
-    return "driver JVM" if "SparkSubmit" in words else ""
+    return "driver JVM" if "SparkSubmit" in words and process.ppid() == driver else ""
