@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import pathlib
 import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -58,3 +60,13 @@ class GoldenTables:
 def golden(tmp_path_factory: pytest.TempPathFactory) -> GoldenTables:
     """The golden tables."""
     return GoldenTables(tmp_path_factory.mktemp("golden"))
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """Puts back the logger that a command line sets up for its process."""
+    logger = logging.getLogger("penstock")
+    handlers, level, propagate = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagate
+    logger.setLevel(level)
