@@ -58,7 +58,7 @@ def _processes(folder: pathlib.Path, column: str) -> Series:
         if kind.startswith("executor") or (kind == "driver JVM" and column != "rss_mib"):
             continue
         if kind == "planner":  # one a stream
-            kind = f"planner {row['pid']}" if column == "rss_mib" else kind
+            kind = f"planner {row['pid']}"
         elif last.get(kind, row["pid"]) != row["pid"]:
             found[kind].append((at, None))
         last[kind] = row["pid"]

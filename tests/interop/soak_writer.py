@@ -59,6 +59,6 @@ class SoakWriter(ChaosWriter):
             at_us = (
                 now_us + 1000 * WINDOW_US if is_last else now_us - self._rng.choice((0, self._rng.randrange(LATE_US)))
             )
-            self.event_us[row[3]] = at_us
+            self.event_us.setdefault(row[3], at_us)  # a delete says 0, which is a row's of the first commit
             timed.append([*row, at_us])
         super()._write(operation, timed, more)
