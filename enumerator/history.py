@@ -49,7 +49,9 @@ def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
         timeline=timeline,
         commits=commits,
         complete_from="",
-        archive_begins=(oldest.requested_time, timeline.order_key(oldest)) if oldest else (first, facts.complete_from or first),
+        archive_begins=(
+            (oldest.requested_time, timeline.order_key(oldest)) if oldest else (first, facts.complete_from or first)
+        ),
         archived_cleans=archive.cleans,
         undone=archive.undone,
     )
