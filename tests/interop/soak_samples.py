@@ -107,9 +107,10 @@ class Growth:
 
     @property
     def is_flat(self) -> bool:
-        """A JVM's memory is told, not judged: its collector takes what it may."""
-        is_small = self.kind == "driver JVM" or self.rss_bytes_a_minute < RSS_BYTES_A_MINUTE
-        return is_small and self.files <= 8 and self.threads <= 8
+        """A JVM's memory is told, not judged: its collector takes what it may, and its pools breathe."""
+        if self.kind == "driver JVM":
+            return self.files <= 32 and self.threads <= 32
+        return self.rss_bytes_a_minute < RSS_BYTES_A_MINUTE and self.files <= 8 and self.threads <= 8
 
     def __str__(self) -> str:
         return (
