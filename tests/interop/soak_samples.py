@@ -143,10 +143,9 @@ def sparks(values: Sequence[float], width: int = 60) -> str:
     if not values:
         return ""
     least, most = min(values), max(values)
-    step = max(1.0, len(values) / width)
-    shares = [
-        values[int(n * step) : max(int(n * step) + 1, int((n + 1) * step))] for n in range(int(len(values) / step))
-    ]
+    count = min(width, len(values))
+    ends = [len(values) * n // count for n in range(count + 1)]
+    shares = [values[begin:end] for begin, end in itertools.pairwise(ends)]
     scale = (len(SPARKS) - 1) / ((most - least) or 1.0)
     return "".join(SPARKS[round((max(share) - least) * scale)] for share in shares)
 

@@ -35,6 +35,8 @@ SEED = int(os.environ.get("PENSTOCK_SEED", "20261121"))
 JUDGED_S = 1200.0
 """A run of so many seconds must have measured whether something grows."""
 JUDGED = {"server", "driver", "planner", "driver JVM"}
+MOST_OPEN = 30
+"""Windows in Spark's state: three or four at the frontier, more while a stream catches up; a long run has many more."""
 EXCUSES = re.compile(
     r"terminated with exception: (?:null )?SQLSTATE"  # its planner is gone
     r"|Python worker exited unexpectedly|StorageError|failed to connect to all addresses"
@@ -151,7 +153,9 @@ def _check_windows(soak: Soak, writer: SoakWriter, note: str) -> None:
     assert windows == expected, (
         f"{note}\nmissing {sorted(expected - windows)[:4]}\nextra {sorted(windows - expected)[:4]}"
     )
-    assert not any(event["dropped"] for event in soak.events("progress")), note
+    progress = soak.events("progress")
+    assert not any(event["dropped"] for event in progress), note
+    assert max(event["state_rows"] for event in progress) <= MOST_OPEN, note
 
 
 def _us(at: Any) -> int:
