@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 import pytest
 from chaos_writer import Change, Key, waited
 from soak_cast import QUERIES, Soak
-from soak_driver import HAS_WATERMARK
 from soak_plot import draw
 from soak_samples import Samples, sparks
 from soak_writer import SoakWriter, Window
@@ -102,7 +101,7 @@ def _catch_up(soak: Soak, writer: SoakWriter) -> None:
 
     def is_there() -> bool:
         soak.attend()
-        is_out = not HAS_WATERMARK or len(_rows(soak, "windows")) >= ended
+        is_out = len(_rows(soak, "windows")) >= ended
         return is_out and all(soak.committed(query) == newest for query in QUERIES)
 
     try:
@@ -142,11 +141,6 @@ def _check_changes(soak: Soak, writer: SoakWriter, note: str) -> None:
 def _check_windows(soak: Soak, writer: SoakWriter, note: str) -> None:
     """Every window but the last came once, with the model's rows; no row was dropped as late."""
     rows = _rows(soak, "windows")
-    if not HAS_WATERMARK:
-        found = Counter((row["p"], row["id"], row["n"], row["_hoodie_commit_time"]) for row in rows)
-        left = writer.left()
-        assert found == left, f"{note}\nmissing {list(left - found)[:8]}\nextra {list(found - left)[:8]}"
-        return
     windows: Counter[Window] = Counter((_us(row["start"]), tuple(row["rows"])) for row in rows)
     expected = writer.windows()
     del expected[max(expected)]
