@@ -22,11 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-import penstock.engine.spark as source
+from penstock.engine.spark import register, with_source_watermark
 
 TABLE = "t"
 AGAIN_S = 1.0
-HAS_WATERMARK = hasattr(source, "with_source_watermark")
 
 
 def main(server: str, place: str) -> None:
@@ -80,7 +79,7 @@ def session(folder: pathlib.Path) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    source.register(spark)
+    register(spark)
     return spark
 
 
@@ -97,12 +96,8 @@ def changes(spark: SparkSession, server: str) -> DataFrame:
 
 def windows(spark: SparkSession, server: str) -> DataFrame:
     """The rows of each commit, in windows of a minute of their event time."""
-    if not HAS_WATERMARK:
-        rows = load(spark, server, maxCommitsPerTrigger="1")
-        return rows.select("p", "id", "n", "_hoodie_commit_time")
     rows = load(spark, server, maxCommitsPerTrigger="1", eventTime="et", maxOutOfOrderness="61s")
-    timed = source.with_source_watermark(rows, "et")
-    grouped = timed.groupBy(F.window("et", "1 minute"))
+    grouped = with_source_watermark(rows, "et").groupBy(F.window("et", "1 minute"))
     return grouped.agg(F.sort_array(F.collect_list("n")).alias("rows")).select("window.start", "rows")
 
 

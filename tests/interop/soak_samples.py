@@ -107,9 +107,10 @@ class Growth:
 
     @property
     def is_flat(self) -> bool:
-        """A JVM's memory is told, not judged: its collector takes what it may."""
-        is_small = self.kind == "driver JVM" or self.rss_bytes_a_minute < RSS_BYTES_A_MINUTE
-        return is_small and self.files <= 8 and self.threads <= 8
+        """A JVM's memory is told, not judged: its collector takes what it may, and its pools breathe."""
+        if self.kind == "driver JVM":
+            return self.files <= 32 and self.threads <= 32
+        return self.rss_bytes_a_minute < RSS_BYTES_A_MINUTE and self.files <= 8 and self.threads <= 8
 
     def __str__(self) -> str:
         return (
@@ -142,10 +143,9 @@ def sparks(values: Sequence[float], width: int = 60) -> str:
     if not values:
         return ""
     least, most = min(values), max(values)
-    step = max(1.0, len(values) / width)
-    shares = [
-        values[int(n * step) : max(int(n * step) + 1, int((n + 1) * step))] for n in range(int(len(values) / step))
-    ]
+    count = min(width, len(values))
+    ends = [len(values) * n // count for n in range(count + 1)]
+    shares = [values[begin:end] for begin, end in itertools.pairwise(ends)]
     scale = (len(SPARKS) - 1) / ((most - least) or 1.0)
     return "".join(SPARKS[round((max(share) - least) * scale)] for share in shares)
 

@@ -45,12 +45,6 @@ class SoakWriter(ChaosWriter):
                     found[self.event_us[n] // WINDOW_US * WINDOW_US].append(n)
         return Counter((begin, tuple(sorted(rows))) for begin, rows in found.items())
 
-    def left(self) -> Counter[tuple[Any, ...]]:
-        """Every row that each commit left: partition, key, `n`, requested time."""
-        return Counter(
-            (*key, n, by) for commit in self.commits for key, (n, by) in commit.rows.items() if by == commit.requested
-        )
-
     def _write(self, operation: str, rows: list[list[Any]], more: dict[str, str]) -> None:
         now_us = FIRST_US + self._written * STEP_US
         timed = []
