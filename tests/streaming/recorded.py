@@ -1,0 +1,283 @@
+"""A recorded timeline: a finished table of real Hudi whose commits are revealed one by one, and what Hudi reads then.
+
+Belongs here: what the files of a table say to a reader that is not Penstock (timeline names, commit metadata by
+fastavro or JSON, Parquet footers by pyarrow, rows by Hudi itself). Never `penstock`.
+
+The table's `.hoodie` is a symbolic link to one of several folders, one for each number of revealed commits, so that a
+step is one atomic rename. Data files are all there from the start: without their instants on the timeline they are not
+of the table. The tables have no metadata table: it would tell of files that are not revealed yet.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from reference_model import Row, Slice
+
+INSTANT = re.compile(r"(\d+)(?:_(\d+))?\.(\w+)(\.\w+)?")
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+SERVICES = ("COMPACT", "CLUSTER", "LOG_COMPACT")
+Place = tuple[str, int]
+"""A position: order key, and how many of that commit's file groups lie before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a commit wrote to a file group: a whole base file, or a log (then `base` is '')."""
+
+    partition: str
+    file_id: str
+    base: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A completed instant; `order_key` as in docs/semantics.md; `completed` is its completion in any layout."""
+
+    requested: str
+    order_key: str
+    completed: str
+    is_service: bool
+    groups: tuple[Group, ...]
+    replaced: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class HudisRow:
+    """A row as Hudi reads it."""
+
+    row: Row
+    partition: str
+    file_id: str
+    requested: str
+
+
+class Recorded:
+    """A finished table. `commits` are its data commits by order key; a step is a number of them, by completion."""
+
+    def __init__(self, table: pathlib.Path, workspace: pathlib.Path) -> None:
+        self.table, self._workspace = table, workspace
+        self._folder = table / ".hoodie" / "timeline"
+        self.layout = 2 if self._folder.is_dir() else 1
+        if self.layout == 1:
+            self._folder = table / ".hoodie"
+        self.instants = sorted((self._commit(path) for path in self._completed()), key=lambda c: c.order_key)
+        self.commits = [commit for commit in self.instants if not commit.is_service]
+        self._by_completion = sorted(self.instants, key=lambda commit: commit.completed)
+        self.steps = sum(not commit.is_service for commit in self.instants)
+        self._bounds: dict[tuple[str, str], Slice] = {}
+        self.states: list[list[HudisRow]] = []
+        for step in range(1, self.steps + 1):
+            self._make(step)
+
+    def view(self, folder: pathlib.Path, step: int) -> View:
+        """A table of its own with so many commits revealed."""
+        folder.mkdir(parents=True)
+        for entry in self.table.iterdir():
+            if entry.name != ".hoodie":
+                shutil.copytree(entry, folder / entry.name, copy_function=os.link)
+        view = View(self, folder)
+        view.reveal(step)
+        return view
+
+    def ask(self, read: Callable[[pathlib.Path], pa.Table], folder: pathlib.Path) -> None:
+        """Has Hudi read the table behind each of its commits in order."""
+        view = self.view(folder, self.steps)
+        for number in range(1, len(self.commits) + 1):
+            view.point_to(self._prefix(number))
+            self.states.append([_row(record) for record in read(folder).to_pylist()])
+        shutil.rmtree(folder)
+
+    def known(self, step: int) -> list[Commit]:
+        """The commits that may be read at a step, by order key; on layout 1 those below the earliest pending one."""
+        done = self._done(step)
+        if self.layout == 1:
+            pending = [c.requested for c in self.instants if c not in done and self._has_begun(c, done)]
+            done = [commit for commit in done if not pending or commit.requested < min(pending)]
+        return sorted((c for c in done if not c.is_service), key=lambda commit: commit.order_key)
+
+    def behind(self, after: Place, upto: Place) -> list[tuple[Commit, Group]]:
+        """What lies in (after, upto], in the order in which positions move."""
+        return [
+            (commit, group)
+            for commit in self.commits
+            for number, group in enumerate(commit.groups)
+            if _is_behind(commit, number, after) and not _is_behind(commit, number, upto)
+        ]
+
+    def rows(self, after: Place, upto: Place) -> list[Row]:
+        """Latest-state rows of the range: of each file group as its last commit in the range left it."""
+        within: dict[str, list[Commit]] = {}
+        for commit, group in self.behind(after, upto):
+            within.setdefault(group.file_id, []).append(commit)
+        found = []
+        for file_id, commits in within.items():
+            writers = {commit.requested for commit in commits}
+            state = self.states[self.commits.index(commits[-1])]
+            found += [r.row for r in state if r.file_id == file_id and r.requested in writers]
+        return found
+
+    def slice(self, commit: Commit, group: Group) -> Slice:
+        """What the commit's slice of the file group says of event times: the base file's footer, where it wrote one."""
+        known = self._bounds.get((commit.requested, group.file_id))
+        if known is None:
+            known = self._bounds[commit.requested, group.file_id] = self._measured(commit, group)
+        return known
+
+    def snapshot(self, number: int) -> list[tuple[Slice, list[Row]]]:
+        """The slices of the table behind its first commits, and the rows of each."""
+        upto = self.commits[number - 1].order_key
+        live: dict[str, tuple[Group, Commit, bool]] = {}
+        for commit in self.instants:
+            if commit.order_key <= upto:
+                for group in commit.groups:
+                    base = live[group.file_id][0] if group.file_id in live and not group.base else group
+                    live[group.file_id] = (base, commit, not group.base)
+                for file_id in commit.replaced:
+                    live.pop(file_id)
+        found = []
+        for file_id, (base, commit, has_logs) in live.items():
+            rows = [r.row for r in self.states[number - 1] if r.file_id == file_id]
+            piece = _of_rows(rows, commit) if has_logs else self._of_file(base.base, commit)
+            found.append((piece, rows))
+        return found
+
+    def _measured(self, commit: Commit, group: Group) -> Slice:
+        if group.base:
+            return self._of_file(group.base, commit)
+        state = self.states[self.commits.index(commit)]
+        own = [r.row for r in state if r.file_id == group.file_id and r.requested == commit.requested]
+        return _of_rows(own, commit)
+
+    def _of_file(self, path: str, commit: Commit) -> Slice:
+        times = pc.min_max(pq.read_table(self.table / path, columns=["ts"], partitioning=None)["ts"].cast(pa.int64()))
+        return Slice(times["min"].as_py(), times["max"].as_py(), True, completed_us(commit))
+
+    def _completed(self) -> list[pathlib.Path]:
+        found = []
+        for path in self._folder.iterdir():
+            match = INSTANT.fullmatch(path.name)
+            if match and not match[4] and match[3] not in ("inflight", "clean", "rollback"):
+                found.append(path)
+        return found
+
+    def _commit(self, path: pathlib.Path) -> Commit:
+        match = INSTANT.fullmatch(path.name)
+        assert match
+        if self.layout == 2:
+            with path.open("rb") as file:
+                (metadata,) = list(fastavro.reader(file))
+            completed = match[2]
+        else:
+            metadata = json.loads(path.read_bytes())
+            completed = f"{dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC):%Y%m%d%H%M%S%f}"[:17]
+        stats = [stat for of_partition in metadata["partitionToWriteStats"].values() for stat in of_partition]
+        groups = [
+            Group(s["partitionPath"], s["fileId"], s["path"] if s["path"].endswith(".parquet") else "") for s in stats
+        ]
+        replaced = (metadata.get("partitionToReplaceFileIds") or {}).values()
+        return Commit(
+            requested=match[1],
+            order_key=match[2] or match[1],
+            completed=completed,
+            is_service=metadata["operationType"] in SERVICES,
+            groups=tuple(sorted(groups, key=lambda group: (group.partition, group.file_id))),
+            replaced=frozenset(file_id for ids in replaced for file_id in ids),
+        )
+
+    def _done(self, step: int) -> list[Commit]:
+        """The first so many data commits to complete, and services before the next one."""
+        found: list[Commit] = []
+        for commit in self._by_completion:
+            if not commit.is_service and sum(not c.is_service for c in found) == step:
+                break
+            found.append(commit)
+        return found
+
+    def _has_begun(self, commit: Commit, done: Sequence[Commit]) -> bool:
+        return commit.requested < max(c.completed for c in done)
+
+    def _make(self, step: int) -> None:
+        done = self._done(step)
+        begun = {c.requested for c in self.instants if self._has_begun(c, done)}
+        self._write(f"step-{step}", {c.requested for c in done}, begun)
+
+    def _prefix(self, number: int) -> pathlib.Path:
+        """Commits by order key, with no pending ones."""
+        following = self.commits[number].order_key if number < len(self.commits) else "9"
+        inside = {c.requested for c in self.instants if c.order_key < following}
+        return self._write(f"state-{number}", inside, inside)
+
+    def _write(self, name: str, completed: set[str], begun: set[str]) -> pathlib.Path:
+        made = self._workspace / name
+        shutil.copytree(self.table / ".hoodie", made)
+        timeline = made / self._folder.relative_to(self.table / ".hoodie")
+        for path in list(timeline.iterdir()):
+            match = INSTANT.fullmatch(path.name.removeprefix(".").removesuffix(".crc"))
+            if match:
+                is_completed = not match[4] and match[3] != "inflight"
+                if match[1] not in (completed if is_completed else begun):
+                    path.unlink()
+        return made
+
+    def folder(self, step: int) -> pathlib.Path:
+        """The `.hoodie` of a step."""
+        return self._workspace / f"step-{step}"
+
+
+class View:
+    """A table that a test looks at, of which it reveals more and more."""
+
+    def __init__(self, recorded: Recorded, path: pathlib.Path) -> None:
+        self.recorded, self.path, self.step = recorded, path, 0
+
+    def reveal(self, step: int) -> None:
+        """At once: there is no moment in which less or more is to be seen."""
+        self.point_to(self.recorded.folder(step))
+        self.step = step
+
+    def point_to(self, hoodie: pathlib.Path) -> None:
+        """Makes this folder the table's `.hoodie`."""
+        link = self.path / ".hoodie.next"
+        link.symlink_to(hoodie, target_is_directory=True)
+        os.replace(link, self.path / ".hoodie")
+
+
+def completed_us(commit: Commit) -> int:
+    """When it completed, in microseconds."""
+    at = dt.datetime.strptime(commit.completed, "%Y%m%d%H%M%S%f").replace(tzinfo=dt.UTC)
+    return (at - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def _is_behind(commit: Commit, number: int, place: Place) -> bool:
+    if commit.order_key != place[0]:
+        return commit.order_key > place[0]
+    return number >= place[1]
+
+
+def _of_rows(rows: Sequence[Row], commit: Commit) -> Slice:
+    times = [row.ts for row in rows if row.ts is not None]
+    return Slice(min(times, default=None), max(times, default=None), False, completed_us(commit))
+
+
+def _row(record: dict[str, Any]) -> HudisRow:
+    ts = record["ts"]
+    micros = None if ts is None else (ts - EPOCH) // dt.timedelta(microseconds=1)
+    return HudisRow(
+        row=Row(record["id"], micros, record["g"], record["n"]),
+        partition=record["_hoodie_partition_path"],
+        file_id=record["_hoodie_file_name"].split("_")[0],
+        requested=record["_hoodie_commit_time"],
+    )
