@@ -29,6 +29,7 @@ from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, PlanRequest
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import Plan, Scan
+from penstock.proto.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 from penstock.table.storage import shared_uri, shown_uri
 
 
@@ -49,6 +50,14 @@ class TableReads(Protocol):
 
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
         """The plan of a request: same table state, same splits in the same order."""
+        ...
+
+    def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        """See `Enumerator.start_stream`."""
+        ...
+
+    def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        """See `Enumerator.next_batch`."""
         ...
 
 
@@ -115,6 +124,28 @@ class EmbeddedEnumerator:
         if max_commits < 0:
             raise ConfigurationError(f"cap on commits: got {max_commits}, expected 0 (no cap) or more")
         return self._reads.newest(self._path(table), after, max_commits)
+
+    def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        """See `Enumerator.start_stream`."""
+        table = scope.request.table
+        return self._reads.start_stream(self._path(table), self._name(table), scope, start)
+
+    def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        """See `Enumerator.next_batch`."""
+        table = scope.request.table
+        begin_ms = self._clock_ms()
+        found = self._reads.next_batch(self._path(table), self._name(table), scope, point)
+        if found.point != point:
+            self._observer.observe(Duration.PLAN, (self._clock_ms() - begin_ms) / 1000)
+            tell(
+                "batch of a stream",
+                table=self._name(table),
+                after=point.progress.position,
+                upto=found.point.progress.position,
+                watermark_us=found.point.watermark.at_us,
+                ended=found.point.ended,
+            )
+        return found
 
     def plan(self, request: PlanRequest) -> Plan:
         """The plan of a request, not kept: for a caller that shares the splits out itself."""

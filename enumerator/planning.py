@@ -5,7 +5,7 @@ Shell: reads, then asks the pure parts. Not here: keeping of plans (`plans`), na
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
@@ -47,6 +47,9 @@ from penstock.table.storage import Storage, shown_uri
 from penstock.table.timeline import Timeline
 
 _FOOTER_READERS: Final = 8
+
+Planning = Callable[[HudiTable, str, PlanRequest, Collection[str]], Plan]
+"""`plan_request`, or what adds to it."""
 
 
 def plan_request(table: HudiTable, table_name: str, request: PlanRequest, passed_over: Collection[str] = ()) -> Plan:

@@ -23,6 +23,7 @@ from penstock.table.names import BaseName
 from penstock.table.partition_values import path_value_fields
 from penstock.table.payload_classes import MergeRules
 from penstock.table.predicate import parse_predicate
+from penstock.table.properties import TableProperties
 from penstock.table.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.history import check_current, parse_history
@@ -95,11 +96,11 @@ def scope_of(state: TableState, selection: Selection, scan: Scan) -> str:
     )
 
 
-def refuse_without_meta_columns(state: TableState) -> None:
+def refuse_without_meta_columns(properties: TableProperties, table: str) -> None:
     """Hudi refuses ranges of such a table too."""
-    if not state.properties.populate_meta_fields:
+    if not properties.populate_meta_fields:
         raise ConfigurationError(
-            f"range of a table without meta columns: rows of table {state.facts.table} do not tell their instant "
+            f"range of a table without meta columns: rows of table {table} do not tell their instant "
             "(hoodie.populate.meta.fields=false), and Hudi refuses it, too; read a snapshot"
         )
 

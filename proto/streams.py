@@ -11,13 +11,13 @@ batch before it carried, and says what that batch holds: a plan follows from it 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.groups import OnLostRange
 from penstock.proto.positions import InstantTime, Position
-from penstock.proto.queries import NO_LIMITS, PlanRequest, RoundLimits
+from penstock.proto.queries import NO_LIMITS, Changes, Incremental, PlanRequest, RoundLimits, SnapshotPart
 
 END_OF_TIME_US: Final = 253_370_764_800_000_000
 """9999-01-01 UTC: the watermark behind every event time, at the end of a range."""
@@ -119,7 +119,8 @@ class SnapshotPlace:
 class StreamPoint:
     """A place between two batches, and what the batch that ends here holds.
 
-    `snapshot` is None once all of it is delivered. `ended`: the stream's `upto` is reached, nothing follows.
+    `snapshot` is the place inside the one that the stream begins with, also behind its last split; None for a batch of
+    commits. `ended`: the stream's `upto` is reached, nothing follows.
     """
 
     progress: Progress
@@ -155,7 +156,8 @@ class StreamScope:
     change between two of them.
 
     `request.query` is Incremental (latest-state rows) or Changes; its bounds are ignored. `upto` ends the stream.
-    `target` is an end that the caller stops at for now; the stream goes on behind it later.
+    `target` is an end that the caller stops at for now; the stream goes on behind it later. At its end, with a `rule`,
+    the watermark is `end_watermark_us` above the highest event time, None: END_OF_TIME_US.
     """
 
     request: PlanRequest
@@ -165,15 +167,43 @@ class StreamScope:
     target: Position | None = None
     on_lost_range: OnLostRange = OnLostRange.FAIL
     end_watermark_us: int | None = None
-    """With `rule`: how far behind the highest event time the watermark stands at the end; None: END_OF_TIME_US."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextBatch:
-    """The point that the next batch ends at: equal to the one it was asked for (whatever its content) if nothing new
-    is there. `schema_json` is the table's schema there, '' where nothing is new."""
+    """The point that the next batch ends at: the very one that was asked about if nothing new is there.
+
+    `schema_json` is the table's schema there, '' where nothing is new. `lost` says why what lies before the batch was
+    given up, as `on_lost_range` allows; '' if nothing was.
+    """
 
     point: StreamPoint
     schema_json: str = ""
     lost: str = ""
-    """Why what lies before the batch was given up, as `on_lost_range` allows; '' if nothing was."""
+
+
+def commits_request(scope: StreamScope) -> PlanRequest:
+    """The scope's request as its batches are planned: their bounds are read where the rule says so."""
+    rule = scope.rule
+    scanned = rule is not None and rule.fallback is WatermarkFallback.SCAN
+    event_time = scope.request.event_time if rule is not None else ""
+    return replace(scope.request, event_time=event_time, scan_event_time=scanned)
+
+
+def batch_request(scope: StreamScope, point: StreamPoint) -> PlanRequest | None:
+    """The request whose plan is the batch that ends at `point`; None for a batch of nothing."""
+    request, end = commits_request(scope), point.progress.position
+    changes = request.query.format if isinstance(request.query, Changes) else None
+    match point.content:
+        case NoBatch():
+            return None
+        case CommitsBatch(after, without):
+            if changes is not None:
+                return replace(request, query=Changes(changes, after, end, without))
+            return replace(request, query=Incremental(after, end, without))
+        case SnapshotBatch(first):
+            place = point.snapshot
+            if place is None:
+                raise ConfigurationError(f"a batch of a snapshot ends outside of one, at position {end}")
+            part = SnapshotPart(at=end, first=first, end=place.done, digest=place.digest, changes=changes)
+            return replace(request, query=part)

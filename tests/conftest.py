@@ -4,6 +4,7 @@ JVMs of a run: one Spark session, one process of real Hudi."""
 from __future__ import annotations
 
 import json
+import logging
 import pathlib
 import sys
 import zipfile
@@ -81,3 +82,13 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     with running(NEWEST, tmp_path_factory.mktemp("hudi")) as peer:
         yield peer
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """Puts back the logger that a command line sets up for its process."""
+    logger = logging.getLogger("penstock")
+    handlers, level, propagate = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagate
+    logger.setLevel(level)

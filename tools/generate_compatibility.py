@@ -126,7 +126,7 @@ def _versions() -> dict[str, int]:
 
 def asserted() -> dict[tuple[str, str], str]:
     """What the golden suite asserts of each entry."""
-    from test_changes import DUMPED
+    from changes import DUMPED
 
     rows = {(entry.case, entry.query_id): EXPIRED if entry.must_fail else EQUAL for entry in counted_entries()}
     changes = {(entry.case, entry.query_id): OTHER if str(entry) == DUMPED else EQUAL for entry in counted_changes()}
@@ -135,9 +135,8 @@ def asserted() -> dict[tuple[str, str], str]:
 
 def run() -> dict[tuple[str, str], str]:
     """What becomes of each entry now. Stops at the first that is neither equal nor expected to fail."""
-    from changes import hudi_changes, lost_decimals, rows_of
+    from changes import DUMPED, hudi_changes, lost_decimals, rows_of
     from rows import difference
-    from test_changes import DUMPED
     from test_every_golden_table import wanted_rows
 
     from penstock.proto.errors import PositionExpired

@@ -17,7 +17,7 @@ from penstock.enumerator.discovery import complete_from, pending_clusterings, re
 from penstock.enumerator.events import tell
 from penstock.enumerator.history import with_archive
 from penstock.enumerator.order import horizon, is_earliest
-from penstock.enumerator.planning import plan_request
+from penstock.enumerator.planning import Planning, plan_request
 from penstock.enumerator.selection import TimelineFacts
 from penstock.enumerator.watch.checks import (
     newest_active,
@@ -48,6 +48,7 @@ def advance(
     *,
     hollow_after_ms: int | None = None,
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    planned: Planning = plan_request,
 ) -> Advance:
     """The next round behind the progress, or that nothing is new. Looks at the table as it is now.
 
@@ -63,13 +64,13 @@ def advance(
         passed_over = _hollow(table, hollow_after_ms, clock_ms())
         active = read_timeline(table, passed_over)
         progress = _checked(table, active, following.progress)
-        facts = _reaching_back(table, active, progress.position, following.request)
+        facts = reaching_back(table, active, progress.position, following.request)
         end = next_end(facts, progress.position, following.limits, progress.ahead)
         if following.upto is not None:
             end = min(end, max(following.upto, progress.position))
         if end == progress.position:
             return NothingNew()
-        found = _planned(table, name, following, progress, facts, end, passed_over)
+        found = _planned(table, name, following, progress, facts, end, passed_over, planned)
         end = found.commit_range.upto
         again = read_timeline(table, passed_over)
         if _inside(active, end, again) == _inside(again, end, active):
@@ -78,6 +79,7 @@ def advance(
                 commit_range=found.commit_range,
                 plan=found,
                 progress=remembered(active, end, progress, table.properties.layout),
+                without=progress.ahead,
                 reshaped=reshaped_in(facts, found.commit_range),
                 commits=_commits_in(facts, found.commit_range, progress.ahead),
                 issued=_issued(table, end, clock_ms()),
@@ -162,7 +164,7 @@ def _is_archived(table: HudiTable, facts: TimelineFacts, position: Position) -> 
     return any(timeline.order_key(item) >= position.order_key for item in timeline.completed_writes)
 
 
-def _reaching_back(table: HudiTable, facts: TimelineFacts, after: Position, request: PlanRequest) -> TimelineFacts:
+def reaching_back(table: HudiTable, facts: TimelineFacts, after: Position, request: PlanRequest) -> TimelineFacts:
     """The facts with archived instants, if any may lie behind the position."""
     if not facts.complete_from or after >= Position(InstantTime(facts.complete_from)):
         return facts
@@ -187,19 +189,20 @@ def _planned(
     facts: TimelineFacts,
     end: Position,
     passed_over: Collection[str],
+    planned: Planning,
 ) -> Plan:
     """The plan up to `end`, or for rows up to the next end behind it that can still be answered."""
     position, query = progress.position, following.request.query
     if isinstance(query, Changes):
         asked: PlanRequest = replace(following.request, query=Changes(query.format, position, end, progress.ahead))
-        return plan_request(table, name, asked, passed_over)
+        return planned(table, name, asked, passed_over)
     if not isinstance(query, Incremental):
         raise ConfigurationError(f"following table {name} by {type(query).__name__}: expected a range or changes")
     lost: PositionExpired | None = None
     for place, later in enumerate(_later_ends(facts, end, following.upto)):
         rows = Incremental(position, later, progress.ahead)
         try:
-            plan = plan_request(table, name, replace(following.request, query=rows), passed_over)
+            plan = planned(table, name, replace(following.request, query=rows), passed_over)
         except PositionExpired as error:
             lost = lost or error
             continue

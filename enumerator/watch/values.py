@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.proto.positions import CommitRange, Position
+from penstock.proto.positions import CommitRange, InstantTime, Position
 from penstock.proto.queries import PlanRequest, RoundLimits
 from penstock.proto.splits import Plan
 from penstock.proto.streams import Progress as Progress
@@ -35,7 +35,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextRound:
-    """One round: its plan, and the progress once it is consumed.
+    """One round: its plan, and the progress once it is consumed. `without` are instants that the plan leaves out.
 
     `reshaped` are partitions in which an instant of the range, or a service up to its end, replaced file groups: rows
     may have moved between groups there, so what comes later waits for what came before. `commits` counts its data
@@ -45,6 +45,7 @@ class NextRound:
     commit_range: CommitRange
     plan: Plan
     progress: Progress
+    without: frozenset[InstantTime] = frozenset()
     reshaped: frozenset[str] = frozenset()
     commits: int = 0
     issued: Issued | None = None

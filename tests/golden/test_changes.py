@@ -10,14 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from catalogue import Entry, counted_changes
-from changes import hudi_changes, lost_decimals, rows_of
+from changes import DUMPED, hudi_changes, lost_decimals, rows_of
 
 pytestmark = pytest.mark.golden
 
 ENTRIES = counted_changes()
-DUMPED = "B_v6_cdc_types_cow/cdc_01"
-"""Hudi 0.15.0's reader wrote what its Avro objects look like in memory instead of their values into these images;
-1.2.0's answer for the same range (`cdc_01__r120`) is right, and counted."""
 
 
 class Golden(Protocol):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,16 +33,6 @@ class Ended:
 
 
 Cli = Callable[..., Ended]
-
-
-@pytest.fixture(autouse=True)
-def logs_as_before() -> Iterator[None]:
-    """Puts back the logger that a command line sets up for its process."""
-    logger = logging.getLogger("penstock")
-    handlers, level, propagate = logger.handlers[:], logger.level, logger.propagate
-    yield
-    logger.handlers[:], logger.propagate = handlers, propagate
-    logger.setLevel(level)
 
 
 @pytest.fixture
