@@ -4,8 +4,9 @@ Belongs here: what the files of a table say to a reader that is not Penstock (ti
 fastavro or JSON, Parquet footers by pyarrow, rows by Hudi itself). Never `penstock`.
 
 The table's `.hoodie` is a symbolic link to one of several folders, one for each number of revealed commits, so that a
-step is one atomic rename. Data files are all there from the start: without their instants on the timeline they are not
-of the table. The tables have no metadata table: it would tell of files that are not revealed yet.
+step is one atomic rename. Before it the data files of the step are linked into the table, as a writer's are there before
+its commit is; those of later ones are not, for on layout 1 a log file does not say which commit wrote it. The tables have
+no metadata table: it would tell of files that are not revealed yet.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a commit wrote to a file group: a whole base file, or a log (then `base` is '')."""
+    """What a commit did to a file group: it wrote a whole base file, or a log (then `base` is ''). `has_rows`: some were
+    written, not only others taken away or copied."""
 
     partition: str
     file_id: str
     base: str
+    has_rows: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Commit:
     is_service: bool
     groups: tuple[Group, ...]
     replaced: frozenset[str]
+    files: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,12 @@ class Recorded:
 
     def view(self, folder: pathlib.Path, step: int) -> View:
         """A table of its own with so many commits revealed."""
-        folder.mkdir(parents=True)
-        for entry in self.table.iterdir():
-            if entry.name != ".hoodie":
-                shutil.copytree(entry, folder / entry.name, copy_function=os.link)
+        later = {file for commit in self.instants for file in commit.files}
+        for path in self.table.rglob("*"):
+            name = path.relative_to(self.table)
+            if path.is_file() and name.parts[0] != ".hoodie" and str(name) not in later:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                os.link(path, folder / name)
         view = View(self, folder)
         view.reveal(step)
         return view
@@ -96,17 +102,21 @@ class Recorded:
         """Has Hudi read the table behind each of its commits in order."""
         view = self.view(folder, self.steps)
         for number in range(1, len(self.commits) + 1):
-            view.point_to(self._prefix(number))
+            view.show(self._prefix(number))
             self.states.append([_row(record) for record in read(folder).to_pylist()])
         shutil.rmtree(folder)
 
     def known(self, step: int) -> list[Commit]:
         """The commits that may be read at a step, by order key; on layout 1 those below the earliest pending one."""
-        done = self._done(step)
+        done = self.done(step)
         if self.layout == 1:
             pending = [c.requested for c in self.instants if c not in done and self._has_begun(c, done)]
             done = [commit for commit in done if not pending or commit.requested < min(pending)]
         return sorted((c for c in done if not c.is_service), key=lambda commit: commit.order_key)
+
+    def slices(self, after: Place, upto: Place) -> list[Slice]:
+        """Of what lies in (after, upto], the slices with rows of their commit."""
+        return [self.slice(commit, group) for commit, group in self.behind(after, upto) if group.has_rows]
 
     def behind(self, after: Place, upto: Place) -> list[tuple[Commit, Group]]:
         """What lies in (after, upto], in the order in which positions move."""
@@ -185,8 +195,15 @@ class Recorded:
             completed = f"{dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC):%Y%m%d%H%M%S%f}"[:17]
         stats = [stat for of_partition in metadata["partitionToWriteStats"].values() for stat in of_partition]
         groups = [
-            Group(s["partitionPath"], s["fileId"], s["path"] if s["path"].endswith(".parquet") else "") for s in stats
+            Group(
+                partition=stat["partitionPath"],
+                file_id=stat["fileId"],
+                base=stat["path"] if stat["path"].endswith(".parquet") else "",
+                has_rows=stat["numInserts"] + stat["numUpdateWrites"] > 0,
+            )
+            for stat in stats
         ]
+        files = {name for stat in stats for name in (stat["path"], *(stat["cdcStats"] or {}))}
         replaced = (metadata.get("partitionToReplaceFileIds") or {}).values()
         return Commit(
             requested=match[1],
@@ -195,9 +212,10 @@ class Recorded:
             is_service=metadata["operationType"] in SERVICES,
             groups=tuple(sorted(groups, key=lambda group: (group.partition, group.file_id))),
             replaced=frozenset(file_id for ids in replaced for file_id in ids),
+            files=frozenset(files),
         )
 
-    def _done(self, step: int) -> list[Commit]:
+    def done(self, step: int) -> list[Commit]:
         """The first so many data commits to complete, and services before the next one."""
         found: list[Commit] = []
         for commit in self._by_completion:
@@ -210,7 +228,7 @@ class Recorded:
         return commit.requested < max(c.completed for c in done)
 
     def _make(self, step: int) -> None:
-        done = self._done(step)
+        done = self.done(step)
         begun = {c.requested for c in self.instants if self._has_begun(c, done)}
         self._write(f"step-{step}", {c.requested for c in done}, begun)
 
@@ -245,19 +263,25 @@ class View:
 
     def reveal(self, step: int) -> None:
         """At once: there is no moment in which less or more is to be seen."""
-        self.point_to(self.recorded.folder(step))
+        for name in {file for commit in self.recorded.done(step) for file in commit.files}:
+            if not (self.path / name).exists():
+                os.link(self.recorded.table / name, self.path / name)
+        self.show(self.recorded.folder(step))
         self.step = step
 
-    def point_to(self, hoodie: pathlib.Path) -> None:
-        """Makes this folder the table's `.hoodie`."""
+    def show(self, hoodie: pathlib.Path) -> None:
+        """Makes a copy of this folder the table's `.hoodie`; a link that leads out of the table would be refused."""
+        inside = self.path / ".steps" / hoodie.name
+        if not inside.exists():
+            shutil.copytree(hoodie, inside, copy_function=os.link)
         link = self.path / ".hoodie.next"
-        link.symlink_to(hoodie, target_is_directory=True)
-        os.replace(link, self.path / ".hoodie")
+        link.symlink_to(inside.relative_to(self.path), target_is_directory=True)
+        link.replace(self.path / ".hoodie")
 
 
 def completed_us(commit: Commit) -> int:
-    """When it completed, in microseconds."""
-    at = dt.datetime.strptime(commit.completed, "%Y%m%d%H%M%S%f").replace(tzinfo=dt.UTC)
+    """When it completed, in microseconds; on layout 1, which does not record it, when it was requested."""
+    at = dt.datetime.strptime(commit.order_key, "%Y%m%d%H%M%S%f").replace(tzinfo=dt.UTC)
     return (at - EPOCH) // dt.timedelta(microseconds=1)
 
 

@@ -8,9 +8,8 @@ come from (`recorded`), how a stream is run (`driven`). Never `penstock`. Event 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 END_OF_TIME_US = 253_370_764_800_000_000
 """9999-01-01: behind every event time."""
@@ -214,7 +213,7 @@ def _at(row: Row) -> int:
 def deduplicated(steps: Sequence[Step], horizon: int) -> Emitted:
     """The first row of each key; its key is forgotten when the watermark reaches its event time + horizon.
 
-    A row without event time is never late, and Spark takes 0 for its time: its key is forgotten at once.
+    A row without event time is never late, and Spark takes 0 for its time.
     """
     state: dict[str, int] = {}
     found: Emitted = []
@@ -230,6 +229,3 @@ def deduplicated(steps: Sequence[Step], horizon: int) -> Emitted:
         state = {key: until for key, until in state.items() if until > step.evict}
         found.append((emitted, dropped))
     return found
-
-
-Operator = Callable[[Sequence[Step]], Any]

@@ -49,6 +49,19 @@ class Conditions:
         return "-".join([f"{self.kind}{self.version}", *(word for word, is_so in told.items() if is_so)])
 
 
+TABLES = {
+    made.name(): made
+    for made in (
+        Conditions("mor", True, True, False, changes=True),
+        Conditions("mor", False, False, True),
+        Conditions("cow", True, False, True),
+        Conditions("cow", False, True, False, changes=True),
+        Conditions("mor", True, True, True, version=6),
+    )
+}
+"""Each pair of conditions, and each kind of table with every condition and without."""
+
+
 def options(conditions: Conditions) -> dict[str, str]:
     """What every write is given."""
     kind = {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}[conditions.kind]
@@ -119,9 +132,7 @@ def write(hudi: Any, table: pathlib.Path, conditions: Conditions) -> None:
         elif operation != "fast":
             named = "upsert" if operation == "service" else operation
             more = SERVICES[conditions.kind] if operation == "service" else {}
-            hudi.write(
-                table, COLUMNS, _rows(number, rows), given | more | {"hoodie.datasource.write.operation": named}
-            )
+            hudi.write(table, COLUMNS, _rows(number, rows), given | more | {"hoodie.datasource.write.operation": named})
 
 
 def _rows(number: int, rows: list[tuple[str, str, float | None]]) -> list[list[Any]]:
