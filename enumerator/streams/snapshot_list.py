@@ -47,10 +47,10 @@ def checked(splits: tuple[Split, ...], digest: str, table: str, at: str) -> tupl
     found = digest_of(splits)
     if found != digest:
         raise DataInvalidated(
-            f"the snapshot of table {table} at {at} that the stream was reading is another one now: its list of "
-            f"splits is {found} ({len(splits)} splits), expected {digest}. The table's files changed under it, or options "
-            "that make splits (eventTime, where, splitBytes, metadata) did. Take back downstream what was read and begin "
-            "with a new checkpoint"
+            f"the snapshot of table {table} at {at} that the stream was reading is another one now: its list of splits "
+            f"is named {found} ({len(splits)} splits), expected {digest}. Files of the table changed under it, or the "
+            "options by which splits are made (eventTime, where, splitBytes, metadata). Take back downstream what was "
+            "read, and begin with a new checkpoint"
         )
     return splits
 
