@@ -4,9 +4,9 @@ Belongs here: what the files of a table say to a reader that is not Penstock (ti
 fastavro or JSON, Parquet footers by pyarrow, rows by Hudi itself). Never `penstock`.
 
 The table's `.hoodie` is a symbolic link to one of several folders, one for each number of revealed commits, so that a
-step is one atomic rename. Before it the data files of the step are linked into the table, as a writer's are there before
-its commit is; those of later ones are not, for on layout 1 a log file does not say which commit wrote it. The tables have
-no metadata table: it would tell of files that are not revealed yet.
+step is one atomic rename. Before it the data files of the step are linked into the table, as a writer's are there
+before its commit is; those of later ones are not, for on layout 1 a log file does not say which commit wrote it. The
+tables have no metadata table: it would tell of files that are not revealed yet.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a commit did to a file group: it wrote a whole base file, or a log (then `base` is ''). `has_rows`: some were
-    written, not only others taken away or copied."""
+    """What a commit did to a file group: it wrote a base file, or a log (then `base` is '', and `log` its name).
+
+    `tells`: what it wrote tells of event times: any base file, and a log that is not of deletes alone.
+    """
 
     partition: str
     file_id: str
     base: str
-    has_rows: bool
+    log: str
+    tells: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class Recorded:
         self.commits = [commit for commit in self.instants if not commit.is_service]
         self._by_completion = sorted(self.instants, key=lambda commit: commit.completed)
         self.steps = sum(not commit.is_service for commit in self.instants)
-        self._bounds: dict[tuple[str, str], Slice] = {}
+        self._bounds: dict[str, Slice] = {}
         self.states: list[list[HudisRow]] = []
         for step in range(1, self.steps + 1):
             self._make(step)
@@ -114,9 +117,11 @@ class Recorded:
             done = [commit for commit in done if not pending or commit.requested < min(pending)]
         return sorted((c for c in done if not c.is_service), key=lambda commit: commit.order_key)
 
-    def slices(self, after: Place, upto: Place) -> list[Slice]:
-        """Of what lies in (after, upto], the slices with rows of their commit."""
-        return [self.slice(commit, group) for commit, group in self.behind(after, upto) if group.has_rows]
+    def slices(self, after: Place, upto: Place, step: int) -> list[Slice]:
+        """Of what lies in (after, upto] and is known at a step, what tells of event times."""
+        known = self.known(step)
+        within = [place for place in self.behind(after, upto) if place[0] in known]
+        return [self._slice(commit, group, step) for commit, group in within if group.tells]
 
     def behind(self, after: Place, upto: Place) -> list[tuple[Commit, Group]]:
         """What lies in (after, upto], in the order in which positions move."""
@@ -139,13 +144,6 @@ class Recorded:
             found += [r.row for r in state if r.file_id == file_id and r.requested in writers]
         return found
 
-    def slice(self, commit: Commit, group: Group) -> Slice:
-        """What the commit's slice of the file group says of event times: the base file's footer, where it wrote one."""
-        known = self._bounds.get((commit.requested, group.file_id))
-        if known is None:
-            known = self._bounds[commit.requested, group.file_id] = self._measured(commit, group)
-        return known
-
     def snapshot(self, number: int) -> list[tuple[Slice, list[Row]]]:
         """The slices of the table behind its first commits, and the rows of each."""
         upto = self.commits[number - 1].order_key
@@ -164,16 +162,25 @@ class Recorded:
             found.append((piece, rows))
         return found
 
-    def _measured(self, commit: Commit, group: Group) -> Slice:
-        if group.base:
+    def _slice(self, commit: Commit, group: Group, step: int) -> Slice:
+        """The base file's footer, where the commit wrote one, else its rows.
+
+        On layout 1 a base file has all logs that lie behind it, whoever wrote them: there is no telling by names.
+        """
+        logs = [other.log for done in self.done(step) for other in done.groups if other.log]
+        has_logs = self.layout == 1 and any(f".{group.file_id}_{commit.requested}.log" in log for log in logs)
+        if group.base and not has_logs:
             return self._of_file(group.base, commit)
         state = self.states[self.commits.index(commit)]
         own = [r.row for r in state if r.file_id == group.file_id and r.requested == commit.requested]
         return _of_rows(own, commit)
 
     def _of_file(self, path: str, commit: Commit) -> Slice:
-        times = pc.min_max(pq.read_table(self.table / path, columns=["ts"], partitioning=None)["ts"].cast(pa.int64()))
-        return Slice(times["min"].as_py(), times["max"].as_py(), True, completed_us(commit))
+        if path not in self._bounds:
+            times = pq.read_table(self.table / path, columns=["ts"], partitioning=None)["ts"].cast(pa.int64())
+            ends = pc.min_max(times)
+            self._bounds[path] = Slice(ends["min"].as_py(), ends["max"].as_py(), True, completed_us(commit))
+        return self._bounds[path]
 
     def _completed(self) -> list[pathlib.Path]:
         found = []
@@ -194,15 +201,7 @@ class Recorded:
             metadata = json.loads(path.read_bytes())
             completed = f"{dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC):%Y%m%d%H%M%S%f}"[:17]
         stats = [stat for of_partition in metadata["partitionToWriteStats"].values() for stat in of_partition]
-        groups = [
-            Group(
-                partition=stat["partitionPath"],
-                file_id=stat["fileId"],
-                base=stat["path"] if stat["path"].endswith(".parquet") else "",
-                has_rows=stat["numInserts"] + stat["numUpdateWrites"] > 0,
-            )
-            for stat in stats
-        ]
+        groups = [_group(stat) for stat in stats]
         files = {name for stat in stats for name in (stat["path"], *(stat["cdcStats"] or {}))}
         replaced = (metadata.get("partitionToReplaceFileIds") or {}).values()
         return Commit(
@@ -283,6 +282,18 @@ def completed_us(commit: Commit) -> int:
     """When it completed, in microseconds; on layout 1, which does not record it, when it was requested."""
     at = dt.datetime.strptime(commit.order_key, "%Y%m%d%H%M%S%f").replace(tzinfo=dt.UTC)
     return (at - EPOCH) // dt.timedelta(microseconds=1)
+
+
+def _group(stat: dict[str, Any]) -> Group:
+    path = stat["path"]
+    is_base = path.endswith(".parquet")
+    return Group(
+        partition=stat["partitionPath"],
+        file_id=stat["fileId"],
+        base=path if is_base else "",
+        log="" if is_base else path,
+        tells=is_base or stat["numInserts"] + stat["numUpdateWrites"] > 0,
+    )
 
 
 def _is_behind(commit: Commit, number: int, place: Place) -> bool:
