@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -28,6 +28,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
             if "hudi" in names or "recorded" in names:
                 item.add_marker(pytest.mark.interop)
+
+
+@pytest.fixture(autouse=True)
+def one_partition(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Of small state: each partition costs each micro-batch as much."""
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    conf, name = request.getfixturevalue("spark").conf, "spark.sql.shuffle.partitions"
+    before = conf.get(name)
+    conf.set(name, "1")
+    yield
+    conf.set(name, before)
 
 
 @pytest.fixture(scope="session")
