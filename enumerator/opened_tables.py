@@ -14,9 +14,11 @@ from typing import Final
 
 from penstock.enumerator import planning
 from penstock.enumerator.order import is_earliest
+from penstock.enumerator.split_times import EventTimeScan, TimeSources
 from penstock.enumerator.streams.batches import StreamLook, check_scope
 from penstock.enumerator.streams.memory import IdleAt, StreamMemory
 from penstock.enumerator.streams.snapshots import plan_part, rows_of
+from penstock.enumerator.times_cache import TimesCache
 from penstock.enumerator.watch.table_watch import Look, TableWatch, nothing_changed
 from penstock.proto.errors import TableNotFound
 from penstock.proto.positions import EARLIEST, Position
@@ -43,12 +45,20 @@ class OpenedTables:
     """Reads of tables by path or URI, from any thread.
 
     A table stays open for what it has cached of commits that cannot change. Its properties are read for each question,
-    so that a table that was upgraded, or deleted and created again, is seen as it is.
+    so that a table that was upgraded, or deleted and created again, is seen as it is. `scan_event_time` reads splits
+    whose files do not tell their event times, for requests that want that; what files and reads told is kept.
     """
 
-    def __init__(self, max_tables: int = MAX_TABLES, *, wall_ms: Callable[[], int] = wall_clock_ms) -> None:
+    def __init__(
+        self,
+        max_tables: int = MAX_TABLES,
+        *,
+        wall_ms: Callable[[], int] = wall_clock_ms,
+        scan_event_time: EventTimeScan | None = None,
+    ) -> None:
         self._max_tables, self._wall_ms = max_tables, wall_ms
         self._streams = StreamMemory()
+        self._sources = TimeSources(TimesCache(), scan_event_time)
         self._lock = threading.Lock()
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
 
@@ -114,7 +124,7 @@ class OpenedTables:
         )
 
     def _planned(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:
-        return planning.plan_request(table, name, request, passed_over)
+        return planning.plan_request(table, name, request, passed_over, self._sources)
 
     def _glance(self, path: str) -> Look:
         return TableWatch(self.opened(path), clock_ns=lambda: self._wall_ms() * 1_000_000).look()

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.events import tell
 from penstock.enumerator.order import horizon
-from penstock.enumerator.planning import Planning
+from penstock.enumerator.planning import Planning, newest_schema_json
+from penstock.enumerator.scans import check_event_time, event_time_column
 from penstock.enumerator.streams.memory import StreamMemory
 from penstock.enumerator.streams.snapshot_list import checked, cut, digest_of
 from penstock.enumerator.streams.snapshots import plan_list
@@ -44,10 +44,15 @@ from penstock.proto.streams import (
     StreamScope,
     StreamStart,
     Watermark,
+    WatermarkFallback,
     batch_request,
     commits_request,
 )
 from penstock.table.hudi_table import HudiTable
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.changes import change_schema
+from penstock.table.zones import named_zone
 
 SETTLED_MS: Final = 60_000
 """So long behind a time no instant completes at it any more, whatever the writers' clocks say."""
@@ -68,6 +73,7 @@ class StreamLook:
 
     def start(self, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
+        self._check_event_time()
         match start:
             case StartBehind(position):
                 return StreamPoint(progress=start_progress(self.table, position))
@@ -75,6 +81,25 @@ class StreamLook:
                 return StreamPoint(progress=start_progress(self.table, None))
             case StartSnapshot():
                 return self._start_snapshot(Watermark())
+
+    def _check_event_time(self) -> None:
+        """ConfigurationError for a watermark that this table cannot have."""
+        rule, request = self.scope.rule, self.scope.request
+        if rule is None:
+            return
+        if rule.fallback is WatermarkFallback.COMMIT_TIME and self._zone is None:
+            raise ConfigurationError(
+                f"watermarkFallback=commitTime: the timeline of table {self.name} is in its writer's local time "
+                "(hoodie.table.timeline.timezone=LOCAL), so the time of a commit is not known: give the option "
+                "timelineTimezone, or use watermarkFallback=scan"
+            )
+        schema_json = newest_schema_json(self.table)
+        if schema_json:
+            returned = arrow_schema(parse_record_schema(schema_json))
+            if isinstance(request.query, Changes):
+                returned = change_schema(returned, request.query.format)
+            column = event_time_column(request.event_time, returned)
+            check_event_time(column, returned.field(column).type, request.event_time_unit, unit_needed=True)
 
     def next_batch(self, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`."""
@@ -171,7 +196,7 @@ class StreamLook:
         if self.table.properties.timezone.upper() == "UTC":
             return UTC
         told = self.scope.rule.timezone if self.scope.rule is not None else ""
-        return ZoneInfo(told) if told else None
+        return named_zone(told) if told else None
 
     def _instant_us(self, instant: InstantTime) -> int | None:
         told_ms = instant_ms(instant, self._zone)

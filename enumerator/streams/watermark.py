@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import EventTimeBounds, NoEventTimes, Split, UnknownBounds
 from penstock.proto.streams import END_OF_TIME_US, EventTimeRule, StreamScope, Watermark, WatermarkFallback
+
+LOWEST_US: Final = -(2**63)
+HIGHEST_US: Final = 2**63 - 1
+"""Of the event times that a column can hold."""
 
 InstantUs = Callable[[InstantTime], int | None]
 """UTC microseconds of an order key; None if they cannot be told."""
@@ -83,6 +88,8 @@ def next_watermark(before: Watermark, planned: Reach, coming: Reach, rule: Event
     at_us = high_us - rule.max_out_of_orderness_us
     if coming.low_us is not None:
         at_us = min(at_us, coming.low_us - 1)
+    if at_us < LOWEST_US:  # below every event time there is: nothing to say
+        return Watermark(before.at_us, high_us)
     return Watermark(at_us if before.at_us is None else max(before.at_us, at_us), high_us)
 
 
@@ -94,5 +101,5 @@ def watermark_at_end(before: Watermark, scope: StreamScope) -> Watermark:
         return Watermark(END_OF_TIME_US, before.high_us)
     if before.high_us is None:
         return before
-    at_us = before.high_us + scope.end_watermark_us
+    at_us = min(before.high_us + scope.end_watermark_us, HIGHEST_US)
     return Watermark(at_us if before.at_us is None else max(before.at_us, at_us), before.high_us)

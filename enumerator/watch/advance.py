@@ -57,7 +57,7 @@ def advance(
     should it complete after all. Limits are kept but for a first file group that is larger, and for rows whose state
     at the limits' end was cleaned, where a later end still answers exactly (WARNING). Errors: LateInstant,
     DataInvalidated, PositionExpired (the range behind the progress cannot be answered any more), those of planning;
-    StorageError as it comes.
+    StorageError as it comes. `planned` plans the round.
     """
     for _ in range(_LOOKS):
         table = table.refreshed()
@@ -65,7 +65,8 @@ def advance(
         active = read_timeline(table, passed_over)
         progress = _checked(table, active, following.progress)
         facts = reaching_back(table, active, progress.position, following.request)
-        end = next_end(facts, progress.position, following.limits, progress.ahead)
+        changes = isinstance(following.request.query, Changes)
+        end = next_end(facts, progress.position, following.limits, progress.ahead, changes=changes)
         if following.upto is not None:
             end = min(end, max(following.upto, progress.position))
         if end == progress.position:

@@ -60,6 +60,8 @@ requests = st.builds(
     columns=st.lists(words, max_size=3).map(tuple),
     where=texts,
     event_time=texts,
+    event_time_unit=st.sampled_from(["", "s", "ms", "us"]),
+    scan_event_time=st.booleans(),
     target_split_bytes=st.integers(1, 2**63 - 1),
     metadata=st.booleans(),
     delete_marker=st.none() | st.builds(DeleteMarker, words, words),

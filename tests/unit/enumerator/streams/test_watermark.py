@@ -122,3 +122,18 @@ def test_the_end_of_a_stream(told: Watermark, end_us: int | None, expected: Wate
     assert watermark_at_end(told, scope) == expected
     plain = StreamScope(request=request, end_watermark_us=end_us)
     assert watermark_at_end(told, plain) == told
+
+
+def test_a_watermark_is_an_event_time_that_a_column_can_hold() -> None:
+    lowest, highest = -(2**63), 2**63 - 1
+    rule = EventTimeRule(max_out_of_orderness_us=highest)
+    assert next_watermark(Watermark(), Reach(-2, -2), Reach(), rule) == Watermark(None, -2)
+    assert next_watermark(Watermark(7), Reach(-2, -2), Reach(), rule) == Watermark(7, -2)
+    assert next_watermark(Watermark(), Reach(-1, -1), Reach(), rule) == Watermark(lowest, -1)
+    at_once = EventTimeRule(max_out_of_orderness_us=0)
+    assert next_watermark(Watermark(), Reach(0, 0), Reach(lowest, 5), at_once) == Watermark(None, 5)
+    assert next_watermark(Watermark(), Reach(0, 0), Reach(lowest + 1, 5), at_once) == Watermark(lowest, 5)
+    scope = StreamScope(request=PlanRequest(table="t", query=Incremental()), rule=at_once, end_watermark_us=9)
+    assert watermark_at_end(Watermark(0, highest - 8), scope).at_us == highest
+    assert watermark_at_end(Watermark(0, highest - 9), scope).at_us == highest
+    assert watermark_at_end(Watermark(0, highest - 10), scope).at_us == highest - 1
