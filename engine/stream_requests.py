@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.engine.requests import RANGES, Describe, request_of
-from penstock.engine.times import TimelineZone, named_zone, range_bound
+from penstock.engine.times import TimelineZone, range_bound
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.groups import OnLostRange
@@ -27,6 +27,7 @@ from penstock.proto.streams import (
     WatermarkFallback,
 )
 from penstock.table.storage import shown_uri
+from penstock.table.zones import named_zone
 
 _NEED_EVENT_TIME: Final = {
     "maxOutOfOrderness": "says how late a row's event time may be",

@@ -1,10 +1,10 @@
 """The event-time bounds of a plan's splits, from the best source that tells them; and the cutting of big base files,
 which needs the same footers.
 
-Shell. In this order: footers of log-free slices; of slices with logs the metadata table, then footers of base file and
-Parquet log blocks; of changes the same of every file that an image can come from; what is left is read, if the request
-says so, by an `EventTimeScan` that is handed in (the enumerator has no reader). Not here: what statistics mean
-(`bounds`), single files (`file_times`).
+Shell. In this order: the partition path, if the column's values are there; footers of log-free slices; of slices with
+logs the metadata table, then footers of base file and Parquet log blocks; of changes the same of every file that an
+image can come from; what is left is read, if the request says so, by an `EventTimeScan` that is handed in (the
+enumerator has no reader). Not here: what statistics mean (`bounds`), single files (`file_times`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Final, Protocol
 
 from penstock.enumerator.bounds import EventTimeColumn, SplitBounds, together
 from penstock.enumerator.change_times import covering_files, times_of_changes
+from penstock.enumerator.events import tell
 from penstock.enumerator.file_times import FileTimes
 from penstock.enumerator.log_slice_bounds import Files, looked_up_bounds
+from penstock.enumerator.path_times import path_times
 from penstock.enumerator.row_groups import cut
 from penstock.enumerator.split_ids import digest, in_commit_order, run_id
 from penstock.enumerator.table_state import TableState
@@ -37,6 +39,8 @@ from penstock.proto.splits import (
 )
 from penstock.table.columns import resolve_column
 from penstock.table.hudi_table import HudiTable
+from penstock.table.metadata.column_stats import COLUMN_STATS
+from penstock.table.metadata.metadata_table import indexes
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 
@@ -70,13 +74,15 @@ def with_event_times(
 
     ConfigurationError if splits must be read and there is no way to. Errors as for `file_times` and for reading.
     """
+    if request.event_time:
+        plan = _of_paths(plan, request)
     column = _column(plan.scan, request)
     from_files = _FromFiles(
         table=table,
         state=state,
         plan=plan,
         files=FileTimes(table, column, sources.cache),
-        use_metadata=request.metadata and state.metadata_usable,
+        use_metadata=request.metadata and state.metadata_usable and COLUMN_STATS in indexes(table.properties),
         target_bytes=request.target_split_bytes,
     )
     splits = from_files.splits()
@@ -95,6 +101,18 @@ def rows_of_split(table: HudiTable, split: Split, cache: TimesCache) -> int | No
         return logged
     rows = FileTimes(table, None, cache).of_base(split.base).rows
     return logged + sum(rows[split.part.first : split.part.end] if isinstance(split.part, RowGroupRun) else rows)
+
+
+def _of_paths(plan: Plan, request: PlanRequest) -> Plan:
+    """The plan with the bounds that partition paths tell, if they hold the column's values."""
+    schema = arrow_schema(parse_record_schema(plan.scan.schema_json))
+    name = resolve_column(request.event_time, schema.names)
+    if name not in plan.scan.partition_fields:
+        return plan
+    kind = schema.field(name).type
+    told = (path_times(plan.scan, split, name, kind, request.event_time_unit) for split in plan.splits)
+    splits = (replace(split, event_time=times) for split, times in zip(plan.splits, told, strict=True))
+    return replace(plan, splits=tuple(splits))
 
 
 def _column(scan: Scan, request: PlanRequest) -> EventTimeColumn | None:
@@ -174,19 +192,19 @@ class _FromFiles:
         base = self.files.of_base(split.base)
         runs = cut(base.sizes_bytes, self.target_bytes) if split.base.size_bytes > self.target_bytes else ()
         if not runs:
-            return (replace(split, event_time=self._known(base.times)),)
+            return (replace(split, event_time=self._known(split, base.times)),)
         return tuple(
             replace(
                 split,
                 part=run,
                 split_id=run_id(split.split_id, run),
-                event_time=self._known(base.times[run.first : run.end]),
+                event_time=self._known(split, base.times[run.first : run.end]),
             )
             for run in runs
         )
 
-    def _known(self, times: Sequence[SplitBounds]) -> SplitBounds:
-        return UnknownBounds() if self.files.column is None else together(times)
+    def _known(self, split: Split, times: Sequence[SplitBounds]) -> SplitBounds:
+        return split.event_time if self.files.column is None else together(times)
 
 
 def _merged_files(split: Split, files: FileTimes) -> tuple[FileRef, ...] | None:
@@ -223,6 +241,9 @@ def _scanned(scan: Scan, splits: Sequence[Split], request: PlanRequest, sources:
     def scanned(split: Split) -> EventTimeBounds | NoEventTimes:
         return sources.cache.made((looks, split.split_id), lambda: read(scan, split, column, unit), lambda _: 0)
 
+    fresh = sum(sources.cache.get((looks, split.split_id)) is None for split in unknown)
+    if fresh:
+        tell("event times read", table=scan.table, column=column, splits=fresh, of=len(splits))
     with ThreadPoolExecutor(max_workers=min(_SCANS, len(unknown))) as pool:
         found = dict(zip((split.split_id for split in unknown), pool.map(scanned, unknown), strict=True))
     return tuple(

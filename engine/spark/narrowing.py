@@ -13,7 +13,8 @@ from penstock.proto.errors import SchemaMismatch
 
 
 def narrowed(column: pa.Array, target: pa.DataType, name: str, table: str) -> pa.Array:
-    """The column in the target type, value for value equal.
+    """The column in the target type, value for value equal. A float that became a double is taken either way that Hudi
+    promotes it: the value itself, or its decimal text read as a double (0.1f as 0.1).
 
     SchemaMismatch names column, table and the first value that the target cannot hold.
     """
@@ -24,6 +25,9 @@ def narrowed(column: pa.Array, target: pa.DataType, name: str, table: str) -> pa
         if pat.is_decimal(column.type) and pat.is_integer(target):
             return cast  # exact or an error; the way back would need more digits than the column's type has
         different = pc.fill_null(pc.not_equal(_comparable(column, target), _back(cast, column.type)), False)
+        if pat.is_float64(column.type) and pat.is_float32(target):
+            told = cast.cast(pa.string()).cast(pa.float64())
+            different = pc.and_(different, pc.fill_null(pc.not_equal(column, told), False))
     except pa.ArrowInvalid as error:
         raise _unfit(column, target, name, table, str(error).splitlines()[0][:200]) from error
     if cast.null_count != column.null_count:

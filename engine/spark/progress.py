@@ -93,6 +93,10 @@ class StreamProgress:
         self._idle_at, self._idle_until_s = start, self._clock() + IDLE_S
         return NextBatch(point=self._after_silence(start))
 
+    def within_target(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
+        """The batch behind `start` within other limits, asked for now."""
+        return self._next_batch(start, limits, self._target)
+
     def _after_silence(self, start: StreamPoint) -> StreamPoint:
         """The point, its watermark moved on by each whole idle timeout that passed since something was new.
 

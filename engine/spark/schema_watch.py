@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from penstock.engine.spark.schema_changes import SchemaChange, breaking, schema_changes
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import SchemaMismatch
-from penstock.proto.streams import StreamPoint
+from penstock.proto.positions import Position
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import change_schema
@@ -58,11 +58,11 @@ class SchemaWatch:
                 )
         return ()
 
-    def mismatch(self, broken: tuple[SchemaChange, ...], start: StreamPoint, end: StreamPoint) -> SchemaMismatch:
+    def mismatch(self, broken: tuple[SchemaChange, ...], start: Position, end: Position) -> SchemaMismatch:
         """The error that ends the stream before the micro-batch from `start` to `end`."""
         return SchemaMismatch(
             f"table {shown_uri(self._table)} no longer fits the schema that the stream was loaded with, from commit "
-            f"{end.progress.position} on: {'; '.join(map(str, broken))}. Everything up to {start.progress.position} "
+            f"{end} on: {'; '.join(map(str, broken))}. Everything up to {start} "
             "was delivered; start the query again with a new load() (and a sink that takes the new schema): it goes on "
             "behind that from the checkpoint"
         )

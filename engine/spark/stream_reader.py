@@ -42,7 +42,7 @@ from penstock.engine.stream_requests import (
     stream_start,
 )
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import TableNotFound
+from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import NO_LIMITS, Changes, RoundLimits
 from penstock.proto.reports import TableDescription
@@ -113,7 +113,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self.initialOffset() if start is None else start
         point = point_of(begin, self._digest)
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._limits
-        found = self._fitting(point, self._progress.advance(point, limits), limits)
+        found = self._found(point, limits)
         if found.lost:
             log.warning("table %s: rows were lost: %s", shown_uri(self._load.table), found.lost)
         return begin if found.point == point else offset_of(found.point, self._digest)
@@ -180,18 +180,35 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             slots.append(MarkerSlot(watermark))
         return slots
 
-    def _fitting(self, start: StreamPoint, found: NextBatch, limits: RoundLimits) -> NextBatch:
-        """The batch if the stream's schema can take it, else the one up to the next commit, if that can be taken."""
+    def _found(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
+        """The next batch if the stream's schema can take it, else the one up to the next commit if it can take that."""
+        try:
+            found = self._progress.advance(start, limits)
+            broken = self._schemas.broken(found.schema_json)
+            if not broken:
+                return found
+        except ConfigurationError as error:
+            self._check_now(start, error, only=limits.max_commits == 1)
+        step = replace(limits, max_commits=1)
+        try:
+            found = self._patiently(lambda: self._progress.within_target(start, step))
+        except ConfigurationError as error:
+            self._check_now(start, error, only=True)
+            raise
         broken = self._schemas.broken(found.schema_json)
-        if not broken:
-            return found
-        step = self._patiently(
-            lambda: self._next_batch(start, replace(limits, max_commits=1), found.point.progress.position)
-        )
-        broken = self._schemas.broken(step.schema_json)
         if broken:
-            raise self._schemas.mismatch(broken, start, step.point)
-        return step
+            raise self._schemas.mismatch(broken, start.progress.position, found.point.progress.position)
+        return found
+
+    def _check_now(self, start: StreamPoint, error: ConfigurationError, *, only: bool) -> None:
+        """A batch could not be planned: raises SchemaMismatch if the table's schema now breaks the stream's, and nothing
+        smaller could be planned (`only`); any other error as it is."""
+        broken = self._schemas.broken(self._describe().schema_json)
+        if not broken:
+            raise error
+        if only:
+            end = self._enumerator.newest_position(self._load.table, start.progress.position, 1)
+            raise self._schemas.mismatch(broken, start.progress.position, end) from error
 
     def _next_batch(self, point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
         return self._enumerator.next_batch(replace(self._scope, limits=limits, target=target), point)

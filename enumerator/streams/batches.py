@@ -250,7 +250,7 @@ class StreamLook:
 
     def _reach(self, after: Position, upto: Position, progress: Progress) -> Reach | None:
         """Of the rows of a range; None if its end cannot be answered any more."""
-        rule, request = self.scope.rule, self._request
+        rule, request = self.scope.rule, replace(self._request, columns=())  # a later schema may lack some
         assert rule is not None
         if isinstance(request.query, Changes):
             request = replace(request, query=Changes(request.query.format, after, upto, progress.ahead))

@@ -132,7 +132,7 @@ def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Prog
     """The progress on the table's layout, or the error that says why it cannot go on."""
     layout, table_id = table.properties.layout, table.properties.name
     if progress.layout == 0:
-        return remembered(facts, progress.position, progress, layout)
+        return remembered(facts, progress.position, replace(progress, table_id=table_id), layout)
     gone = vanished(facts, progress)
     reaches = is_earliest(progress.position) or progress.position.order_key <= newest_active(facts)
     if gone or not reaches:

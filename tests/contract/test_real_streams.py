@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from penstock.engine.event_times import scan_event_time
 from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.opened_tables import OpenedTables
 from penstock.enumerator.server.run import serve
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.client import EnumeratorClient
@@ -45,6 +47,7 @@ TABLES = {
 }
 LOST = "B_v9_arch_cow"
 """What its oldest commits wrote is cleaned away."""
+SCAN = WatermarkFallback.SCAN
 IN_BASE_FILES = "B_v9_colstats_cow"
 """All of its event times have bounds in footers; their order is not that of the splits' ids."""
 RULE = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="Asia/Kolkata")
@@ -60,9 +63,9 @@ def scope_of(query: Query, **changes: Any) -> StreamScope:
 @contextmanager
 def both(path: pathlib.Path) -> Iterator[tuple[EmbeddedEnumerator, EnumeratorClient]]:
     """The embedded enumerator and the client of a server, over one table called `t`."""
-    with serve({"t": str(path)}, "127.0.0.1:0") as server:
+    with serve({"t": str(path)}, "127.0.0.1:0", scan_event_time=scan_event_time) as server:
         client = EnumeratorClient(server.address)
-        yield EmbeddedEnumerator({"t": str(path)}), client
+        yield EmbeddedEnumerator({"t": str(path)}, reads=OpenedTables(scan_event_time=scan_event_time)), client
         client.close()
 
 
@@ -97,7 +100,7 @@ def plan_of(enumerator: Enumerator, scope: StreamScope, batch: NextBatch) -> tup
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartBehind(EARLIEST)])
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)])
-@pytest.mark.parametrize("fallback", [WatermarkFallback.COMMIT_TIME, WatermarkFallback.HOLD])
+@pytest.mark.parametrize("fallback", WatermarkFallback)
 def test_a_stream_is_the_same_from_both(
     golden: Any, name: str, start: StreamStart, query: Query, fallback: WatermarkFallback
 ) -> None:
@@ -129,7 +132,7 @@ def test_a_stream_is_the_same_from_both(
     assert found[-1].point.progress.position == newest
     marks = [batch.point.watermark.at_us for batch in found]
     assert marks == sorted(marks, key=lambda mark: -(2**63) if mark is None else mark)
-    assert (marks[-1] is None) == (fallback is WatermarkFallback.HOLD)  # its files do not tell: that one waits
+    assert marks[-1] is not None
 
 
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)])
@@ -262,6 +265,7 @@ def test_errors_are_the_same_from_both(golden: Any) -> None:
         for wrong in (
             replace(scope, request=replace(scope.request, event_time="")),
             replace(scope, request=replace(scope.request, event_time="nowhere")),
+            replace(scope, request=replace(scope.request, event_time_unit=""), rule=replace(RULE, fallback=SCAN)),
             replace(
                 scope,
                 request=replace(scope.request, query=Changes(ChangeFormat.ROWS)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import logging
 import pathlib
 import re
 from dataclasses import dataclass, field, replace
@@ -12,10 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.enumerator import file_times, log_slice_bounds
+from penstock.enumerator.discovery import discover
 from penstock.enumerator.opened_tables import OpenedTables
+from penstock.enumerator.path_times import path_times
+from penstock.enumerator.planner import plan_splits
 from penstock.enumerator.planning import plan_request
 from penstock.enumerator.scans import check_event_time
-from penstock.enumerator.split_times import TimeSources, rows_of_split
+from penstock.enumerator.split_times import TimeSources, rows_of_split, with_event_times
 from penstock.enumerator.times_cache import TimesCache
 from penstock.enumerator.watch.retention import earliest_position
 from penstock.proto.changes import ChangeFormat, GroupChanges, LoggedImages
@@ -27,6 +32,7 @@ from penstock.table.hudi_table import open_table
 
 PARQUET_LOGS = "A_block_parquet_v9_h120"
 AVRO_LOGS = "B_v9_colstats_mor"
+DAY_US = 86_400_000_000
 
 
 class Golden(Protocol):
@@ -66,7 +72,10 @@ class TestScanned:
         for before, after in zip(files, found, strict=True):
             assert after.event_time == (scans.answer if before.split_id in unknown else before.event_time)
 
-    def test_a_split_is_read_once_for_a_column_and_a_unit(self, golden: Golden) -> None:
+    def test_a_split_is_read_once_for_a_column_and_a_unit(
+        self, golden: Golden, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO, "penstock.enumerator")
         scans = Scans(answer=NoEventTimes())
         tables = OpenedTables(scan_event_time=scans)
         path = str(golden.table(AVRO_LOGS))
@@ -75,6 +84,9 @@ class TestScanned:
         assert tables.plan(path, "t", asked) == first
         once = len(scans.asked)
         assert once == 2
+        assert [record.getMessage() for record in caplog.records] == [
+            "event times read table=t column=et_ms splits=2 of=3"
+        ]
         tables.plan(path, "t", replace(asked, event_time_unit="s"))
         tables.plan(path, "t", replace(asked, event_time="et", event_time_unit=""))
         assert len(scans.asked) == 3 * once
@@ -98,6 +110,50 @@ class TestScanned:
         asked = request(query=Incremental(), event_time="et", scan_event_time=True, metadata=False)
         table = open_table(str(golden.table(AVRO_LOGS)))
         assert earliest_position(table, asked) == earliest_position(table, request(query=Incremental()))
+
+
+class TestPaths:
+    def test_a_partition_column_is_told_by_the_path(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As its rows are, and no file is asked."""
+        table, asked = open_table(str(golden.table(AVRO_LOGS))), request(event_time="d")
+        state = discover(table, "t", asked)
+        plan = plan_splits(state, asked)
+        values = ["2026-02-03", "1969-12-31", None]
+        splits = tuple(
+            replace(split, partition_values=(value,)) for split, value in zip(plan.splits, values, strict=True)
+        )
+        plan = replace(plan, scan=replace(plan.scan, partition_fields=("d",)), splits=splits)
+        monkeypatch.setattr(file_times, "read_footer", None)
+        found = with_event_times(table, state, asked, plan, TimeSources()).splits
+        assert [split.split_id for split in found] == [split.split_id for split in splits]
+        for split in found:
+            rows = pa.concat_tables(
+                pa.table(part.batch.select(["d"])) for part in read_split(replace(plan.scan, columns=("d",)), split)
+            )
+            days = {(day - dt.date(1970, 1, 1)).days * DAY_US for day in rows["d"].to_pylist() if day is not None}
+            (expected,) = [EventTimeBounds(day, day) for day in days] or [NoEventTimes()]
+            assert split.event_time == expected
+
+    @pytest.mark.parametrize(
+        ("text", "kind", "unit", "expected"),
+        [
+            ("1970-01-03", pa.date32(), "", EventTimeBounds(2 * DAY_US, 2 * DAY_US)),
+            ("1970-01-01 00:00:01", pa.timestamp("us", "UTC"), "", EventTimeBounds(1_000_000, 1_000_000)),
+            ("-7", pa.int64(), "ms", EventTimeBounds(-7000, -7000)),
+            ("7", pa.int64(), "", UnknownBounds()),
+            (str(2**62), pa.int64(), "s", UnknownBounds()),
+            ("x", pa.int64(), "s", UnknownBounds()),
+            (None, pa.date32(), "", NoEventTimes()),
+        ],
+    )
+    def test_a_segment_becomes_utc_microseconds(
+        self, golden: Golden, text: str | None, kind: pa.DataType, unit: str, expected: object
+    ) -> None:
+        plan = plan_request(open_table(str(golden.table("B_v9_colstats_cow"))), "t", request())
+        scan = replace(plan.scan, partition_fields=("c",))
+        split = replace(plan.splits[0], partition_values=(text,))
+        assert path_times(scan, split, "c", kind, unit) == expected
+        assert path_times(scan, replace(split, partition_values=()), "c", kind, unit) == UnknownBounds()
 
 
 class TestAskedOnce:

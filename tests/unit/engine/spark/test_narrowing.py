@@ -47,7 +47,8 @@ def test_what_fits(values: list[object], wide: pa.DataType, narrow: pa.DataType,
     ("value", "wide", "narrow"),
     [
         (2**31, pa.int64(), pa.int32()),
-        (0.1, pa.float64(), pa.float32()),
+        (0.123456789, pa.float64(), pa.float32()),
+        (1 / 3, pa.float64(), pa.float32()),
         (1e300, pa.float64(), pa.float32()),
         (1.5, pa.float64(), pa.int64()),
         (math.nan, pa.float64(), pa.int64()),
@@ -68,6 +69,11 @@ def test_what_fits(values: list[object], wide: pa.DataType, narrow: pa.DataType,
 def test_what_does_not_fit_names_column_and_table(value: object, wide: pa.DataType, narrow: pa.DataType) -> None:
     with pytest.raises(SchemaMismatch, match=r"table orders, column price: it was widened to .* new load\(\)"):
         narrowed(pa.array([None, value], wide), narrow, "price", "orders")
+
+
+def test_floats_that_hudi_promoted_by_their_text() -> None:
+    found = narrowed(pa.array([0.1, 0.30000001192092896, None], pa.float64()), pa.float32(), "c", "t")
+    assert found.equals(pa.array([0.1, 0.3, None], pa.float32()))
 
 
 def test_not_a_number_stays_one() -> None:

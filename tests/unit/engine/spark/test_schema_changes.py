@@ -15,7 +15,6 @@ from penstock.engine.spark.types import spark_schema
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import SchemaMismatch
 from penstock.proto.positions import InstantTime, Position
-from penstock.proto.streams import Progress, StreamPoint
 
 DECIMAL = pa.decimal128(10, 2)
 STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string())])
@@ -123,10 +122,7 @@ class TestWatch:
     def test_what_breaks_is_told_with_commit_and_way_out(self) -> None:
         watch = SchemaWatch("t", self.fixed, None)
         broken = watch.broken(avro(id="string"))
-        start, end = (
-            StreamPoint(progress=Progress(Position(InstantTime(digits))))
-            for digits in ("20260101000000", "20260102000000")
-        )
+        start, end = (Position(InstantTime(digits)) for digits in ("20260101000000", "20260102000000"))
         error = watch.mismatch(broken, start, end)
         assert isinstance(error, SchemaMismatch)
         for text in ("table t", "from commit 20260102000000 on", "column x is gone", "new load()", "checkpoint"):

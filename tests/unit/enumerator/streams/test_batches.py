@@ -14,10 +14,11 @@ import pytest
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.opened_tables import OpenedTables
 from penstock.proto.changes import ChangeFormat
-from penstock.proto.errors import ConfigurationError, DataInvalidated, TableNotFound
+from penstock.proto.errors import ConfigurationError, DataInvalidated, PositionExpired, TableNotFound
 from penstock.proto.groups import OnLostRange
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest, Query, RoundLimits
+from penstock.proto.splits import RowsOf
 from penstock.proto.streams import (
     CommitsBatch,
     EventTimeRule,
@@ -33,6 +34,7 @@ from penstock.proto.streams import (
     batch_request,
 )
 from penstock.reader.read_split import output_schema, read_split
+from penstock.table.hudi_table import open_table
 
 pytestmark = pytest.mark.golden
 
@@ -246,3 +248,68 @@ def test_scopes_that_no_stream_can_have(golden: Golden) -> None:
         enumerator.start_stream(scope(path, rule=EventTimeRule(max_out_of_orderness_us=1)), StartNewest())
     with pytest.raises(ConfigurationError, match="onLostRange"):
         enumerator.start_stream(scope(path, CHANGES, on_lost_range=OnLostRange.SNAPSHOT), StartNewest())
+
+
+@pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])
+def test_scenario_13_a_stream_goes_on_through_an_upgrade(query: Query, golden: Golden) -> None:
+    """A point of layout 1 on the table as it was upgraded: what is left, none twice; the point alone plans it."""
+    checked = 0
+    for case in sorted(name for name in golden.names() if name.startswith("B_up_") and name.endswith("v9")):
+        table = open_table(str(golden.table(case)))
+        line = table.timeline()
+        requested = sorted(item.requested_time for item in line.completed_writes if not table.commit(item).is_service)
+        for place, last in enumerate(requested[:-1]):
+            old = Progress(Position(last), 1, frozenset(requested[: place + 1]), table_id=table.properties.name)
+            of = scope(golden.table(case), query)
+            try:
+                point = EmbeddedEnumerator().next_batch(of, StreamPoint(progress=old)).point
+            except PositionExpired:
+                assert query is CHANGES
+                continue
+            request = batch_request(of, point)
+            assert request is not None
+            plan = EmbeddedEnumerator().plan(request)
+            if isinstance(plan.scan.rows, RowsOf):
+                assert set(plan.scan.rows.instants) == set(requested[place + 1 :])
+            else:
+                steps = [step for split in plan.splits for step in split.part.steps]  # type: ignore[union-attr]
+                assert {step.instant for step in steps} <= set(requested[place + 1 :])
+            assert point.progress.layout == 2
+            checked += 1
+    assert checked > 1
+
+
+def test_an_offset_of_the_first_version_knows_its_position_alone(golden: Golden) -> None:
+    path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
+    of = scope(path, limits=RoundLimits(max_commits=1))
+    points = walked(enumerator, of, StartBehind(EARLIEST))
+    bare = StreamPoint(progress=Progress(points[2].progress.position))
+    assert enumerator.next_batch(of, bare).point == enumerator.next_batch(of, points[2]).point
+
+
+@pytest.mark.parametrize("policy", [OnLostRange.EARLIEST, OnLostRange.SNAPSHOT])
+def test_a_lost_range_is_given_up_as_the_scope_says_and_told(
+    policy: OnLostRange, golden: Golden, tmp_path: pathlib.Path
+) -> None:
+    """Somebody deleted old archive files: which rows lie behind an old position is not known any more."""
+    path = golden.copy("B_v6_arch_mor", tmp_path)
+    for number in (1, 2):
+        (path / f".hoodie/archived/.commits_.archive.{number}_1-0-1").unlink()
+    behind = StreamPoint(progress=Progress(Position(InstantTime("20200101000000000")), 1))
+    with pytest.raises(PositionExpired):
+        EmbeddedEnumerator().next_batch(scope(path), behind)
+    of = scope(path, on_lost_range=policy)
+    enumerator = EmbeddedEnumerator()
+    found = enumerator.next_batch(of, behind)
+    newest = enumerator.describe_table(str(path)).newest
+    assert "archive" in found.lost and found.point.progress.position == newest
+    table = rows(EmbeddedEnumerator(), of, found.point)
+    assert table is not None
+    if policy is OnLostRange.SNAPSHOT:
+        assert found.point.content == SnapshotBatch(0)
+        assert texts([table]) == texts(
+            together(enumerator, scope(path), walked(enumerator, scope(path), StartSnapshot()))
+        )
+    else:
+        assert isinstance(found.point.content, CommitsBatch) and found.point.content.after > behind.progress.position
+        assert table.num_rows > 0
