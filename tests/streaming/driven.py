@@ -86,6 +86,15 @@ class Driven:
         self._ends.append(self.last())
         self._steps.append(tuple(steps))
 
+    def run_to_the_end(self, step: int) -> None:
+        """Of a stream with `upto`, over tables with so many commits revealed."""
+        self._wait(lambda: all(mark.is_end for mark in self._now()))
+        assert self._query is not None
+        self._query.processAllAvailable()
+        self.note()
+        self._ends.append(self.last())
+        self._steps.append((step,) * len(self._views))
+
     def drain(self) -> None:
         """Waits until everything that may be read was, and the micro-batch without data behind it ran."""
         wanted = [view.recorded.known(view.step)[-1].order_key for view in self._views]

@@ -147,19 +147,20 @@ class Recorded:
     def snapshot(self, number: int) -> list[tuple[Slice, list[Row]]]:
         """The slices of the table behind its first commits, and the rows of each."""
         upto = self.commits[number - 1].order_key
-        live: dict[str, tuple[Group, Commit, bool]] = {}
+        live: dict[str, tuple[str, Commit, bool]] = {}
         for commit in self.instants:
             if commit.order_key <= upto:
                 for group in commit.groups:
-                    base = live[group.file_id][0] if group.file_id in live and not group.base else group
-                    live[group.file_id] = (base, commit, not group.base)
+                    base, writer, _ = live.get(group.file_id, ("", commit, False))
+                    # on layout 1 the name of a log does not say who wrote it: a slice is as old as its base file
+                    newest = writer if group.log and self.layout == 1 else commit
+                    live[group.file_id] = (group.base or base, newest, bool(group.log))
                 for file_id in commit.replaced:
                     live.pop(file_id)
         found = []
         for file_id, (base, commit, has_logs) in live.items():
             rows = [r.row for r in self.states[number - 1] if r.file_id == file_id]
-            piece = _of_rows(rows, commit) if has_logs else self._of_file(base.base, commit)
-            found.append((piece, rows))
+            found.append((_of_rows(rows, commit) if has_logs else self._of_file(base, commit), rows))
         return found
 
     def _slice(self, commit: Commit, group: Group, step: int) -> Slice:
@@ -232,9 +233,8 @@ class Recorded:
         self._write(f"step-{step}", {c.requested for c in done}, begun)
 
     def _prefix(self, number: int) -> pathlib.Path:
-        """Commits by order key, with no pending ones."""
-        following = self.commits[number].order_key if number < len(self.commits) else "9"
-        inside = {c.requested for c in self.instants if c.order_key < following}
+        """Instants up to a commit by order key, with no pending ones: services behind it would name groups anew."""
+        inside = {c.requested for c in self.instants if c.order_key <= self.commits[number - 1].order_key}
         return self._write(f"state-{number}", inside, inside)
 
     def _write(self, name: str, completed: set[str], begun: set[str]) -> pathlib.Path:

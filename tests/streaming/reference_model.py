@@ -57,9 +57,17 @@ def bounds(piece: Slice, fallback: str, allowed: int) -> tuple[int | None, int |
 
 
 def watermarks(
-    batches: Iterable[Planned], allowed: int, *, fallback: str = "scan", idle_timeout: int = 0
+    batches: Iterable[Planned],
+    allowed: int,
+    *,
+    fallback: str = "scan",
+    idle_timeout: int = 0,
+    beyond_end: int | None = None,
 ) -> list[int | None]:
-    """W(n) = max(W(n-1), min(high - allowed, lowest bound still to come - 1 µs)); None while nothing can be said."""
+    """W(n) = max(W(n-1), min(high - allowed, lowest bound still to come - 1 µs)); None while nothing can be said.
+
+    At the end END_OF_TIME_US, or `beyond_end` above the highest bound.
+    """
     found: list[int | None] = []
     before: int | None = None
     for batch in batches:
@@ -68,7 +76,7 @@ def watermarks(
         lows = [low - 1 for low, _ in known[len(batch.delivered) :] if low is not None]
         waits = fallback == "hold" and any(not piece.is_told for piece in batch.coming)
         if batch.is_end:
-            before = END_OF_TIME_US
+            before = END_OF_TIME_US if beyond_end is None else max(highs) + beyond_end
         elif batch.idle and before is not None:
             before += batch.idle * idle_timeout
         elif highs and not waits:

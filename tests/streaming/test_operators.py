@@ -30,7 +30,7 @@ PARTNERS = {
     "cow9-late-cdc": "cow9-ooo-nulls",
     "mor6-ooo-late-nulls": "mor9-nulls",
 }
-STEPS = {"earliest": (2, 4, 6, 7, 9, 10), "snapshot": (4, 6, 7, 8, 9, 10)}
+STEPS = {"earliest": (2, 4, 7, 9, 10), "snapshot": (4, 6, 7, 9, 10)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Tried:
         fixed = {"eventTime": "ts", "metadata": "off", "watermarkFallback": case["fallback"]}
         fixed |= {"after": case["start"]}
         fixed |= {"idleTimeout": f"{IDLE_MS} ms"} if case["idle"] == "idle" else {}
-        fixed |= {"maxFilesPerTrigger": "2"} if case["limit"] == "inside" else {}
+        fixed |= {"maxFilesPerTrigger": "3"} if case["limit"] == "inside" else {}
         return [fixed | {"maxOutOfOrderness": f"{allowed} ms"} for allowed in self.allowed_ms]
 
 

@@ -68,6 +68,7 @@ def test_idle_timeouts_and_the_end_move_it_on() -> None:
         [Planned(first), Planned(first, idle=2), Planned(first), Planned(first, is_end=True)], 5 * S, idle_timeout=3 * S
     )
     assert found == [5 * S, 11 * S, 11 * S, END_OF_TIME_US]
+    assert watermarks([Planned(first, is_end=True)], 5 * S, beyond_end=30 * S) == [40 * S]
 
 
 @pytest.mark.parametrize(
