@@ -18,11 +18,17 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from recorded import View
 from trail import NOWHERE, Leg, Mark
 
 DEADLINE_S = 90
 NEVER = Mark(NOWHERE, None, None, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A table that somebody else writes: nothing is revealed."""
+
+    path: pathlib.Path
 
 
 class SinkFailed(Exception):
@@ -47,12 +53,12 @@ class Sink:
 
 
 class Driven:
-    """One query over one or two revealed tables, from the first micro-batch to the last, across restarts."""
+    """One query over one or two tables (`recorded.View`, or Live), from its first micro-batch on, across restarts."""
 
     def __init__(
         self,
         spark: SparkSession,
-        views: Sequence[View],
+        views: Sequence[Any],
         built: Callable[..., DataFrame],
         folder: pathlib.Path,
         options: Sequence[dict[str, str]],
@@ -94,6 +100,19 @@ class Driven:
         self.note()
         self._ends.append(self.last())
         self._steps.append((step,) * len(self._views))
+
+    def wait_for_rows(self) -> None:
+        """Waits for the first micro-batch."""
+        self._wait(lambda: 0 in self.sink.tables)
+
+    def catch_up(self, order_key: str) -> None:
+        """Waits until so much of a table that is being written was read, and nothing is left to do."""
+        self._wait(lambda: self._now()[0].place[0] >= order_key)
+        assert self._query is not None
+        self._query.processAllAvailable()
+        self.note()
+        self._ends.append(self.last())
+        self._steps.append((0,))
 
     def drain(self) -> None:
         """Waits until everything that may be read was, and the micro-batch without data behind it ran."""

@@ -123,16 +123,22 @@ def script(conditions: Conditions) -> Script:
 
 def write(hudi: Any, table: pathlib.Path, conditions: Conditions) -> None:
     """Carries the script out."""
+    for number in range(len(script(conditions))):
+        write_one(hudi, table, conditions, number)
+
+
+def write_one(hudi: Any, table: pathlib.Path, conditions: Conditions, number: int) -> None:
+    """One write of the script; one that is overtaken together with the one that overtakes it."""
     given, writes = options(conditions), script(conditions)
-    for number, (operation, rows) in enumerate(writes):
-        if operation == "slow":
-            fast = _rows(number + 1, writes[number + 1][1])
-            upsert = given | {"hoodie.datasource.write.operation": "upsert"}
-            hudi.race(table, COLUMNS, (_rows(number, rows), upsert), (fast, upsert))
-        elif operation != "fast":
-            named = "upsert" if operation == "service" else operation
-            more = SERVICES[conditions.kind] if operation == "service" else {}
-            hudi.write(table, COLUMNS, _rows(number, rows), given | more | {"hoodie.datasource.write.operation": named})
+    operation, rows = writes[number]
+    if operation == "slow":
+        fast = _rows(number + 1, writes[number + 1][1])
+        upsert = given | {"hoodie.datasource.write.operation": "upsert"}
+        hudi.race(table, COLUMNS, (_rows(number, rows), upsert), (fast, upsert))
+    elif operation != "fast":
+        named = "upsert" if operation == "service" else operation
+        more = SERVICES[conditions.kind] if operation == "service" else {}
+        hudi.write(table, COLUMNS, _rows(number, rows), given | more | {"hoodie.datasource.write.operation": named})
 
 
 def _rows(number: int, rows: list[tuple[str, str, float | None]]) -> list[list[Any]]:
