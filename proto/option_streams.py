@@ -61,7 +61,7 @@ STREAM_OPTIONS: Final[tuple[Option, ...]] = (
         type=Choice(("s", "ms", "us")),
         doors=EVERYWHERE,
         doc="The unit of an `eventTime` column of plain whole numbers (`long`, since 1970 UTC): seconds, milliseconds "
-        "or microseconds. Needed for such a column in a stream, refused for one that is a timestamp.",
+        "or microseconds. In Spark needed for such a column, and refused for one that is a timestamp.",
     ),
     Option(
         name="maxOutOfOrderness",

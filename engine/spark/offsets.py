@@ -13,12 +13,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError, StateVersionError
 from penstock.proto.positions import InstantTime, Position
 from penstock.proto.queries import Changes
 from penstock.proto.streams import (
+    END_OF_TIME_US,
     BatchContent,
     CommitsBatch,
     NoBatch,
@@ -36,13 +38,13 @@ OFFSET_VERSION: Final = 2
 Offset = dict[str, object]
 
 _KEYS: Final = (
-    "version", "scope", "order_key", "index", "layout", "table_id", "consumed", "ahead", "snapshot", "watermark_us",
-    "high_us", "content", "ended",
+    "version", "scope", "upto", "order_key", "index", "layout", "table_id", "consumed", "ahead", "snapshot",
+    "watermark_us", "high_us", "content", "ended",
 )  # fmt: skip
 
 
 def scope_digest(scope: StreamScope) -> str:
-    """Names what may not change while a checkpoint is used: query, cdcFormat, eventTime, eventTimeUnit, where, upto."""
+    """Names what may never change while a checkpoint is used: query, cdcFormat, eventTime, eventTimeUnit, where."""
     request = scope.request
     told = {
         "query": type(request.query).__name__,
@@ -50,17 +52,18 @@ def scope_digest(scope: StreamScope) -> str:
         "event_time": request.event_time,
         "event_time_unit": request.event_time_unit,
         "where": request.where,
-        "upto": None if scope.upto is None else [str(scope.upto.order_key), scope.upto.index],
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def offset_of(point: StreamPoint, scope: str) -> Offset:
-    """The offset of a point of the stream that `scope` (a digest) names; equal points give equal JSON text."""
+def offset_of(point: StreamPoint, scope: str, upto: Position | None = None) -> Offset:
+    """The offset of a point of the stream that `scope` (a digest) names and that ends at `upto`; equal points give
+    equal JSON text."""
     progress = point.progress
     return {
         "version": OFFSET_VERSION,
         "scope": scope,
+        "upto": None if upto is None else str(upto),
         "order_key": str(progress.position.order_key),
         "index": progress.position.index,
         "layout": progress.layout,
@@ -100,11 +103,36 @@ def point_of(offset: Mapping[str, object], scope: str) -> StreamPoint:
     fields = _Fields(offset, offset)
     if fields.text("scope") != scope:
         raise ConfigurationError(
-            "the checkpoint is that of a stream with other options: query, cdcFormat, eventTime, eventTimeUnit, where "
-            "and upto may not change while a checkpoint is used, or rows would be missing or come twice; give them as "
-            "they were, or begin with a new checkpoint"
+            "the checkpoint is that of a stream with other options: query, cdcFormat, eventTime, eventTimeUnit and "
+            "where may not change while a checkpoint is used, or rows would be missing or come twice; give "
+            "them as they were, or begin with a new checkpoint"
         )
     return _point(fields)
+
+
+def continued(offset: Mapping[str, object], point: StreamPoint, upto: Position | None) -> StreamPoint:
+    """The point of an offset, to go on from with the stream's end as it is given now.
+
+    The end may not change, but that a stream which has ended goes on to a later one, unless the watermark is behind all
+    event times since: every later row would be late. ConfigurationError.
+    """
+    if offset.get("version") == 1:
+        return point
+    told = offset.get("upto")
+    if told == (None if upto is None else str(upto)):
+        return point
+    if point.ended and point.watermark.at_us == END_OF_TIME_US:
+        raise ConfigurationError(
+            f"the checkpoint is that of a stream which has ended at {told} with a watermark behind all event times: "
+            "every later row would be dropped as late. Begin with a new checkpoint; endWatermark=DURATION ends a "
+            "stream so that its checkpoint can go on"
+        )
+    if point.ended and (upto is None or upto > point.progress.position):
+        return replace(point, ended=False)
+    raise ConfigurationError(
+        f"the checkpoint is that of a stream with upto={told}, got {upto}: the end may not change before it is "
+        "reached, nor move back; give it as it was, or begin with a new checkpoint"
+    )
 
 
 def is_offset(offset: object) -> bool:

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.engine.enumerators import enumerator_for
-from penstock.engine.spark.offsets import Offset, offset_of, point_of, scope_digest
+from penstock.engine.spark.offsets import Offset, continued, offset_of, point_of, scope_digest
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.progress import StreamProgress, with_patience
@@ -87,7 +87,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             point = self._patiently(self._first_point)
             self._progress.begin(point)
-            self._initial = offset_of(point, self._digest)
+            self._initial = offset_of(point, self._digest, self._scope.upto)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -111,12 +111,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Errors: `Enumerator.next_batch`; SchemaMismatch when the table no longer fits the stream's schema.
         """
         begin = self.initialOffset() if start is None else start
-        point = point_of(begin, self._digest)
+        point = continued(begin, point_of(begin, self._digest), self._scope.upto)
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._limits
         found = self._found(point, limits)
         if found.lost:
             log.warning("table %s: rows were lost: %s", shown_uri(self._load.table), found.lost)
-        return begin if found.point == point else offset_of(found.point, self._digest)
+        return begin if found.point == point else offset_of(found.point, self._digest, self._scope.upto)
 
     def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> list[InputPartition]:
         """The slots of the micro-batch that `end` tells of, planned anew at each call; [] if it is `start`."""
@@ -201,8 +201,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _check_now(self, start: StreamPoint, error: ConfigurationError, *, only: bool) -> None:
-        """A batch could not be planned: raises SchemaMismatch if the table's schema now breaks the stream's, and nothing
-        smaller could be planned (`only`); any other error as it is."""
+        """A batch could not be planned: raises SchemaMismatch if the table's schema breaks the stream's now and nothing
+        smaller can be planned (`only`); any other error as it is."""
         broken = self._schemas.broken(self._describe().schema_json)
         if not broken:
             raise error

@@ -18,6 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.enumerator.server.run import RunningServer, serve
 
+sys.path.append(str(pathlib.Path(__file__).parent))  # for the modules that several tests share
+
 COMPARED_TABLES = {
     "v9": "A_fuzz_event_long_s1_v9_h120",
     "v6": "B_v6_inc_mor",

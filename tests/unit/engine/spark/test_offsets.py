@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.spark.offsets import is_offset, offset_of, point_of, scope_digest
+from penstock.engine.spark.offsets import continued, is_offset, offset_of, point_of, scope_digest
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError, StateVersionError
 from penstock.proto.groups import OnLostRange
 from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, InstantTime, Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits
 from penstock.proto.streams import (
+    END_OF_TIME_US,
     CommitsBatch,
     EventTimeRule,
     NoBatch,
@@ -31,18 +32,21 @@ from penstock.proto.streams import (
 SCOPE = "00112233445566ff"
 VERSION_1 = '{"version": 1, "order_key": "20261120213505364", "index": 2147483647}'
 COMMITS = (
-    '{"version": 2, "scope": "00112233445566ff", "order_key": "20261120213505364", "index": 3, "layout": 2, '
+    '{"version": 2, "scope": "00112233445566ff", "upto": null, "order_key": "20261120213505364", "index": 3, '
+    '"layout": 2, '
     '"table_id": "t", "consumed": ["20261120213501000", "20261120213502000"], "ahead": ["20261120213509000"], '
     '"snapshot": null, "watermark_us": 1700000000000000, "high_us": 1700000600000000, "content": {"kind": "commits", '
     '"order_key": "20261120213500000", "index": 2147483647, "without": ["20261120213509000"]}, "ended": false}'
 )
 SNAPSHOT = (
-    '{"version": 2, "scope": "00112233445566ff", "order_key": "20261120213505364", "index": 2147483647, "layout": 1, '
+    '{"version": 2, "scope": "00112233445566ff", "upto": null, "order_key": "20261120213505364", '
+    '"index": 2147483647, "layout": 1, '
     '"table_id": "", "consumed": [], "ahead": [], "snapshot": {"done": 5, "total": 9, "digest": "abc"}, '
     '"watermark_us": null, "high_us": null, "content": {"kind": "snapshot", "first": 2}, "ended": false}'
 )
 NOTHING = (
-    '{"version": 2, "scope": "00112233445566ff", "order_key": "0", "index": 2147483647, "layout": 0, "table_id": "", '
+    '{"version": 2, "scope": "00112233445566ff", "upto": null, "order_key": "0", "index": 2147483647, '
+    '"layout": 0, "table_id": "", '
     '"consumed": [], "ahead": [], "snapshot": null, "watermark_us": null, "high_us": null, "content": '
     '{"kind": "none"}, "ended": true}'
 )
@@ -124,10 +128,36 @@ def test_a_newer_version_is_refused_by_name() -> None:
 
 
 def test_a_checkpoint_of_another_scope_says_what_may_not_change() -> None:
-    with pytest.raises(
-        ConfigurationError, match="query, cdcFormat, eventTime, eventTimeUnit, where and upto may not change"
-    ):
+    with pytest.raises(ConfigurationError, match="query, cdcFormat, eventTime, eventTimeUnit and where may not change"):
         point_of(json.loads(COMMITS), "ffeeddccbbaa9988")
+
+
+LATER = Position(InstantTime("20271120213505364"))
+
+
+@pytest.mark.parametrize("upto", [None, HERE])
+def test_a_stream_goes_on_to_the_end_it_had(upto: Position | None) -> None:
+    for point in POINTS.values():
+        assert continued(offset_of(point, SCOPE, upto), point, upto) == point
+
+
+def test_the_end_of_a_stream_may_not_change_before_it_is_reached() -> None:
+    point = POINTS[COMMITS]
+    for told, now in ((LATER, None), (None, LATER), (LATER, HERE), (HERE, LATER)):
+        with pytest.raises(ConfigurationError, match="the end may not change before it is reached, nor move back"):
+            continued(offset_of(point, SCOPE, told), point, now)
+    assert continued(json.loads(VERSION_1), point, LATER) == point, "the first version knows no end"
+
+
+def test_a_stream_that_ended_goes_on_to_a_later_end_unless_its_watermark_is_spent() -> None:
+    finite = replace(POINTS[COMMITS], ended=True)
+    for now in (LATER, None):
+        assert continued(offset_of(finite, SCOPE, HERE), finite, now) == POINTS[COMMITS]
+    with pytest.raises(ConfigurationError, match="move back"):
+        continued(offset_of(finite, SCOPE, LATER), finite, Position(InstantTime("20200101000000000")))
+    spent = replace(finite, watermark=Watermark(END_OF_TIME_US, 5))
+    with pytest.raises(ConfigurationError, match="endWatermark=DURATION"):
+        continued(offset_of(spent, SCOPE, HERE), spent, LATER)
 
 
 def changed(**values: Any) -> dict[str, Any]:
@@ -201,7 +231,7 @@ class TestDigest:
 
     def test_it_is_frozen(self) -> None:
         """Checkpoints keep it: another way to make it would refuse them all."""
-        assert scope_digest(self.scope) == "a6fb094e0993f425"
+        assert scope_digest(self.scope) == "ca3fa9ee4bfa3a0b"
 
     @pytest.mark.parametrize(
         "change",
@@ -216,10 +246,10 @@ class TestDigest:
     def test_what_may_not_change(self, change: dict[str, Any]) -> None:
         assert scope_digest(replace(self.scope, request=replace(self.request, **change))) != scope_digest(self.scope)
 
-    def test_formats_of_changes_and_ends_are_told_apart(self) -> None:
+    def test_formats_of_changes_are_told_apart(self) -> None:
         requests = [replace(self.request, query=Changes(kind)) for kind in ChangeFormat]
         scopes = [replace(self.scope, request=request) for request in requests]
-        scopes += [replace(self.scope, upto=HERE), replace(self.scope, upto=EARLIEST), self.scope]
+        scopes.append(self.scope)
         assert len({scope_digest(scope) for scope in scopes}) == len(scopes)
 
     def test_what_may_change(self) -> None:
@@ -229,6 +259,7 @@ class TestDigest:
             limits=RoundLimits(max_rows=5),
             rule=EventTimeRule(max_out_of_orderness_us=7),
             target=HERE,
+            upto=HERE,
             on_lost_range=OnLostRange.EARLIEST,
         )
         assert scope_digest(other) == scope_digest(self.scope)
