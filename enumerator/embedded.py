@@ -29,7 +29,7 @@ from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, PlanRequest
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import Plan, Scan
-from penstock.proto.streams import NextBatch, StreamPoint, StreamScope, StreamStart
+from penstock.proto.streams import END_OF_TIME_US, NextBatch, StreamPoint, StreamScope, StreamStart
 from penstock.table.storage import shared_uri, shown_uri
 
 
@@ -137,6 +137,9 @@ class EmbeddedEnumerator:
         found = self._reads.next_batch(self._path(table), self._name(table), scope, point)
         if found.point != point:
             self._observer.observe(Duration.PLAN, (self._clock_ms() - begin_ms) / 1000)
+            at_us = found.point.watermark.at_us
+            if at_us is not None and at_us < END_OF_TIME_US:
+                self._observer.watermark(self._name(table), at_us)
             tell(
                 "batch of a stream",
                 table=self._name(table),

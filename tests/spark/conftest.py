@@ -7,6 +7,7 @@ import decimal
 import logging
 import pathlib
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
