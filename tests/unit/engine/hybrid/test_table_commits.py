@@ -14,6 +14,7 @@ from penstock.engine.hybrid.claims import STREAMER_V1
 from penstock.engine.hybrid.table_commits import commits_back
 from penstock.engine.hybrid.walk import Found, Rules, walk_back
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.positions import InstantTime
 from penstock.table.archive import Archive
 from penstock.table.hudi_table import HudiTable, open_table
 
@@ -128,3 +129,43 @@ def test_a_table_without_a_write(golden: GoldenTables, tmp_path: pathlib.Path) -
     scripted.take_behind("0")
     with pytest.raises(ConfigurationError, match="no completed write"):
         commits_back(scripted.open())
+
+
+class Late(HudiTable):
+    """A table with an archived commit that completed between the two newest active ones, and one that was undone."""
+
+    late = ""
+    completed = ""
+    gone = ""
+
+    def archived_completions(self) -> Mapping[InstantTime, InstantTime]:
+        return {**super().archived_completions(), InstantTime(self.late): InstantTime(self.completed)}
+
+    def archive(self) -> Archive:
+        archive = super().archive()
+        instants = tuple(
+            replace(item, completion_time=InstantTime(self.completed)) if item.requested_time == self.late else item
+            for item in archive.instants
+        )
+        return replace(archive, instants=instants, undone=archive.undone | {self.gone})
+
+
+def test_an_archived_commit_that_completed_late_has_its_place(golden: GoldenTables) -> None:
+    opened = open_table(str(golden.table("B_v9_arch_mor")))
+    active = commits_back(opened)
+    newest, second, *_ = active.near
+    gone, late = sorted(set(opened.archive().commits))[:2]
+    table = Late(opened.storage, opened.properties)
+    table.late, table.gone = late, gone
+    table.completed = str(int(second.order_key) + 1)
+    assert second.order_key < table.completed < newest.order_key
+    back = commits_back(table)
+    near = list(back.near)
+    assert [commit.instant for commit in near] == [newest.instant]
+    walked = [*near, *back.far]
+    assert [commit.instant for commit in walked[:3]] == [newest.instant, late, second.instant]
+    assert [commit.archived for commit in walked[:3]] == [False, True, False]
+    assert gone not in {commit.instant for commit in walked}
+    assert len(walked) == len({commit.instant for commit in walked})
+    with pytest.raises(ConfigurationError, match="not the requested time"):
+        commits_back(table, gone)
