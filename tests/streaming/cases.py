@@ -5,40 +5,40 @@ from __future__ import annotations
 from pairs import FACTORS, Case
 
 CASES: tuple[Case, ...] = (
-    ("tumbling", "frame", "mor9-ooo-late-cdc", "scan", "earliest", "never", "none", "none"),
-    ("window_join", "sql", "mor9-nulls", "scan", "snapshot", "idle", "stopped", "inside"),
-    ("sliding", "frame", "mor6-ooo-late-nulls", "hold", "earliest", "idle", "failed", "inside"),
-    ("session", "frame", "mor9-nulls", "commitTime", "snapshot", "never", "failed", "none"),
-    ("interval_inner", "frame", "cow9-late-cdc", "scan", "earliest", "never", "stopped", "inside"),
-    ("tumbling", "sql", "mor6-ooo-late-nulls", "commitTime", "snapshot", "idle", "none", "none"),
-    ("interval_left", "frame", "mor9-ooo-late-cdc", "hold", "snapshot", "never", "stopped", "none"),
-    ("deduplicated", "frame", "cow9-ooo-nulls", "scan", "earliest", "idle", "none", "none"),
-    ("window_join", "sql", "mor9-ooo-late-cdc", "commitTime", "earliest", "never", "failed", "none"),
-    ("interval_inner", "frame", "mor9-nulls", "hold", "snapshot", "idle", "none", "none"),
-    ("sliding", "frame", "cow9-late-cdc", "scan", "snapshot", "never", "failed", "none"),
-    ("session", "frame", "mor9-ooo-late-cdc", "scan", "earliest", "idle", "none", "inside"),
-    ("deduplicated", "frame", "mor6-ooo-late-nulls", "commitTime", "earliest", "never", "stopped", "inside"),
-    ("interval_left", "frame", "mor9-nulls", "scan", "earliest", "idle", "none", "inside"),
-    ("tumbling", "sql", "mor9-nulls", "hold", "earliest", "never", "stopped", "inside"),
-    ("deduplicated", "frame", "mor9-ooo-late-cdc", "hold", "snapshot", "never", "failed", "none"),
-    ("sliding", "frame", "mor9-nulls", "commitTime", "earliest", "never", "none", "none"),
-    ("window_join", "frame", "mor6-ooo-late-nulls", "scan", "earliest", "never", "none", "none"),
-    ("interval_inner", "frame", "mor6-ooo-late-nulls", "commitTime", "earliest", "never", "failed", "none"),
-    ("tumbling", "sql", "cow9-ooo-nulls", "scan", "earliest", "never", "failed", "none"),
-    ("session", "frame", "mor6-ooo-late-nulls", "hold", "earliest", "never", "stopped", "none"),
-    ("interval_left", "frame", "mor6-ooo-late-nulls", "commitTime", "earliest", "never", "failed", "none"),
-    ("sliding", "frame", "mor9-ooo-late-cdc", "scan", "earliest", "never", "stopped", "none"),
-    ("session", "frame", "cow9-ooo-nulls", "scan", "earliest", "never", "none", "none"),
-    ("window_join", "frame", "mor9-ooo-late-cdc", "hold", "earliest", "never", "none", "none"),
-    ("window_join", "frame", "cow9-ooo-nulls", "scan", "earliest", "never", "none", "none"),
-    ("interval_left", "frame", "cow9-ooo-nulls", "scan", "earliest", "never", "none", "none"),
-    ("deduplicated", "frame", "mor9-nulls", "scan", "earliest", "never", "none", "none"),
+    ("tumbling", "frame", "mor9-ooo-late-cdc", "scan", "earliest", "never", "none", "none", "embedded"),
+    ("window_join", "sql", "mor9-nulls", "scan", "snapshot", "idle", "stopped", "inside", "server"),
+    ("sliding", "frame", "mor6-ooo-late-nulls", "hold", "earliest", "idle", "failed", "inside", "server"),
+    ("session", "frame", "mor9-nulls", "commitTime", "snapshot", "never", "failed", "none", "embedded"),
+    ("interval_inner", "frame", "cow9-late-cdc", "scan", "earliest", "never", "stopped", "none", "server"),
+    ("window_join", "sql", "mor6-ooo-late-nulls", "hold", "snapshot", "never", "none", "none", "embedded"),
+    ("interval_left", "frame", "cow9-ooo-nulls", "scan", "earliest", "idle", "none", "inside", "embedded"),
+    ("deduplicated", "frame", "mor9-ooo-late-cdc", "commitTime", "earliest", "idle", "none", "inside", "server"),
+    ("tumbling", "sql", "cow9-late-cdc", "scan", "snapshot", "never", "failed", "inside", "server"),
+    ("deduplicated", "frame", "mor9-nulls", "hold", "snapshot", "never", "stopped", "none", "embedded"),
+    ("tumbling", "sql", "mor6-ooo-late-nulls", "commitTime", "earliest", "idle", "stopped", "none", "embedded"),
+    ("sliding", "frame", "mor9-nulls", "scan", "snapshot", "never", "none", "none", "embedded"),
+    ("session", "frame", "mor9-ooo-late-cdc", "hold", "earliest", "idle", "none", "inside", "server"),
+    ("interval_inner", "frame", "mor6-ooo-late-nulls", "scan", "snapshot", "idle", "none", "inside", "embedded"),
+    ("interval_left", "frame", "mor9-ooo-late-cdc", "hold", "snapshot", "never", "stopped", "none", "server"),
+    ("window_join", "frame", "mor9-ooo-late-cdc", "commitTime", "earliest", "never", "failed", "none", "embedded"),
+    ("interval_inner", "frame", "mor9-nulls", "hold", "earliest", "never", "failed", "none", "embedded"),
+    ("sliding", "frame", "mor9-ooo-late-cdc", "commitTime", "earliest", "never", "stopped", "none", "embedded"),
+    ("session", "frame", "cow9-ooo-nulls", "scan", "earliest", "never", "stopped", "none", "embedded"),
+    ("interval_left", "frame", "mor9-nulls", "commitTime", "earliest", "never", "failed", "none", "embedded"),
+    ("deduplicated", "frame", "cow9-ooo-nulls", "scan", "earliest", "never", "failed", "none", "embedded"),
+    ("tumbling", "frame", "mor9-nulls", "hold", "earliest", "never", "none", "none", "embedded"),
+    ("sliding", "frame", "cow9-ooo-nulls", "scan", "earliest", "never", "none", "none", "embedded"),
+    ("session", "frame", "mor6-ooo-late-nulls", "scan", "earliest", "never", "none", "none", "embedded"),
+    ("window_join", "frame", "cow9-ooo-nulls", "scan", "earliest", "never", "none", "none", "embedded"),
+    ("interval_inner", "frame", "mor9-ooo-late-cdc", "commitTime", "earliest", "never", "none", "none", "embedded"),
+    ("interval_left", "frame", "mor6-ooo-late-nulls", "scan", "earliest", "never", "none", "none", "embedded"),
+    ("deduplicated", "frame", "mor6-ooo-late-nulls", "scan", "earliest", "never", "none", "none", "embedded"),
 )
 
 
 def name(case: Case) -> str:
     """A test's id."""
-    return "-".join(value for value in case if value not in ("none", "never", "frame"))
+    return "-".join(value for value in case if value not in ("none", "never", "frame", "embedded"))
 
 
 def told(case: Case) -> dict[str, str]:

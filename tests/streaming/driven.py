@@ -62,7 +62,10 @@ class Driven:
         built: Callable[..., DataFrame],
         folder: pathlib.Path,
         options: Sequence[dict[str, str]],
+        targets: Sequence[str] | None = None,
     ) -> None:
+        """`targets` is what `load()` is given, where it is not the tables' paths."""
+        self._targets = targets or [str(view.path) for view in views]
         self._spark, self._views, self._built, self._options = spark, views, built, options
         self._checkpoint = folder / "checkpoint"
         self.sink = Sink()
@@ -76,8 +79,8 @@ class Driven:
     def start(self) -> None:
         """Starts the query, behind its checkpoint where there is one."""
         streams = [
-            self._spark.readStream.format("penstock").options(**options).load(str(view.path))
-            for view, options in zip(self._views, self._options, strict=True)
+            self._spark.readStream.format("penstock").options(**options).load(target)
+            for target, options in zip(self._targets, self._options, strict=True)
         ]
         frame = self._built(self._spark, *streams)
         self._query = (

@@ -22,6 +22,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "idle": ("never", "idle"),
     "restart": ("none", "stopped", "failed"),
     "limit": ("none", "inside"),
+    "road": ("embedded", "server"),
 }
 Case = tuple[str, ...]
 Pair = tuple[tuple[str, str], tuple[str, str]]

@@ -19,7 +19,10 @@ from driven import Driven
 from operators import OPERATORS, Operator, as_rows
 from recorded import Recorded, completed_us
 from trail import Told
-from written import START
+from written import START, TABLES
+
+from penstock.engine.event_times import scan_event_time
+from penstock.enumerator.server.run import serve
 
 T0 = int(START.timestamp()) * 1_000_000
 ALLOWED_MS, IDLE_MS = 5_000, 1_500
@@ -109,6 +112,12 @@ def check(tried: Tried, driven: Driven) -> None:
     for batch, (rows, dropped) in enumerate(tried.operator.expected(steps[:-1])):
         assert as_rows(driven.sink.tables[batch]) == rows, batch
         assert driven.dropped.get(batch, 0) == dropped, batch
+    if (
+        TABLES[tried.case["table"]].late
+        and tried.case["start"] == "earliest"
+        and tried.case["fallback"] != "commitTime"
+    ):
+        assert sum(driven.dropped.values()) > 0, "nothing was late: the case shows less than it should"
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)
@@ -121,6 +130,13 @@ def test_the_stream_does_what_the_model_says(
     tried = Tried(given, [recorded(table) for table in names], operator)
     first = STEPS[given["start"]][0]
     views = [table.view(tmp_path / f"table-{number}", first) for number, table in enumerate(tried.tables)]
-    driven = Driven(spark, views, operator.on, tmp_path, tried.options)
-    run(tried, driven)
+    if given["road"] == "embedded":
+        driven = Driven(spark, views, operator.on, tmp_path, tried.options)
+        run(tried, driven)
+    else:
+        served = {f"t{number}": str(view.path) for number, view in enumerate(views)}
+        with serve(served, "127.0.0.1:0", scan_event_time=scan_event_time) as server:
+            options = [told | {"server": server.address} for told in tried.options]
+            driven = Driven(spark, views, operator.on, tmp_path, options, list(served))
+            run(tried, driven)
     check(tried, driven)
