@@ -93,7 +93,7 @@ class PlanRequest:
     no filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
     `event_time` names the column whose bounds each split carries, or is empty; `event_time_unit` (s, ms, us) is the
     unit of a column of plain numbers; with `scan_event_time` splits whose files do not tell their bounds are read for
-    them. `target_split_bytes` is the size above
+    them. `of_stream`: the plan is a batch of a stream, which nobody comes back to once later ones are read. `target_split_bytes` is the size above
     which a log-free base file is cut into runs of row groups. `metadata` False leaves the table's metadata table out:
     the same rows, from listings of folders, and fewer event-time bounds. `delete_marker` marks deletes in the log of a
     table whose own properties name no marker. `skip_corrupt`: rows that damaged or missing log files held are given up,
@@ -109,6 +109,7 @@ class PlanRequest:
     event_time: str = ""
     event_time_unit: str = ""
     scan_event_time: bool = False
+    of_stream: bool = False
     target_split_bytes: int = 256 << 20
     metadata: bool = True
     delete_marker: DeleteMarker | None = None

@@ -81,7 +81,7 @@ def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Iterator[pa.Record
             case EndOfSlot():
                 return
             case NextSplit(split=split):
-                tally = SplitTally(event_time=reading.event_time)
+                tally = SplitTally(event_time=reading.event_time, event_time_unit=reading.event_time_unit or "")
                 read = _rows(scan, split, shape, reading, tally)
                 rows = yield from _watermarked(read, reading, pulled.watermark_us)
                 report = replace(tally.report(), rows=rows)
