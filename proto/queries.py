@@ -89,16 +89,17 @@ RangeQuery = Incremental | Changes
 class PlanRequest:
     """One read to be planned.
 
-    `columns` empty means every column, in the table's order; names resolve by Spark's case rule. `where` empty means
-    no filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
+    `columns` empty means every column, in the table's order; names resolve by Spark's case rule. `where` empty means no
+    filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
     `event_time` names the column whose bounds each split carries, or is empty; `event_time_unit` (s, ms, us) is the
     unit of a column of plain numbers; with `scan_event_time` splits whose files do not tell their bounds are read for
-    them. `of_stream`: the plan is a batch of a stream, which nobody comes back to once later ones are read. `target_split_bytes` is the size above
-    which a log-free base file is cut into runs of row groups. `metadata` False leaves the table's metadata table out:
-    the same rows, from listings of folders, and fewer event-time bounds. `delete_marker` marks deletes in the log of a
-    table whose own properties name no marker. `skip_corrupt`: rows that damaged or missing log files held are given up,
-    as Hudi does, instead of an error. `columns_by_name` finds columns of older files by name where the table has a
-    schema-on-read history, as Hudi does by default: a renamed column is then null.
+    them. `of_stream`: the plan is a batch of a stream, which nobody comes back to once later ones are read.
+    `target_split_bytes` is the size above which a log-free base file is cut into runs of row groups. `metadata` False
+    leaves the table's metadata table out: the same rows, from listings of folders, and fewer event-time bounds.
+    `delete_marker` marks deletes in the log of a table whose own properties name no marker. `skip_corrupt`: rows that
+    damaged or missing log files held are given up, as Hudi does, instead of an error. `columns_by_name` finds columns
+    of older files by name where the table has a schema-on-read history, as Hudi does by default: a renamed column is
+    then null.
     """
 
     table: str

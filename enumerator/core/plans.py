@@ -3,7 +3,8 @@
 A plan is forgotten when it was not used for its time to live: a batch reader never says that it is done, and may come
 back. Beyond `max_plans` or `max_held_splits` the plans that are *settled* (every list sealed, every split reported) and
 idle for SETTLED_IDLE_MS make room, the longest idle first. A settled batch of a stream, which nobody comes back to, is
-forgotten once it was idle for STREAMED_IDLE_MS and the next is opened: streams open a plan each micro-batch. If that is not enough, so do those idle for UNSETTLED_IDLE_MS; else the new plan is refused, and none is forgotten for it.
+forgotten once it was idle for STREAMED_IDLE_MS and the next is opened: streams open a plan each micro-batch. If that is
+not enough, so do those idle for UNSETTLED_IDLE_MS; else the new plan is refused, and none is forgotten for it.
 A forgotten plan is an error (UnknownPlan) to whoever asks, never empty.
 """
 
