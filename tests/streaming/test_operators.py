@@ -55,8 +55,8 @@ class Tried:
     def options(self) -> list[dict[str, str]]:
         """Of each load()."""
         case = self.case
-        fixed = {"eventTime": "ts", "metadata": "off", "watermarkFallback": case["fallback"]}
-        fixed |= {"after": case["start"]}
+        fixed = {"eventTime": "ts", "metadata": "off", "watermarkFallback": case["fallback"], "after": case["start"]}
+        fixed |= {"slots": "2" if case["limit"] == "inside" else "1"}
         fixed |= {"idleTimeout": f"{IDLE_MS} ms"} if case["idle"] == "idle" else {}
         fixed |= {"maxFilesPerTrigger": "3"} if case["limit"] == "inside" else {}
         return [fixed | {"maxOutOfOrderness": f"{allowed} ms"} for allowed in self.allowed_ms]
