@@ -5,7 +5,6 @@ from __future__ import annotations
 from pairs import FACTORS, Case
 
 CASES: tuple[Case, ...] = (
-    ("tumbling", "frame", "mor9-ooo-late-cdc", "scan", "earliest", "never", "none", "none", "embedded"),
     ("window_join", "sql", "mor9-nulls", "scan", "snapshot", "idle", "stopped", "inside", "server"),
     ("sliding", "frame", "mor6-ooo-late-nulls", "hold", "earliest", "idle", "failed", "inside", "server"),
     ("session", "frame", "mor9-nulls", "commitTime", "snapshot", "never", "failed", "none", "embedded"),

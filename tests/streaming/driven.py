@@ -72,6 +72,7 @@ class Driven:
         self.restarts: set[int] = set()
         self.dropped: dict[int, int] = {}
         self._query: StreamingQuery | None = None
+        self._is_restless = any("idleTimeout" in given for given in options)
         self._ends: list[int] = []
         """The last micro-batch of each step."""
         self._steps: list[tuple[int, ...]] = []
@@ -88,58 +89,39 @@ class Driven:
         )
 
     def reveal(self, steps: Sequence[int]) -> None:
-        """Reveals so many commits of each table, and waits until the stream has nothing to do."""
+        """Reveals so many commits of each table, and waits until all of them were read."""
         for view, step in zip(self._views, steps, strict=True):
             view.reveal(step)
-        self.drain()
-        self._ends.append(self.last())
-        self._steps.append(tuple(steps))
+        wanted = [view.recorded.known(view.step)[-1].order_key for view in self._views]
+        self._wait(lambda: all(mark.has_passed(key) for mark, key in zip(self._now(), wanted, strict=True)))
+        self._settle(tuple(steps))
 
     def run_to_the_end(self, step: int) -> None:
         """Of a stream with `upto`, over tables with so many commits revealed."""
         self._wait(lambda: all(mark.is_end for mark in self._now()))
-        assert self._query is not None
-        self._query.processAllAvailable()
-        self.note()
-        self._ends.append(self.last())
-        self._steps.append((step,) * len(self._views))
+        self._settle((step,) * len(self._views))
 
     def wait_for_rows(self) -> None:
         """Waits for the first micro-batch."""
         self._wait(lambda: 0 in self.sink.tables)
 
     def catch_up(self, order_key: str) -> None:
-        """Waits until so much of a table that is being written was read, and nothing is left to do."""
-        self._wait(lambda: self._now()[0].place[0] >= order_key)
-        assert self._query is not None
-        self._query.processAllAvailable()
-        self.note()
-        self._ends.append(self.last())
-        self._steps.append((0,))
-
-    def drain(self) -> None:
-        """Waits until everything that may be read was, and the micro-batch without data behind it ran."""
-        wanted = [view.recorded.known(view.step)[-1].order_key for view in self._views]
-        self._wait(lambda: all(mark.place[0] >= key for mark, key in zip(self._now(), wanted, strict=True)))
-        assert self._query is not None
-        self._query.processAllAvailable()
-        self.note()
+        """Waits until so much of a table that is being written was read."""
+        self._wait(lambda: self._now()[0].has_passed(order_key))
+        self._settle((0,))
 
     def sit_idle(self) -> None:
         """Waits until each source's watermark moved on by itself."""
         before = self._now()
         self._wait(lambda: all(new.at_us > old.at_us for new, old in zip(self._now(), before, strict=True)))
-        self.drain()
-        self._ends[-1] = self.last()
 
     def fail_and_restart(self, steps: Sequence[int]) -> None:
         """Like `reveal`, but the sink fails in the first micro-batch of the step, and the query is started again."""
-        assert self._query is not None
-        self.note()
         self.sink.fails = True
         with pytest.raises(StreamingQueryException, match="on purpose"):
             self._reveal_until_it_fails(steps)
-        self.restarts.add(self.last())
+        self._note()
+        self.restarts.add(self.last() + 1)
         self.start()
         self.reveal(steps)
 
@@ -152,19 +134,12 @@ class Driven:
     def stop(self) -> None:
         """Stops the query."""
         if self._query is not None:
-            self.note()
             self._query.stop()
-
-    def note(self) -> None:
-        """Takes down how many rows were dropped."""
-        assert self._query is not None
-        for progress in self._query.recentProgress:
-            lost = sum(int(operator["numRowsDroppedByWatermark"]) for operator in progress["stateOperators"])
-            self.dropped[progress["batchId"]] = max(lost, self.dropped.get(progress["batchId"], 0))
+            self._note()
 
     def last(self) -> int:
-        """The last micro-batch that was planned."""
-        return max((int(path.name) for path in (self._checkpoint / "offsets").glob("[0-9]*")), default=-1)
+        """The last micro-batch that was done."""
+        return max((int(path.name) for path in (self._checkpoint / "commits").glob("[0-9]*")), default=-1)
 
     def marks(self, batch: int) -> list[Mark]:
         """Where each source stood behind a micro-batch."""
@@ -188,8 +163,8 @@ class Driven:
 
     @property
     def ends(self) -> list[int]:
-        """The last micro-batch of each step."""
-        return self._ends
+        """The last micro-batch of each step, behind which nothing was left to do."""
+        return [] if self._is_restless else self._ends
 
     def _step_of(self, batch: int) -> tuple[int, ...]:
         reached = zip(self._ends, self._steps, strict=True)
@@ -209,13 +184,25 @@ class Driven:
         assert not self._query.awaitTermination(DEADLINE_S), "the sink was not asked to fail"
         raise AssertionError("the query ended by itself")
 
+    def _settle(self, steps: tuple[int, ...]) -> None:
+        """The step is over. An idle table never comes to rest; else the micro-batch without data is done too."""
+        assert self._query is not None
+        if not self._is_restless:
+            self._query.processAllAvailable()
+        self._ends.append(self.last())
+        self._steps.append(steps)
+
+    def _note(self) -> None:
+        """Takes down how many rows were dropped."""
+        assert self._query is not None
+        for progress in self._query.recentProgress:
+            lost = sum(int(operator["numRowsDroppedByWatermark"]) for operator in progress["stateOperators"])
+            self.dropped[progress["batchId"]] = max(lost, self.dropped.get(progress["batchId"], 0))
+
     def _wait(self, until: Callable[[], Any]) -> None:
         """For a condition, while the query is alive."""
         give_up = time.monotonic() + DEADLINE_S
         assert self._query is not None
         while not until():
-            failure = self._query.exception()
-            if failure is not None:
-                raise failure
+            assert not self._query.awaitTermination(0.05), "the query ended by itself"
             assert time.monotonic() < give_up, f"the stream stands at {self._now()}"
-            self._query.processAllAvailable()

@@ -69,6 +69,10 @@ def table_of_cases() -> list[Case]:
         best = max(covers, key=lambda case: len(covers[case] & left))
         chosen.append(best)
         left -= covers[best]
+    for case in list(chosen):  # what the ones behind it made needless
+        others = frozenset[Pair]().union(*(covers[other] for other in chosen if other != case))
+        if covers[case] <= others:
+            chosen.remove(case)
     return chosen
 
 

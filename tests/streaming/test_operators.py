@@ -33,7 +33,9 @@ PARTNERS = {
     "cow9-late-cdc": "cow9-ooo-nulls",
     "mor6-ooo-late-nulls": "mor9-nulls",
 }
-STEPS = {"earliest": (2, 4, 7, 9, 10), "snapshot": (4, 6, 7, 9, 10)}
+STEPS = {"earliest": (1, 4, 7, 9, 10), "snapshot": (4, 6, 7, 9, 10)}
+"""On layout 1 a first batch of several commits takes slices with logs for as old as their base file, which
+`watermarkFallback=commitTime` shows: so the first step is one commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ class Tried:
     def options(self) -> list[dict[str, str]]:
         """Of each load()."""
         case = self.case
-        fixed = {"eventTime": "ts", "metadata": "off", "watermarkFallback": case["fallback"]}
-        fixed |= {"after": case["start"]}
+        fixed = {"eventTime": "ts", "metadata": "off", "watermarkFallback": case["fallback"], "after": case["start"]}
+        fixed |= {"slots": "2" if case["limit"] == "inside" else "1"}
         fixed |= {"idleTimeout": f"{IDLE_MS} ms"} if case["idle"] == "idle" else {}
         fixed |= {"maxFilesPerTrigger": "3"} if case["limit"] == "inside" else {}
         return [fixed | {"maxOutOfOrderness": f"{allowed} ms"} for allowed in self.allowed_ms]

@@ -13,25 +13,36 @@ from typing import Any
 from recorded import Place, Recorded
 from reference_model import Planned, Row, Slice
 
-NOWHERE: Place = ("0", 2**31)
+WHOLE = 2**31 - 1
+"""The index of a place behind all of a commit."""
+NOWHERE: Place = ("0", WHOLE)
 BEHIND_ALL: Place = ("9", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place of a source with the watermark at it; `done` splits of its snapshot are delivered (None: it has none)."""
+    """A place of a source with the watermark at it; `done` splits of its snapshot are delivered (None: it has none).
+
+    `is_inside`: more of the snapshot comes.
+    """
 
     place: Place
     done: int | None
     at_us: int | None
     is_end: bool
+    is_inside: bool = False
 
     @classmethod
     def of_offset(cls, offset: Mapping[str, Any]) -> Mark:
         """From the JSON of an offset."""
         snapshot = offset["snapshot"]
         done = None if snapshot is None else int(snapshot["done"])
-        return cls((offset["order_key"], offset["index"]), done, offset["watermark_us"], offset["ended"])
+        is_inside = snapshot is not None and done < snapshot["total"]
+        return cls((offset["order_key"], offset["index"]), done, offset["watermark_us"], offset["ended"], is_inside)
+
+    def has_passed(self, order_key: str) -> bool:
+        """Whether a commit was delivered, all of it."""
+        return not self.is_inside and self.place >= (order_key, WHOLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,7 @@ class Told:
         self._start = NOWHERE
         self._snapshot: list[tuple[Slice, list[Row]]] = []
         if snapshot_at:
-            self._start = (recorded.commits[snapshot_at - 1].order_key, 2**31 - 1)
+            self._start = (recorded.commits[snapshot_at - 1].order_key, WHOLE)
             self._snapshot = sorted(recorded.snapshot(snapshot_at), key=_in_event_time_order)
 
     def planned(self) -> list[Planned]:
