@@ -120,7 +120,7 @@ class OpenedTables:
             planned=self._planned,
             memory=self._streams,
             clock_ms=self._wall_ms,
-            rows_of=rows_of,
+            rows_of=lambda of, split: rows_of(of, split, self._sources.cache),
         )
 
     def _planned(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:

@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from penstock.enumerator.bounds import read_footer
 from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.order import completed_in_order
 from penstock.enumerator.planning import Planning
 from penstock.enumerator.scans import refuse_without_meta_columns, wanted_columns
 from penstock.enumerator.selection import TimelineFacts
+from penstock.enumerator.split_times import rows_of_split
 from penstock.enumerator.streams.snapshot_list import as_inserts, checked, in_event_time_order
+from penstock.enumerator.times_cache import TimesCache
 from penstock.proto.changes import ChangeFormat, ChangesOf, ComparedStates, GroupChanges
-from penstock.proto.files import FileRef
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Incremental, PlanRequest, SnapshotPart
-from penstock.proto.splits import Plan, RowGroupRun, Split
+from penstock.proto.splits import Plan, Split, WholeFile
 from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
@@ -75,19 +75,12 @@ def part_of(plan: Plan, splits: tuple[Split, ...], part: SnapshotPart, name: str
     return replace(plan, splits=chosen)
 
 
-def rows_of(table: HudiTable, split: Split) -> int:
-    """How many rows are read for a split of a snapshot: those of its base file, and of its logs where that is known."""
+def rows_of(table: HudiTable, split: Split, cache: TimesCache) -> int:
+    """At most how many rows are read for a split of a snapshot; a log of which that is not known counts as none."""
+    slices = [split]
     if isinstance(split.part, GroupChanges):
         sources = (step.source for step in split.part.steps)
-        found = (source.after for source in sources if isinstance(source, ComparedStates))
-        return sum(_rows(table, files.base, files.logs, None) for files in found if files is not None)
-    return _rows(table, split.base, split.logs, split.part if isinstance(split.part, RowGroupRun) else None)
-
-
-def _rows(table: HudiTable, base: FileRef | None, logs: tuple[FileRef, ...], run: RowGroupRun | None) -> int:
-    rows = sum(write.data_rows + write.delete_rows for log in logs for write in log.writes or ())
-    if base is None:
-        return rows
-    footer = read_footer(table.storage, base)
-    groups = range(footer.num_row_groups) if run is None else range(run.first, run.end)
-    return rows + sum(int(footer.row_group(group).num_rows) for group in groups)
+        states = (source.after for source in sources if isinstance(source, ComparedStates) and source.after is not None)
+        slices = [replace(split, part=WholeFile(), base=files.base, logs=files.logs) for files in states]
+    told = (replace(item, logs=tuple(log for log in item.logs if log.writes is not None)) for item in slices)
+    return sum(rows_of_split(table, item, cache) or 0 for item in told)
