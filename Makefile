@@ -4,13 +4,14 @@
 
 PY       := .venv/bin/python
 WHEEL_PY := .venv-wheel/bin/python
+MINUTES  := 30
 # -P: the working directory stays off the import path, so that the suites test the installed wheel.
 PYTEST   := PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P -m pytest
 
 # Compiled kernels survive a new wheel of the same source.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 
-.PHONY: help demo test check long proto docs bench java lint wheel types clean
+.PHONY: help demo test check long soak proto docs bench java lint wheel types clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -27,6 +28,11 @@ check: .venv/.ready lint wheel types ## for daily use: format, lint, strict type
 long: java .venv/.ready wheel ## what does not fit into `make test`; writes docs/results/
 	@PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py
 
+soak: java .venv/.ready wheel ## Spark streams beside a real Hudi writer under kills, for MINUTES=30; writes docs/results/
+	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt matplotlib
+	@PENSTOCK_SOAK_SECONDS=$$(( $(MINUTES) * 60 )) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py \
+		tests/interop/test_soak.py
+
 proto: .venv/.ready ## regenerate the gRPC stubs in proto/v1
 	@$(PY) tools/generate_stubs.py
 
@@ -34,9 +40,10 @@ docs: .venv/.ready ## regenerate docs/options.md from the option registry, docs/
 	@$(PY) tools/generate_options_doc.py
 	@$(PY) tools/generate_compatibility.py
 
-bench: .venv/.ready wheel ## measure reading and the service (bench/README.md)
+bench: java .venv/.ready wheel ## measure reading, the service and streams (bench/README.md)
 	@$(WHEEL_PY) -P bench/read_slice.py
 	@$(WHEEL_PY) -P bench/service.py
+	@$(WHEEL_PY) -P bench/streaming.py
 
 java:
 	@bash tools/need_java.sh

@@ -65,7 +65,7 @@ class Reading:
                 answer = self.enumerator.next_split(self.opened.plan_id, slot, index)
                 if isinstance(answer, EndOfSlot):
                     break
-                tally = SplitTally(event_time=self.event_time)
+                tally = SplitTally(event_time=self.event_time, event_time_unit=self.options.event_time_unit or "")
                 before = rows
                 with closing(self._split_batches(answer, tally)) as batches:
                     for batch in batches:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.proto.access import NO_ACCESS, ServerAccess
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.groups import GroupDoor
+
+if TYPE_CHECKING:
+    from penstock.enumerator.embedded import EmbeddedEnumerator
 
 
 class GroupEnumerator(Enumerator, GroupDoor, Protocol):
@@ -31,9 +34,16 @@ def enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -> Enum
         from penstock.proto.client import EnumeratorClient
 
         return EnumeratorClient(server, access=access)
-    from penstock.enumerator.embedded import EmbeddedEnumerator
+    return embedded_enumerator()
 
-    return EmbeddedEnumerator()
+
+def embedded_enumerator() -> EmbeddedEnumerator:
+    """An enumerator inside this process, which may read splits for their event times."""
+    from penstock.engine.event_times import scan_event_time
+    from penstock.enumerator.embedded import EmbeddedEnumerator
+    from penstock.enumerator.opened_tables import OpenedTables
+
+    return EmbeddedEnumerator(reads=OpenedTables(scan_event_time=scan_event_time))
 
 
 def group_door_for(server: str | None, access: ServerAccess = NO_ACCESS) -> GroupEnumerator:
@@ -55,9 +65,11 @@ def following_door(server: str | None, access: ServerAccess = NO_ACCESS) -> Iter
     if server is not None:
         yield group_door_for(server, access)
         return
+    from penstock.engine.event_times import scan_event_time
+    from penstock.enumerator.followed_tables import FollowedTables
     from penstock.enumerator.service import EnumeratorService
 
-    service = EnumeratorService()
+    service = EnumeratorService(reads=FollowedTables(scan_event_time=scan_event_time))
     service.start()
     try:
         yield service

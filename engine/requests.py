@@ -15,7 +15,7 @@ from penstock.engine.times import TimelineZone, ZoneFor, range_bound, requested_
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import GivenOptions
-from penstock.proto.positions import EARLIEST, Position
+from penstock.proto.positions import Position
 from penstock.proto.queries import (
     Changes,
     Incremental,
@@ -43,17 +43,14 @@ def plan_request(table: str, options: GivenOptions, describe: Describe, *, slots
     return request_of(table, query_of(table, options, describe), options, slots=slots)
 
 
-def range_request(table: str, options: GivenOptions, after: Position, upto: Position) -> PlanRequest:
-    """The request of one micro-batch: the range is known, the options say the rest."""
-    return request_of(table, _range_query(options, after, upto), options)
-
-
 def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | None = None) -> PlanRequest:
     """A query with those options that only say how it is planned and what of it is returned."""
     if "cdcFormat" in options.given and not isinstance(query, Changes):
         raise ConfigurationError(
             "option cdcFormat says what changes look like: give query=cdc with it, or leave it out"
         )
+    if options.event_time_unit is not None and not options.event_time:
+        raise ConfigurationError("option eventTimeUnit is the unit of the event-time column: give eventTime with it")
     return PlanRequest(
         table=table,
         query=query,
@@ -61,6 +58,7 @@ def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | 
         where=options.where,
         slots=options.slots if slots is None else slots,
         event_time=options.event_time,
+        event_time_unit=options.event_time_unit or "",
         target_split_bytes=options.split_bytes,
         metadata=options.metadata == "on",
         columns_by_name=options.columns_by_name == "on",
@@ -94,18 +92,6 @@ def query_of(table: str, options: GivenOptions, describe: Describe) -> Query:
     if options.query == "read_optimized":
         raise ConfigurationError("option asOf goes with query=snapshot: got query=read_optimized")
     return SnapshotAsOf(requested_time("asOf", options.as_of, _zone(table, options, describe)))
-
-
-def start_of_stream(table: str, options: GivenOptions, describe: Describe) -> Position | Latest:
-    """Where a stream starts: `after`, or before every instant. Latest: behind what the table holds when it starts."""
-    if "query" in options.given and options.query not in RANGES:
-        raise ConfigurationError(
-            f"query={options.query} cannot be streamed: a stream returns the rows of one range after the other "
-            "(query=incremental), or their changes (query=cdc); leave query out, or read a batch"
-        )
-    if options.after is None:
-        return EARLIEST
-    return range_bound("after", options.after, _zone(table, options, describe))
 
 
 def _range_query(options: GivenOptions, after: Position, upto: Position | Latest) -> RangeQuery:

@@ -24,12 +24,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Latest
 from penstock.table.storage import shown_uri
+from penstock.table.zones import named_zone
 
 ZoneFor = Callable[[str], tzinfo]
 """Gives the timeline's zone for the conversion of this text, or raises the ConfigurationError that says what to set."""
@@ -65,18 +65,6 @@ class TimelineZone:
                 "zone, such as Europe/Berlin, or give an instant's digits"
             )
         return zone
-
-
-def named_zone(name: str) -> tzinfo:
-    """The zone of this IANA name (`UTC` needs no database). ConfigurationError if there is none."""
-    if name.upper() in ("UTC", "Z"):
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        raise ConfigurationError(
-            f"option timelineTimezone: got {name[:80]!r}, expected a time zone's name such as Europe/Berlin or UTC"
-        ) from error
 
 
 def range_bound(option: str, text: str, zone: ZoneFor) -> Position | Latest:

@@ -1,21 +1,22 @@
-"""Event-time bounds of splits, from the statistics in base files' Parquet footers, or, of a slice with logs, from those
-in the metadata table.
+"""Event-time bounds from statistics: those in Parquet footers (of base files and of log blocks), and those in the
+metadata table.
 
-`event_time_bounds` and `slice_bounds` decide and are pure; `read_footer` is the I/O. Bounds may be wide, never narrow:
-whatever the statistics leave open is UnknownBounds. A log record may carry any event time, so a slice has bounds only
-if every one of its files has.
+All here decides, `read_footer` aside, which is the I/O. Bounds may be wide, never narrow: whatever the statistics leave
+open is UnknownBounds. A log record may carry any event time, so a slice has bounds only if every one of its files has.
+Not here: which files a split reads (`file_times`, `split_times`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, StorageError
-from penstock.proto.splits import EventTimeBounds, FileRef, UnknownBounds
+from penstock.proto.splits import EventTimeBounds, FileRef, NoEventTimes, UnknownBounds
 from penstock.table.metadata.column_stats import ColumnStats
 from penstock.table.parquet_checks import ParquetError, check_statistics, tells_storage
 from penstock.table.schema.avro import AvroType, Primitive
@@ -27,6 +28,33 @@ _SURELY_MICROS: Final = 10**14
 """In micros less than this is before March 1973, in millis more is behind the year 5138."""
 
 _UNITS: Final = {"milliseconds": ("millis", 1000), "microseconds": ("micros", 1)}
+
+UNIT_US: Final = {"s": 1_000_000, "ms": 1000, "us": 1}
+"""Microseconds in a unit of plain numbers (`PlanRequest.event_time_unit`)."""
+
+SplitBounds = EventTimeBounds | NoEventTimes | UnknownBounds
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeColumn:
+    """The table's column, its type there, and the unit of plain numbers ('' where none was given)."""
+
+    name: str
+    type: AvroType
+    unit: str = ""
+
+
+def together(parts: Iterable[SplitBounds]) -> SplitBounds:
+    """The bounds of all rows of all parts: unknown if those of one are, none if no part has any."""
+    low = high = None
+    for part in parts:
+        match part:
+            case UnknownBounds():
+                return part
+            case EventTimeBounds(low_us, high_us):
+                low = low_us if low is None else min(low, low_us)
+                high = high_us if high is None else max(high, high_us)
+    return NoEventTimes() if low is None or high is None else EventTimeBounds(low, high)
 
 
 def read_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:
@@ -57,74 +85,88 @@ def row_group_sizes(footer: pq.FileMetaData) -> tuple[int, ...]:
 
 
 def event_time_bounds(
-    footer: pq.FileMetaData, row_groups: Iterable[int], column: str, column_type: AvroType
-) -> EventTimeBounds | UnknownBounds:
-    """Lowest and highest event time in some row groups of a file, nulls left out.
+    footer: pq.FileMetaData, row_groups: Iterable[int], column: str, column_type: AvroType, unit: str = ""
+) -> SplitBounds:
+    """Lowest and highest event time in some row groups of a file, nulls left out; see `row_group_times`."""
+    times = row_group_times(footer, EventTimeColumn(column, column_type, unit))
+    return together(times[index] for index in row_groups)
 
-    `column` is the table's column and `column_type` its type there. Timestamps with and without zone are taken as
-    UTC, a date as its midnight. Unknown: a plain long (its unit cannot be told), INT96, a file that lacks the column
-    or states another unit than the table (old writers marked millis as micros), a row group without statistics or
-    with nulls alone. Row groups without rows do not count.
+
+def row_group_times(footer: pq.FileMetaData, column: EventTimeColumn) -> tuple[SplitBounds, ...]:
+    """Lowest and highest event time in each row group of a file, nulls left out.
+
+    Timestamps with and without zone are taken as UTC, a date as its midnight, plain numbers in the column's unit.
+    NoEventTimes: no rows, nulls alone by the count of them, or a file that lacks the column (its rows read as nulls).
+    Unknown: plain numbers without a unit, INT96, a file that states another unit than the table (old writers marked
+    millis as micros), a row group without statistics.
     """
-    place = _column_place(footer, column)
-    factor = None if place is None else _factor_us(footer, place, column_type)
-    if place is None or factor is None:
-        return UnknownBounds()
-    lows: list[int] = []
-    highs: list[int] = []
-    for index in row_groups:
-        group = footer.row_group(index)
-        if group.num_rows == 0:
-            continue
-        statistics = group.column(place).statistics
-        if statistics is None or not statistics.has_min_max:
-            return UnknownBounds()
-        lows.append(int(statistics.min_raw) * factor)
-        highs.append(int(statistics.max_raw) * factor)
-    if not lows or not -_INT64_MAX <= min(lows) <= max(highs) <= _INT64_MAX:
-        return UnknownBounds()
-    return EventTimeBounds(min(lows), max(highs))
+    groups = range(footer.num_row_groups)
+    if _lacks(footer, column.name):
+        return tuple(NoEventTimes() for _ in groups)
+    place = _column_place(footer, column.name)
+    if place is None or footer.schema.column(place).max_repetition_level:
+        return tuple(UnknownBounds() for _ in groups)
+    factor = _factor_us(footer, place, column)
+    return tuple(_of_row_group(footer.row_group(index), place, factor) for index in groups)
 
 
-def slice_bounds(stats: Iterable[ColumnStats | None], column_type: AvroType) -> EventTimeBounds | UnknownBounds:
+def _of_row_group(group: pq.RowGroupMetaData, place: int, factor: int | None) -> SplitBounds:
+    if group.num_rows == 0:
+        return NoEventTimes()
+    chunk = group.column(place)
+    statistics = chunk.statistics
+    if statistics is None:
+        return UnknownBounds()
+    if statistics.has_null_count and statistics.null_count == chunk.num_values == group.num_rows:
+        return NoEventTimes()
+    if factor is None or not statistics.has_min_max:
+        return UnknownBounds()
+    return _bounds(int(statistics.min_raw) * factor, int(statistics.max_raw) * factor)
+
+
+def _bounds(low: int, high: int) -> EventTimeBounds | UnknownBounds:
+    return EventTimeBounds(low, high) if -_INT64_MAX <= low <= high <= _INT64_MAX else UnknownBounds()
+
+
+def slice_bounds(stats: Iterable[ColumnStats | None], column_type: AvroType, unit: str = "") -> SplitBounds:
     """Lowest and highest event time in a slice, from the statistics of the column in each of its files.
 
     Unknown if a file has none, or none that can be relied on: of another unit than the table's, deleted, or of a size
     that another unit would explain (old writers' statistics say micros of millis, or nothing). A file without any
-    value of the column (nulls, deletes alone) does not count.
+    value of the column (nulls, deletes alone) does not count: NoEventTimes if that is all of them. Their bounds are
+    passed over: a base file's are 0 (`HoodieMetadataColumnStats`).
     """
-    lows: list[int] = []
-    highs: list[int] = []
+    parts: list[SplitBounds] = []
     for item in stats:
         if item is None or item.is_deleted:
             return UnknownBounds()
         if item.holds_nulls_alone:
             continue
-        low, high = (stated_us(value, item.logical, column_type) for value in (item.low, item.high))
+        low, high = (stated_us(value, item.logical, column_type, unit) for value in (item.low, item.high))
         if low is None or high is None:
             return UnknownBounds()
-        lows.append(low)
-        highs.append(high)
-    if not lows or not -_INT64_MAX <= min(lows) <= max(highs) <= _INT64_MAX:
-        return UnknownBounds()
-    return EventTimeBounds(min(lows), max(highs))
+        parts.append(_bounds(low, high))
+    return together(parts)
 
 
-def stated_us(value: object, logical: str, column_type: AvroType) -> int | None:
-    """A bound of a metadata table in microseconds; None if its unit is not beyond doubt."""
+def stated_us(value: object, logical: str, column_type: AvroType, unit: str = "") -> int | None:
+    """A bound of a metadata table in microseconds; None if its unit is not beyond doubt. `unit` is that of plain
+    numbers."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     match column_type:
         case Primitive("int", "date"):
             return value * _DAY_US if logical == "date" else None
-        case Primitive("long", of_table) if of_table:
-            unit = of_table.removeprefix("local-").removeprefix("timestamp-")
+        case Primitive("long", ""):
+            return value * UNIT_US[unit] if unit and not logical else None
+        case Primitive("long", of_table):
+            named = of_table.removeprefix("local-").removeprefix("timestamp-")
             stated = logical.removeprefix("local-")
-            if stated not in ("", f"timestamp-{unit}"):
+            if stated not in ("", f"timestamp-{named}"):
                 return None
-            if unit == "micros":
+            if named == "micros":
                 return value if abs(value) >= _SURELY_MICROS else None
-            return value * 1000 if unit == "millis" and abs(value) < _SURELY_MICROS else None
+            return value * 1000 if named == "millis" and abs(value) < _SURELY_MICROS else None
         case _:
             return None
 
@@ -135,14 +177,20 @@ def _column_place(footer: pq.FileMetaData, column: str) -> int | None:
     return next((index for index in range(len(schema)) if schema.column(index).path == column), None)
 
 
-def _factor_us(footer: pq.FileMetaData, place: int, column_type: AvroType) -> int | None:
+def _lacks(footer: pq.FileMetaData, column: str) -> bool:
+    """Whether no column of the file, nested ones included, has this name at its top."""
+    schema = footer.schema
+    return all(schema.column(index).path.partition(".")[0] != column for index in range(len(schema)))
+
+
+def _factor_us(footer: pq.FileMetaData, place: int, column: EventTimeColumn) -> int | None:
     """What one unit of the stored number is in microseconds; None if file and table do not agree on it."""
     leaf = footer.schema.column(place)
-    if leaf.max_repetition_level:
-        return None
-    match column_type:
+    match column.type:
         case Primitive("int", "date"):
             return _DAY_US if leaf.physical_type == "INT32" and leaf.logical_type.type == "DATE" else None
+        case Primitive("long", ""):
+            return UNIT_US[column.unit] if column.unit and _is_plain(leaf) else None
         case Primitive("long", logical):
             stated = _stated_unit(leaf)
             if stated is None:
@@ -159,3 +207,16 @@ def _stated_unit(leaf: pq.ColumnSchema) -> tuple[str, int] | None:
         return None
     text = leaf.logical_type.to_json()
     return next((unit for name, unit in _UNITS.items() if f'"{name}"' in text), None)
+
+
+def _is_plain(leaf: pq.ColumnSchema) -> bool:
+    """Whether the file holds signed whole numbers that state no unit."""
+    if leaf.physical_type not in ("INT32", "INT64"):
+        return False
+    match leaf.logical_type.type:
+        case "NONE":
+            return True
+        case "INT":
+            return '"isSigned":true' in leaf.logical_type.to_json().replace(" ", "")
+        case _:
+            return False

@@ -23,7 +23,7 @@ def plan_changes(state: TableState, request: PlanRequest, query: Changes) -> Pla
     `columns`, `where` and `event_time` are about the columns of changes in the query's format. Errors as for
     `planner.plan_splits`; PositionExpired if files that tell a change are gone.
     """
-    refuse_without_meta_columns(state)
+    refuse_without_meta_columns(state.properties, state.facts.table)
     table = arrow_schema(parse_record_schema(state.schema_json, f"schema of table {state.facts.table}"))
     columns = wanted_columns(request, table, change_schema(table, query.format))
     (selection,) = state.selections

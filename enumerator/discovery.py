@@ -13,6 +13,7 @@ from penstock.enumerator.events import tell_fallback
 from penstock.enumerator.file_schemas import schema_of_newest_file
 from penstock.enumerator.filtered_partitions import filter_of_rows, pruning_before_listing, ruled_out
 from penstock.enumerator.history import asks_every_partition, checked_against, for_query
+from penstock.enumerator.range_schemas import schema_instant
 from penstock.enumerator.selection import Selection, TimelineFacts, asks_ancestors, select
 from penstock.enumerator.table_state import TableState
 from penstock.enumerator.union import CleanedFile, files_of_groups
@@ -61,6 +62,9 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
     selections = select(request.query, facts)
     as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
     schema_json = _schema_json(table, facts, as_of)
+    at_end = schema_instant(request, facts, schema_json)
+    if at_end is not None:
+        as_of, schema_json = at_end, _schema_json(table, facts, at_end)
     wanted = _wanted_groups(selections)
     births = asks_every_partition(request.query, facts)
     known = _written_partitions(facts) if wanted is None else {partition for partition, _ in wanted}

@@ -18,7 +18,7 @@ from penstock.enumerator.assigner import Assigned, Assignment, choose_slots
 from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Reported, Settings
 from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
 from penstock.enumerator.core.facts import sizes_alone
-from penstock.enumerator.core.state import State
+from penstock.enumerator.core.state import STREAMED, State
 from penstock.enumerator.events import tell
 from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer, SplitEvent, SplitKind
@@ -29,6 +29,7 @@ from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, PlanRequest
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import Plan, Scan
+from penstock.proto.streams import END_OF_TIME_US, NextBatch, StreamPoint, StreamScope, StreamStart
 from penstock.table.storage import shared_uri, shown_uri
 
 
@@ -51,6 +52,14 @@ class TableReads(Protocol):
         """The plan of a request: same table state, same splits in the same order."""
         ...
 
+    def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        """See `Enumerator.start_stream`."""
+        ...
+
+    def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        """See `Enumerator.next_batch`."""
+        ...
+
 
 def monotonic_ms() -> int:
     """Milliseconds that never run backwards, from no particular start."""
@@ -68,7 +77,7 @@ def available_cpus() -> int:
 
 
 def _kind(query: str) -> SplitKind:
-    return SplitKind.CDC if query == Changes.__name__ else SplitKind.MOR
+    return SplitKind.CDC if query.startswith(Changes.__name__) else SplitKind.MOR
 
 
 class EmbeddedEnumerator:
@@ -116,6 +125,31 @@ class EmbeddedEnumerator:
             raise ConfigurationError(f"cap on commits: got {max_commits}, expected 0 (no cap) or more")
         return self._reads.newest(self._path(table), after, max_commits)
 
+    def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        """See `Enumerator.start_stream`."""
+        table = scope.request.table
+        return self._reads.start_stream(self._path(table), self._name(table), scope, start)
+
+    def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        """See `Enumerator.next_batch`."""
+        table = scope.request.table
+        begin_ms = self._clock_ms()
+        found = self._reads.next_batch(self._path(table), self._name(table), scope, point)
+        if found.point != point:
+            self._observer.observe(Duration.PLAN, (self._clock_ms() - begin_ms) / 1000)
+            at_us = found.point.watermark.at_us
+            if at_us is not None and at_us < END_OF_TIME_US:
+                self._observer.watermark(self._name(table), at_us)
+            tell(
+                "batch of a stream",
+                table=self._name(table),
+                after=point.progress.position,
+                upto=found.point.progress.position,
+                watermark_us=found.point.watermark.at_us,
+                ended=found.point.ended,
+            )
+        return found
+
     def plan(self, request: PlanRequest) -> Plan:
         """The plan of a request, not kept: for a caller that shares the splits out itself."""
         if request.target_split_bytes <= 0:
@@ -140,7 +174,7 @@ class EmbeddedEnumerator:
         facts = sizes_alone(split.size_bytes for split in plan.splits)
         size_bytes = int(facts.sizes.sum())
         plan_id = self._new_id()
-        query = type(request.query).__name__
+        query = type(request.query).__name__ + (STREAMED if request.of_stream else "")
         event = OpenPlan(
             plan_id=plan_id,
             request_id=request_id,

@@ -1,8 +1,9 @@
 """What the enumerator tells its log, logger `penstock.enumerator`: one line an event, `what happened key=value …`.
 
 Events: `plan opened`, `split assigned` (INFO once, DEBUG when replayed), `slot sealed` (the same), `split finished`,
-`progress moved to another timeline layout`. WARNING: `metadata table passed over`; `hollow instant passed over`;
-`round beyond its limits`; `log file gone`, if a request goes on without it (onCorrupt=skip).
+`progress moved to another timeline layout`, `event times read` (of splits whose files do not tell them). WARNING:
+`metadata table passed over`; `hollow instant passed over`; `round beyond its limits`; `log file gone`, if a request
+goes on without it (onCorrupt=skip).
 Values that hold a space, a quote, '=' or anything unprintable are written as JSON strings, so that a
 line can always be taken apart, whatever a path contains.
 """

@@ -5,10 +5,10 @@ Shell: `penstock.table` through `watch`. Not here: when they are looked at (`loo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
-from penstock.enumerator.opened_tables import OpenedTables
+from penstock.enumerator.opened_tables import OpenedTables, wall_clock_ms
+from penstock.enumerator.split_times import EventTimeScan
 from penstock.enumerator.watch.advance import advance, start_progress
 from penstock.enumerator.watch.retention import earliest_position, lag
 from penstock.enumerator.watch.table_watch import Look, TableWatch
@@ -18,17 +18,18 @@ from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
 
 
-def wall_clock_ms() -> int:
-    """Milliseconds since 1970 UTC."""
-    return time.time_ns() // 1_000_000
-
-
 class FollowedTables(OpenedTables):
     """`OpenedTables` that can be followed too. Any thread. `hollow_after_ms`: see `watch.advance.advance`."""
 
-    def __init__(self, *, hollow_after_ms: int | None = None, wall_ms: Callable[[], int] = wall_clock_ms) -> None:
-        super().__init__()
-        self._hollow_after_ms, self._wall_ms = hollow_after_ms, wall_ms
+    def __init__(
+        self,
+        *,
+        hollow_after_ms: int | None = None,
+        wall_ms: Callable[[], int] = wall_clock_ms,
+        scan_event_time: EventTimeScan | None = None,
+    ) -> None:
+        super().__init__(wall_ms=wall_ms, scan_event_time=scan_event_time)
+        self._hollow_after_ms = hollow_after_ms
 
     def glance(self, path: str) -> Look:
         """See `looking.Follows.glance`: two file operations for a table that is open."""
@@ -37,7 +38,14 @@ class FollowedTables(OpenedTables):
     def advance(self, path: str, name: str, following: Following) -> Advance:
         """See `watch.advance.advance`."""
         table = self._table(path)
-        return advance(table, name, following, hollow_after_ms=self._hollow_after_ms, clock_ms=self._wall_ms)
+        return advance(
+            table,
+            name,
+            following,
+            hollow_after_ms=self._hollow_after_ms,
+            clock_ms=self._wall_ms,
+            planned=self._planned,
+        )
 
     def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
         """See `watch.retention.earliest_position`."""

@@ -37,7 +37,8 @@ def for_query(table: HudiTable, facts: TimelineFacts, query: Query) -> TimelineF
 def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
     """The active timeline's facts with archived instants, as if none had been archived.
 
-    Where instants are lost the facts are complete from the oldest archived write on.
+    Where instants are lost the facts are complete from the oldest archived write on; where all are, from the first
+    active one on.
     """
     timeline = facts.timeline.with_archived(archive.instants)
     commits = {**archive.commits, **facts.commits}
@@ -48,11 +49,14 @@ def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
         timeline=timeline,
         commits=commits,
         complete_from="",
-        archive_begins=(oldest.requested_time, timeline.order_key(oldest)) if oldest else (first, first),
+        archive_begins=(
+            (oldest.requested_time, timeline.order_key(oldest)) if oldest else (first, facts.complete_from or first)
+        ),
         archived_cleans=archive.cleans,
         undone=archive.undone,
     )
-    return _cut(whole) if _tells_of_unknown(commits, timeline.first_active) else whole
+    is_lost = facts.complete_from and not archive.instants
+    return _cut(whole) if is_lost or _tells_of_unknown(commits, timeline.first_active) else whole
 
 
 def asks_every_partition(query: Query, facts: TimelineFacts) -> bool:

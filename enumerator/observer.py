@@ -91,6 +91,10 @@ class Observer(Protocol):
         """Replaces what was last said of the table."""
         ...
 
+    def watermark(self, table: str, at_us: int) -> None:
+        """The watermark of the batch of a stream that was planned last, in UTC microseconds."""
+        ...
+
     def leader_epoch(self, epoch: int) -> None:
         """The epoch under which this process writes its state."""
         ...
@@ -129,6 +133,9 @@ class NoObserver:
         """Nothing."""
 
     def table_gauges(self, table: str, gauges: TableGauges) -> None:
+        """Nothing."""
+
+    def watermark(self, table: str, at_us: int) -> None:
         """Nothing."""
 
     def leader_epoch(self, epoch: int) -> None:

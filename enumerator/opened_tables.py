@@ -6,29 +6,59 @@ Shell: storage through `penstock.table`. Not here: planning (`planning`), names 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Final
 
 from penstock.enumerator import planning
-from penstock.proto.positions import Position
-from penstock.proto.queries import PlanRequest
+from penstock.enumerator.order import is_earliest
+from penstock.enumerator.split_times import EventTimeScan, TimeSources
+from penstock.enumerator.streams.batches import StreamLook, check_scope
+from penstock.enumerator.streams.memory import IdleAt, StreamMemory
+from penstock.enumerator.streams.snapshots import plan_part, rows_of
+from penstock.enumerator.times_cache import TimesCache
+from penstock.enumerator.watch.table_watch import Look, TableWatch, nothing_changed
+from penstock.proto.errors import TableNotFound
+from penstock.proto.positions import EARLIEST, Position
+from penstock.proto.queries import PlanRequest, SnapshotPart
 from penstock.proto.reports import TableDescription
 from penstock.proto.splits import Plan
+from penstock.proto.streams import NextBatch, Progress, StreamPoint, StreamScope, StreamStart
 from penstock.table.hudi_table import HudiTable, open_table
 
 MAX_TABLES: Final = 64
 """Tables kept open; the one unused longest is let go."""
 
 
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970 UTC."""
+    return time.time_ns() // 1_000_000
+
+
+def _named(plan: Plan, name: str) -> Plan:
+    return plan if plan.scan.table == name else replace(plan, scan=replace(plan.scan, table=name))
+
+
 class OpenedTables:
     """Reads of tables by path or URI, from any thread.
 
     A table stays open for what it has cached of commits that cannot change. Its properties are read for each question,
-    so that a table that was upgraded, or deleted and created again, is seen as it is.
+    so that a table that was upgraded, or deleted and created again, is seen as it is. `scan_event_time` reads splits
+    whose files do not tell their event times, for requests that want that; what files and reads told is kept.
     """
 
-    def __init__(self, max_tables: int = MAX_TABLES) -> None:
-        self._max_tables = max_tables
+    def __init__(
+        self,
+        max_tables: int = MAX_TABLES,
+        *,
+        wall_ms: Callable[[], int] = wall_clock_ms,
+        scan_event_time: EventTimeScan | None = None,
+    ) -> None:
+        self._max_tables, self._wall_ms = max_tables, wall_ms
+        self._streams = StreamMemory()
+        self._sources = TimeSources(TimesCache(), scan_event_time)
         self._lock = threading.Lock()
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
 
@@ -46,7 +76,58 @@ class OpenedTables:
 
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
         """The plan of a request; its scan calls the table `name`."""
-        return planning.plan_request(self._table(path), name, request)
+        taken = self._streams.take_plan(path, request)
+        if taken is not None:
+            return _named(taken, name)
+        table = self._table(path)
+        if isinstance(request.query, SnapshotPart):
+            return plan_part(table, name, request, request.query, self._planned)
+        return self._planned(table, name, request, ())
+
+    def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        """See `Enumerator.start_stream`."""
+        check_scope(scope)
+        try:
+            table = self._table(path)
+        except TableNotFound:
+            return StreamPoint(progress=Progress(EARLIEST))
+        return self._look(table, path, name, scope).start(start)
+
+    def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        """See `Enumerator.next_batch`. An idle table costs two file operations."""
+        check_scope(scope)
+        idle = self._streams.idle.get((path, scope))
+        try:
+            if idle is not None and idle.point == point and nothing_changed(idle.look, self._glance(path)):
+                return NextBatch(point=point)
+            table = self._table(path)
+            glance = self._glance(path)
+            found = self._look(table, path, name, scope).next_batch(point)
+        except TableNotFound:
+            if is_earliest(point.progress.position) and point.snapshot is None:
+                return NextBatch(point=point)
+            raise
+        if found.point == point and scope.upto is None:
+            self._streams.idle.put((path, scope), IdleAt(point, glance))
+        return found
+
+    def _look(self, table: HudiTable, path: str, name: str, scope: StreamScope) -> StreamLook:
+        return StreamLook(
+            table=table,
+            path=path,
+            name=name,
+            scope=scope,
+            planned=self._planned,
+            memory=self._streams,
+            clock_ms=self._wall_ms,
+            rows_of=lambda of, split: rows_of(of, split, self._sources.cache),
+        )
+
+    def _planned(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:
+        return planning.plan_request(table, name, request, passed_over, self._sources)
+
+    def _glance(self, path: str) -> Look:
+        return TableWatch(self.opened(path), clock_ns=lambda: self._wall_ms() * 1_000_000).look()
 
     def opened(self, path: str) -> HudiTable:
         """The table as it was when somebody last asked about it, opened if nobody did."""

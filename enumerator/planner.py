@@ -69,7 +69,7 @@ def plan_splits(state: TableState, request: PlanRequest) -> Plan:
     UnsupportedFeature for what a chosen file or the table's merging needs and this build has not.
     """
     if isinstance(request.query, Incremental):
-        refuse_without_meta_columns(state)
+        refuse_without_meta_columns(state.properties, state.facts.table)
     schema = arrow_schema(parse_record_schema(state.schema_json, f"schema of table {state.facts.table}"))
     columns = wanted_columns(request, schema, schema)
     gone: list[Missing] = []

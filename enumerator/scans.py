@@ -11,6 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.enumerator.bounds import UNIT_US
 from penstock.enumerator.selection import Selection
 from penstock.enumerator.split_ids import scope_id
 from penstock.enumerator.table_state import TableState
@@ -23,6 +24,7 @@ from penstock.table.names import BaseName
 from penstock.table.partition_values import path_value_fields
 from penstock.table.payload_classes import MergeRules
 from penstock.table.predicate import parse_predicate
+from penstock.table.properties import TableProperties
 from penstock.table.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.history import check_current, parse_history
@@ -40,7 +42,8 @@ def wanted_columns(request: PlanRequest, table: pa.Schema, returned: pa.Schema) 
     if request.where:
         parse_predicate(request.where, returned)
     if request.event_time:
-        event_time_column(request.event_time, returned)
+        column = event_time_column(request.event_time, table)
+        check_event_time(column, table.field(column).type, request.event_time_unit, unit_needed=request.scan_event_time)
     if request.delete_marker is not None:
         resolve_column(request.delete_marker.field, table.names)
     return columns
@@ -95,11 +98,11 @@ def scope_of(state: TableState, selection: Selection, scan: Scan) -> str:
     )
 
 
-def refuse_without_meta_columns(state: TableState) -> None:
+def refuse_without_meta_columns(properties: TableProperties, table: str) -> None:
     """Hudi refuses ranges of such a table too."""
-    if not state.properties.populate_meta_fields:
+    if not properties.populate_meta_fields:
         raise ConfigurationError(
-            f"range of a table without meta columns: rows of table {state.facts.table} do not tell their instant "
+            f"range of a table without meta columns: rows of table {table} do not tell their instant "
             "(hoodie.populate.meta.fields=false), and Hudi refuses it, too; read a snapshot"
         )
 
@@ -122,6 +125,25 @@ def event_time_column(name: str, schema: pa.Schema) -> str:
     raise ConfigurationError(
         f"event-time column {column!r} is {column_type}: expected a timestamp, date or long column"
     )
+
+
+def check_event_time(column: str, column_type: pa.DataType, unit: str, *, unit_needed: bool) -> None:
+    """ConfigurationError unless the unit suits the event-time column: one of s, ms, us for plain numbers, and needed
+    there if the bounds of all splits are wanted (streams); none for a timestamp or date, which have their own."""
+    units = ", ".join(UNIT_US)
+    if unit and unit not in UNIT_US:
+        raise ConfigurationError(f"unit {unit[:40]!r} of event-time column {column!r}: expected one of {units}")
+    plain = pa.types.is_int64(column_type)
+    if unit and not plain:
+        raise ConfigurationError(
+            f"unit {unit!r} of event-time column {column!r}: the column is {column_type}, which has a unit of its own; "
+            "leave eventTimeUnit out"
+        )
+    if plain and unit_needed and not unit:
+        raise ConfigurationError(
+            f"event-time column {column!r} holds plain numbers ({column_type}), whose unit nothing tells: give "
+            f"eventTimeUnit ({units})"
+        )
 
 
 def _merge_rules(state: TableState, asked_marker: DeleteMarker | None, *, has_logs: bool) -> MergeRules:

@@ -18,9 +18,18 @@ from penstock.enumerator.order import (
     resolved_range,
 )
 from penstock.proto.changes import ChangesOf
-from penstock.proto.errors import PositionExpired
+from penstock.proto.errors import InvariantViolation, PositionExpired
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.queries import (
+    Changes,
+    Incremental,
+    Latest,
+    Query,
+    ReadOptimized,
+    Snapshot,
+    SnapshotAsOf,
+    SnapshotPart,
+)
 from penstock.proto.splits import AllRows, RowsOf
 from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.instants import Instant
@@ -120,6 +129,8 @@ def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
             return _incremental(query, facts)
         case Changes():
             return (_changes(query, facts),)
+        case SnapshotPart():
+            raise InvariantViolation("a part of a snapshot is planned from the whole, which is a range")
 
 
 def _incremental(query: Incremental, facts: TimelineFacts) -> tuple[Selection, ...]:
@@ -320,7 +331,7 @@ def reaches_back(query: Query, facts: TimelineFacts) -> bool:
         return False
     known_from = Position(InstantTime(facts.complete_from))
     match query:
-        case Snapshot() | ReadOptimized():
+        case Snapshot() | ReadOptimized() | SnapshotPart():
             return False
         case SnapshotAsOf(instant):
             return instant < (facts.oldest_known or facts.timeline.first_active)

@@ -14,7 +14,7 @@ from penstock.enumerator.store.protocol import PlanPieces, Store
 from penstock.proto.codec import decode_scan, decode_split, encode_scan, encode_split
 from penstock.proto.splits import Plan, Scan, Split
 
-MAX_SCANS: Final = 256
+MAX_SCANS: Final = 64
 """Decoded scans kept: each split of a plan is asked for with it."""
 AHEAD: Final = 64
 MAX_AHEAD: Final = 32

@@ -10,11 +10,12 @@ import random
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import grpc
 
 from penstock.proto import codec_calls as calls
+from penstock.proto import codec_streams as streams
 from penstock.proto.access import NO_ACCESS, ServerAccess, client_address
 from penstock.proto.client_channel import call_metadata, client_version, connections
 from penstock.proto.client_groups import GroupCalls, GroupRequest
@@ -25,6 +26,7 @@ from penstock.proto.queries import PlanRequest
 from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.rpc_errors import RpcFailure, error_of, may_help_again, received
 from penstock.proto.splits import Scan
+from penstock.proto.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 from penstock.proto.v1 import penstock_pb2 as pb
 
 _A = TypeVar("_A")
@@ -35,8 +37,13 @@ _Request = (
     | pb.DescribePlanRequest
     | pb.NextSplitRequest
     | pb.FinishSplitRequest
+    | pb.StartStreamRequest
+    | pb.NextBatchRequest
     | GroupRequest
 )
+
+_PLANNING: Final = ("OpenPlan", "StartStream", "NextBatch")
+"""Calls that list storage, and may read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,16 @@ class EnumeratorClient(GroupCalls):
         request = calls.newest_to_message(table, after, max_commits)
         return calls.newest_answer_from_message(self._call("NewestPosition", request, pb.NewestPositionResponse))
 
+    def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        """See `Enumerator.start_stream`. Given the longer deadline, as it plans."""
+        request = streams.start_to_message(scope, start)
+        return streams.started_from_message(self._call("StartStream", request, pb.StartStreamResponse))
+
+    def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        """See `Enumerator.next_batch`. Given the longer deadline, as it plans."""
+        request = streams.asked_to_message(scope, point)
+        return streams.batch_from_message(self._call("NextBatch", request, pb.NextBatchResponse))
+
     def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
         """See `Enumerator.open_plan`. Given the longer deadline: planning lists storage."""
         message = calls.request_to_message(request)
@@ -136,8 +153,7 @@ class EnumeratorClient(GroupCalls):
     def _call(self, name: str, request: _Request, answer_type: type[_A]) -> _A:
         request.request_id = request.request_id or uuid.uuid4().hex
         request.client_version = client_version()
-        deadlines_ms = {"OpenPlan": self._limits.plan_deadline_ms, "Heartbeat": self._limits.heartbeat_deadline_ms}
-        deadline_ms = deadlines_ms.get(name, self._limits.deadline_ms)
+        deadline_ms = self._deadline_ms(name)
         end_s = time.monotonic() + deadline_ms / 1000
         for attempt in range(self._limits.attempts):
             stub = connections.stub(self._address, self._access)
@@ -158,6 +174,11 @@ class EnumeratorClient(GroupCalls):
                 raise InvariantViolation(f"the stub of {name} gave a {type(answer).__name__}")
             return answer
         raise InvariantViolation(f"{name} was given {self._limits.attempts} attempts")
+
+    def _deadline_ms(self, name: str) -> int:
+        if name in _PLANNING:
+            return self._limits.plan_deadline_ms
+        return self._limits.heartbeat_deadline_ms if name == "Heartbeat" else self._limits.deadline_ms
 
     def _pause_s(self, attempt: int, failure: RpcFailure) -> float:
         limits = self._limits

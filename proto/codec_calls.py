@@ -7,8 +7,10 @@ alone; they are no part of any value.
 
 from __future__ import annotations
 
+from typing import Final
+
 from penstock.proto import codec_checks as check
-from penstock.proto.codec_changes import format_from_message
+from penstock.proto.codec_queries import query_from_message, set_query
 from penstock.proto.codec_splits import (
     marker_from_message,
     marker_to_message,
@@ -20,17 +22,8 @@ from penstock.proto.codec_splits import (
     split_to_message,
 )
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.positions import InstantTime, Position
-from penstock.proto.queries import (
-    Changes,
-    Incremental,
-    Latest,
-    PlanRequest,
-    Query,
-    ReadOptimized,
-    Snapshot,
-    SnapshotAsOf,
-)
+from penstock.proto.positions import Position
+from penstock.proto.queries import PlanRequest, Snapshot
 from penstock.proto.reports import (
     EndOfSlot,
     MergeOutcomes,
@@ -43,6 +36,7 @@ from penstock.proto.reports import (
 from penstock.proto.splits import Scan
 from penstock.proto.v1 import penstock_pb2 as pb
 
+EVENT_TIME_UNITS: Final = ("", "s", "ms", "us")
 _DEFAULT_SPLIT_BYTES = PlanRequest(table="", query=Snapshot()).target_split_bytes
 
 
@@ -125,29 +119,16 @@ def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
             where=request.where,
             slots=request.slots,
             event_time=request.event_time,
+            event_time_unit=request.event_time_unit,
+            scan_event_time=request.scan_event_time,
+            of_stream=request.of_stream,
             target_split_bytes=request.target_split_bytes,
             without_metadata=not request.metadata,
             delete_marker=None if request.delete_marker is None else marker_to_message(request.delete_marker),
             skip_corrupt=request.skip_corrupt,
             columns_by_name=request.columns_by_name,
         )
-        match request.query:
-            case Snapshot():
-                message.snapshot.CopyFrom(pb.Snapshot())
-            case SnapshotAsOf(instant):
-                message.snapshot_as_of.CopyFrom(pb.SnapshotAsOf(instant=instant))
-            case ReadOptimized():
-                message.read_optimized.CopyFrom(pb.ReadOptimized())
-            case Incremental(after, upto, without):
-                end = None if isinstance(upto, Latest) else position_to_message(upto)
-                rows = pb.Incremental(after=position_to_message(after), upto=end, without=sorted(without))
-                message.incremental.CopyFrom(rows)
-            case Changes(change_format, after, upto, without):
-                end = None if isinstance(upto, Latest) else position_to_message(upto)
-                changes = pb.Changes(
-                    after=position_to_message(after), upto=end, format=change_format, without=sorted(without)
-                )
-                message.changes.CopyFrom(changes)
+        set_query(message, request.query)
         return message
 
 
@@ -156,11 +137,14 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
     what = f"plan request for table {message.table[:80]!r}"
     return PlanRequest(
         table=check.name(what, "table", message.table, check.MAX_PATH_CHARS),
-        query=_query_from_message(what, message),
+        query=query_from_message(what, message),
         columns=check.names(what, "columns", message.columns, check.MAX_COLUMNS),
         where=check.text(what, "where", message.where, check.MAX_WHERE_CHARS),
         slots=check.number(what, "slots", message.slots, check.MAX_INDEX),
         event_time=check.text(what, "event_time", message.event_time),
+        event_time_unit=check.one_of(what, "event_time_unit", message.event_time_unit, EVENT_TIME_UNITS),
+        scan_event_time=message.scan_event_time,
+        of_stream=message.of_stream,
         target_split_bytes=check.number(what, "target_split_bytes", message.target_split_bytes) or _DEFAULT_SPLIT_BYTES,
         metadata=not message.without_metadata,
         delete_marker=marker_from_message(what, message.delete_marker) if message.HasField("delete_marker") else None,
@@ -172,39 +156,6 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
 def request_id_of(message: pb.OpenPlanRequest) -> str:
     """The id of the call, '' where the client gave none. ConfigurationError for one that is too long."""
     return check.text("plan request", "request_id", message.request_id)
-
-
-def _query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
-    match message.WhichOneof("query"):
-        case "snapshot":
-            return Snapshot()
-        case "snapshot_as_of":
-            return SnapshotAsOf(check.instant(what, "snapshot_as_of.instant", message.snapshot_as_of.instant))
-        case "read_optimized":
-            return ReadOptimized()
-        case "incremental":
-            return Incremental(*_span(what, "incremental", message.incremental))
-        case "changes":
-            span = _span(what, "changes", message.changes)
-            return Changes(format_from_message(what, message.changes.format), *span)
-        case None:
-            known = "snapshot, snapshot_as_of, read_optimized, incremental or changes"
-            raise check.breach(what, "query", "no query kind that this build knows", known)
-        case other:
-            raise InvariantViolation(f"the stubs know query kind {other!r}, the codec does not")
-
-
-def _span(
-    what: str, field: str, message: pb.Incremental | pb.Changes
-) -> tuple[Position, Position | Latest, frozenset[InstantTime]]:
-    """(after, upto, without) of a range."""
-    if not message.HasField("after"):
-        raise check.breach(what, f"{field}.after", "nothing", "a position, `0` for the earliest")
-    after = position_from_message(what, f"{field}.after", message.after)
-    without = check.instants(what, f"{field}.without", message.without)
-    if not message.HasField("upto"):
-        return after, Latest(), without
-    return after, position_from_message(what, f"{field}.upto", message.upto), without
 
 
 def opened_to_message(opened: OpenedPlan) -> pb.OpenPlanResponse:

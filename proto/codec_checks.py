@@ -7,7 +7,8 @@ names the value, the field, what was found and what is allowed; an unknown forma
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
@@ -30,6 +31,10 @@ MAX_LOGS: Final = 100_000
 MAX_STEPS: Final = 1_000_000
 MAX_PLACE: Final = 9_999_999
 MAX_INSTANTS: Final = 2_000_000
+MAX_CONSUMED: Final = 500_000
+"""Instants of an active timeline that a stream's progress remembers."""
+MAX_REASON_CHARS: Final = 64 << 10
+"""Texts that explain."""
 MAX_SPLITS: Final = 2_000_000
 MAX_PHASES: Final = 64
 MAX_ANCESTORS: Final = 10
@@ -38,6 +43,8 @@ MAX_INDEX: Final = 2**31 - 1
 """Slots, indices, row groups, counts of commits."""
 MAX_NUMBER: Final = 2**63 - 1
 """Sizes and counts of rows."""
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{1,128}")
 
 
 @contextmanager
@@ -81,6 +88,20 @@ def name(what: str, field: str, value: str, limit: int = MAX_NAME_CHARS) -> str:
     return text(what, field, value, limit)
 
 
+def one_of(what: str, field: str, value: str, known: Collection[str]) -> str:
+    """A word that this build knows; '' may be one of them."""
+    if value not in known:
+        raise breach(what, field, repr(value[:40]), ", ".join(word or "nothing" for word in known))
+    return value
+
+
+def digest(what: str, field: str, value: str) -> str:
+    """The name of a content: 1 to 128 lower-case hexadecimal digits."""
+    if not _DIGEST.fullmatch(value):
+        raise breach(what, field, repr(value[:40]), "1 to 128 hexadecimal digits")
+    return value
+
+
 def counted(what: str, field: str, values: Sequence[_T], limit: int) -> Sequence[_T]:
     """`values`, if there are at most `limit` of them."""
     if len(values) > limit:
@@ -120,9 +141,9 @@ def instant_or_empty(what: str, field: str, value: str) -> str:
     return str(instant(what, field, value)) if value else ""
 
 
-def instants(what: str, field: str, values: Sequence[str]) -> frozenset[InstantTime]:
-    """A set of at most MAX_INSTANTS instant times."""
-    return frozenset(instant(what, field, value) for value in counted(what, field, values, MAX_INSTANTS))
+def instants(what: str, field: str, values: Sequence[str], limit: int = MAX_INSTANTS) -> frozenset[InstantTime]:
+    """A set of at most `limit` instant times."""
+    return frozenset(instant(what, field, value) for value in counted(what, field, values, limit))
 
 
 def distinct(what: str, field: str, values: Iterable[str]) -> None:

@@ -31,6 +31,7 @@ from penstock.proto.splits import (
     FillNulls,
     LeftOut,
     MergeMode,
+    NoEventTimes,
     Origin,
     Plan,
     RowGroupRun,
@@ -79,6 +80,8 @@ def split_to_message(split: Split) -> pb.Split:
     match split.event_time:
         case UnknownBounds():
             pass
+        case NoEventTimes():
+            message.no_event_times.CopyFrom(pb.NoEventTimes())
         case EventTimeBounds(min_us, max_us):
             message.event_time.CopyFrom(pb.EventTimeBounds(min_us=min_us, max_us=max_us))
     if split.ancestry is not None:
@@ -177,9 +180,11 @@ def _part_from_message(what: str, message: pb.Split) -> WholeFile | RowGroupRun 
     return RowGroupRun(first, end, message.row_groups.size_bytes)
 
 
-def _bounds_from_message(what: str, message: pb.Split) -> EventTimeBounds | UnknownBounds:
+def _bounds_from_message(what: str, message: pb.Split) -> EventTimeBounds | NoEventTimes | UnknownBounds:
     if not message.HasField("event_time"):
-        return UnknownBounds()
+        return NoEventTimes() if message.HasField("no_event_times") else UnknownBounds()
+    if message.HasField("no_event_times"):
+        raise check.breach(what, "no_event_times", "bounds beside it", "one of both")
     min_us, max_us = message.event_time.min_us, message.event_time.max_us
     if min_us > max_us:
         raise check.breach(what, "event_time", f"{min_us} to {max_us}", "a minimum not above the maximum")

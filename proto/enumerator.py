@@ -11,6 +11,7 @@ from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
 from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import Scan
+from penstock.proto.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 
 
 class Enumerator(Protocol):
@@ -26,6 +27,17 @@ class Enumerator(Protocol):
     def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
         """The newest position that may be consumed; with `after`, never behind it and at most `max_commits` *data*
         commits ahead of it (0: no cap). Nothing new: `after` itself. No side effect."""
+        ...
+
+    def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        """Where a stream begins that nobody has read yet; with StartSnapshot the table's splits are listed now. A table
+        that is not there yet is begun at EARLIEST, whatever the start. No side effect."""
+        ...
+
+    def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        """How far the batch behind `point` goes, within the scope's limits, and its watermark; the point itself if
+        nothing new is there, or the table is not there yet. No side effect: asked again it may go further. Errors:
+        LateInstant, DataInvalidated, PositionExpired (by `on_lost_range`), those of planning."""
         ...
 
     def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from penstock.proto.option_types import OptionType
+from penstock.proto.option_types import Duration, OptionType
 
-OptionValue = str | int | tuple[str, ...] | None
+OptionValue = str | int | bool | tuple[str, ...] | None
 
 
 class Door(StrEnum):
@@ -27,6 +27,8 @@ class Door(StrEnum):
 
 READS: Final = frozenset({Door.BATCH, Door.ARROW, Door.CLI})
 GROUPS: Final = frozenset({Door.CONSUMER})
+STREAMS: Final = frozenset({Door.STREAM})
+TRIGGERED: Final = STREAMS | GROUPS
 EVERYWHERE: Final = frozenset(Door)
 
 
@@ -42,8 +44,13 @@ class Option:
 
     @property
     def python_name(self) -> str:
-        """snake_case: the keyword of `penstock.read` and the field of GivenOptions."""
+        """snake_case: the keyword of `penstock.read`."""
         return re.sub(r"([A-Z])", lambda found: "_" + found[1].lower(), self.name)
+
+    @property
+    def field(self) -> str:
+        """The field of GivenOptions: the Python name, with the unit behind that of a duration."""
+        return f"{self.python_name}_us" if isinstance(self.type, Duration) else self.python_name
 
     @property
     def flag(self) -> str:

@@ -17,6 +17,25 @@ from penstock.proto.errors import ConfigurationError
 
 MAX_TEXT: Final = 65_536
 """Characters of one option's value; a filter is the longest there is."""
+MAX_DURATION_US: Final = 10_000 * 86_400_000_000
+
+_UNITS_US: Final = {
+    unit: microseconds
+    for units, microseconds in (
+        (("us", "µs", "microsecond"), 1),
+        (("ms", "millisecond", "milli"), 1_000),
+        (("s", "sec", "second"), 1_000_000),
+        (("m", "min", "minute"), 60_000_000),
+        (("h", "hour"), 3_600_000_000),
+        (("d", "day"), 86_400_000_000),
+    )
+    for unit in (*units, *(f"{word}s" for word in units if len(word) > 2))
+}
+_PART: Final = re.compile(r"(\d{1,18})\s*([a-zµ]+)\s*", flags=re.IGNORECASE)
+_ISO_DURATION: Final = re.compile(
+    r"P(?:(\d{1,9})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,6}))?S)?)?",
+    flags=re.ASCII | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +103,52 @@ class OnOff:
 
 
 @dataclass(frozen=True, slots=True)
+class TrueFalse:
+    """`true` or `false`."""
+
+    form: str = "true \\| false"
+
+    def parse(self, name: str, value: object) -> bool:
+        """The truth value, from text or bool."""
+        meant = value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).strip().lower())
+        if not isinstance(value, bool | str) or meant is None:
+            raise ConfigurationError(f"option {name}: got {value!r:.80}, expected true or false")
+        return meant
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A length of time with its unit, in microseconds; `word` is a value without one, parsed as None."""
+
+    word: str = ""
+
+    @property
+    def form(self) -> str:
+        """Its name in the documentation."""
+        return "duration such as `10 minutes`, `30s`, `PT10M`" + (f" \\| {self.word}" if self.word else "")
+
+    def parse(self, name: str, value: object) -> int | None:
+        """Microseconds, 0 or more: one number and unit (`500 ms`, `1h`) or several (`1h 30m`), or ISO 8601 of days
+        and below. A number without a unit is refused."""
+        text = _text(name, value, "a duration").strip() if not isinstance(value, int) else str(value)
+        if self.word and text.lower() == self.word:
+            return None
+        if re.fullmatch(r"[+-]?\d+(\.\d+)?", text, flags=re.ASCII):
+            raise ConfigurationError(
+                f"option {name}: got {text[:80]!r}, a number without a unit: say {text[:20]}s, {text[:20]}ms or "
+                f"{text[:20]} minutes"
+            )
+        microseconds = _iso_duration_us(text) if text[:1] in "Pp" else _worded_duration_us(text)
+        if microseconds is None or microseconds > MAX_DURATION_US:
+            also = f", or {self.word}" if self.word else ""
+            raise ConfigurationError(
+                f"option {name}: got {text[:80]!r}, expected a duration of at most 10000 days such as 10 minutes, 30s, "
+                f"1h, 500 ms or PT10M{also}"
+            )
+        return microseconds
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One of a few words."""
 
@@ -128,7 +193,7 @@ class Names:
         return tuple(_text(name, part, self.form) for part in parsed)
 
 
-OptionType = Text | Address | Number | OnOff | Choice | Names
+OptionType = Text | Address | Number | OnOff | TrueFalse | Duration | Choice | Names
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -153,3 +218,25 @@ def _text(name: str, value: object, form: str) -> str:
     except UnicodeEncodeError:
         raise ConfigurationError(f"option {name}: got {value[:80]!r}, expected text in UTF-8") from None
     return value
+
+
+def _worded_duration_us(text: str) -> int | None:
+    """Numbers with units, one after the other; None if the text is anything else."""
+    total, at = 0, 0
+    while at < len(text):
+        part = _PART.match(text, at)
+        unit = _UNITS_US.get(part[2].lower()) if part else None
+        if part is None or unit is None or not part[1].isascii():
+            return None
+        total, at = total + int(part[1]) * unit, part.end()
+    return total if text else None
+
+
+def _iso_duration_us(text: str) -> int | None:
+    """ISO 8601 (PT1H30M, P2D); None if the text is anything else, or names months or years."""
+    found = _ISO_DURATION.fullmatch(text)
+    if found is None or not any(found.groups()):
+        return None
+    days, hours, minutes, seconds, fraction = (part or "0" for part in found.groups())
+    whole_s = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+    return whole_s * 1_000_000 + int(fraction.ljust(6, "0"))

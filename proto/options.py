@@ -20,8 +20,9 @@ from typing import Final
 from penstock.proto import option_translation
 from penstock.proto.access import ServerAccess
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.option_entries import EVERYWHERE, GROUPS, READS, Door, Option, OptionValue
+from penstock.proto.option_entries import EVERYWHERE, READS, Door, Option, OptionValue
 from penstock.proto.option_groups import GROUP_OPTIONS
+from penstock.proto.option_streams import STREAM_OPTIONS
 from penstock.proto.option_types import (
     Address,
     Choice,
@@ -68,15 +69,16 @@ OPTIONS: Final[tuple[Option, ...]] = (
         type=Text("time"),
         doors=EVERYWHERE,
         doc="The range begins behind this order key (exclusive): completion time on timeline layout 2, requested time "
-        "on layout 1. `earliest`: before every instant; a stream or a consumer group without `after` starts there. "
-        "For a group it counts when the group is made.",
+        "on layout 1. `earliest`: before every instant; a consumer group without `after` starts there, and it counts "
+        "when the group is made. Streams alone take `snapshot`, where they start without `after`: first the rows of "
+        "the table as it is then, in the order of their event times, then what is committed after it.",
     ),
     Option(
         name="upto",
         type=Text("time"),
-        doors=READS | GROUPS,
+        doors=EVERYWHERE,
         doc="The range ends with this order key (inclusive). Not given, or `latest`: the newest position when the plan "
-        "is made. A consumer group ends there; not given: never.",
+        "is made. A stream or a consumer group ends there (and takes no `latest`); not given: never.",
     ),
     Option(
         name="asOf",
@@ -142,13 +144,6 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "It is read at each call, so a replaced one counts at once.",
     ),
     Option(
-        name="maxCommitsPerTrigger",
-        type=Number(0, 2**31 - 1),
-        default=0,
-        doors=frozenset({Door.STREAM, Door.CONSUMER}),
-        doc="At most so many data commits a micro-batch, or a round of a consumer group; 0: no cap.",
-    ),
-    Option(
         name="slots",
         type=Number(0, 100_000),
         default=0,
@@ -167,7 +162,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         type=Text("column"),
         default="",
         doors=EVERYWHERE,
-        doc="The column whose lowest and highest value each split carries as its event-time bounds.",
+        doc="The column whose lowest and highest value each split carries as its event-time bounds. In Spark the rows "
+        "have the columns `_penstock_watermark` and `_penstock_marker` then (`with_source_watermark`).",
     ),
     Option(
         name="metadata",
@@ -224,13 +220,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "without those rows, as Hudi does; what was skipped is counted and logged. What a failed append left behind "
         "is always skipped, for nothing is lost by it.",
     ),
+    *STREAM_OPTIONS,
     *GROUP_OPTIONS,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenOptions:
-    """Parsed options, one field each (snake_case); None: not given and without default.
+    """Parsed options, one field each (`Option.field`); None: not given and without default. Durations are
+    microseconds; an endless `endWatermark` is None.
 
     `given` names (camelCase) those that the caller or the environment set; `warnings` are for the door to show, once.
     """
@@ -255,10 +253,16 @@ class GivenOptions:
     group: str | None = None
     reader_id: str | None = None
     on_lost_range: str | None = None
+    fail_on_data_loss: bool | None = None
     max_splits: int = 4
     slots: int = 0
     split_bytes: int = 256 << 20
     event_time: str = ""
+    event_time_unit: str | None = None
+    max_out_of_orderness_us: int | None = None
+    watermark_fallback: str = "scan"
+    idle_timeout_us: int | None = None
+    end_watermark_us: int | None = None
     metadata: str = "on"
     columns_by_name: str = "off"
     timeline_timezone: str | None = None
@@ -305,7 +309,7 @@ def parse_options(
         if option.name not in origin and door in option.doors:
             values[option.name], origin[option.name] = value, option.environment_name
     parsed = {
-        option.python_name: option.type.parse(origin[option.name], values[option.name])
+        option.field: option.type.parse(origin[option.name], values[option.name])
         for option in OPTIONS
         if option.name in values
     }
@@ -363,7 +367,7 @@ def _misspelt(environment: Mapping[str, str]) -> list[str]:
 
 
 _BY_SPELLING: Final = {plain_spelling(option.name): option for option in OPTIONS}
-assert {option.python_name for option in OPTIONS} == {field.name for field in fields(GivenOptions)} - {
+assert {option.field for option in OPTIONS} == {field.name for field in fields(GivenOptions)} - {
     "given",
     "warnings",
 }

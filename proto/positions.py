@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.proto.errors import ConfigurationError
 
-_DIGITS = re.compile(r"\d{1,24}")
+_DIGITS = re.compile(r"[0-9]{1,24}")
 
 WHOLE_INSTANT: Final = 2**31 - 1
 """The index of a position that stands behind every write stat of its instant."""

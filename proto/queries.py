@@ -63,7 +63,23 @@ class Changes:
     without: frozenset[InstantTime] = frozenset()
 
 
-Query = Snapshot | SnapshotAsOf | ReadOptimized | Incremental | Changes
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPart:
+    """Splits `first` to `end` - 1 of the state at `at`, whose list is in event-time order (`PlanRequest.event_time`; by
+    split id without).
+
+    `digest` names the list: DataInvalidated if the table gives another one by now. With `changes` each row is an
+    insert in this format, at the instant of `at`.
+    """
+
+    at: Position
+    first: int
+    end: int
+    digest: str
+    changes: ChangeFormat | None = None
+
+
+Query = Snapshot | SnapshotAsOf | ReadOptimized | Incremental | Changes | SnapshotPart
 
 RangeQuery = Incremental | Changes
 """The queries that a commit range bounds."""
@@ -73,14 +89,17 @@ RangeQuery = Incremental | Changes
 class PlanRequest:
     """One read to be planned.
 
-    `columns` empty means every column, in the table's order; names resolve by Spark's case rule. `where` empty means
-    no filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
-    `event_time` names the column whose bounds each split carries, or is empty. `target_split_bytes` is the size above
-    which a log-free base file is cut into runs of row groups. `metadata` False leaves the table's metadata table out:
-    the same rows, from listings of folders, and fewer event-time bounds. `delete_marker` marks deletes in the log of a
-    table whose own properties name no marker. `skip_corrupt`: rows that damaged or missing log files held are given up,
-    as Hudi does, instead of an error. `columns_by_name` finds columns of older files by name where the table has a
-    schema-on-read history, as Hudi does by default: a renamed column is then null.
+    `columns` empty means every column, in the table's order; names resolve by Spark's case rule. `where` empty means no
+    filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
+    `event_time` names the column whose bounds each split carries, or is empty; `event_time_unit` (s, ms, us) is the
+    unit of a column of plain numbers; with `scan_event_time` splits whose files do not tell their bounds are read for
+    them. `of_stream`: the plan is a batch of a stream, which nobody comes back to once later ones are read.
+    `target_split_bytes` is the size above which a log-free base file is cut into runs of row groups. `metadata` False
+    leaves the table's metadata table out: the same rows, from listings of folders, and fewer event-time bounds.
+    `delete_marker` marks deletes in the log of a table whose own properties name no marker. `skip_corrupt`: rows that
+    damaged or missing log files held are given up, as Hudi does, instead of an error. `columns_by_name` finds columns
+    of older files by name where the table has a schema-on-read history, as Hudi does by default: a renamed column is
+    then null.
     """
 
     table: str
@@ -89,6 +108,9 @@ class PlanRequest:
     where: str = ""
     slots: int = 0
     event_time: str = ""
+    event_time_unit: str = ""
+    scan_event_time: bool = False
+    of_stream: bool = False
     target_split_bytes: int = 256 << 20
     metadata: bool = True
     delete_marker: DeleteMarker | None = None

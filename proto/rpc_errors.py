@@ -46,6 +46,11 @@ MAX_RETRYABLE_DETAILS_BYTES: Final = 2000
 MAX_RETRY_MS: Final = 60_000
 """A longer pause that a server asks for is taken as this one."""
 _CUT: Final = " … (cut)"
+_SMALLER: Final = {
+    "NextBatch": "the place of a stream names every instant of the active timeline: let the table's writers archive "
+    "it, or raise limits.requestBytes of the server"
+}
+"""What makes the messages of a call smaller, where it is not a shorter question."""
 
 _BY_STATUS: Final[dict[grpc.StatusCode, type[PenstockError]]] = {
     grpc.StatusCode.INVALID_ARGUMENT: ConfigurationError,
@@ -144,11 +149,12 @@ def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockErro
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return StorageError(f"{asked}: no answer within the deadline: the server is overloaded or its storage slow")
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in failure.details:
-            return ConfigurationError(f"{asked}: {failure.details}: ask for fewer columns, or for a shorter range")
+            instead = _SMALLER.get(call, "ask for fewer columns, or for a shorter range")
+            return ConfigurationError(f"{asked}: {failure.details}: {instead}")
         case grpc.StatusCode.UNIMPLEMENTED:
             return ConfigurationError(
                 f"{asked}: the server does not know this call ({failure.details}): it is older than this client, or no "
-                "enumerator"
+                "enumerator: servers are upgraded before their clients"
             )
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
             return Overloaded(f"{asked}: {failure.details}: ask again later")

@@ -39,6 +39,11 @@ class UnknownBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class NoEventTimes:
+    """No row of the split has an event time: there are none, or the column is null in all of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class EventTimeBounds:
     """No row of the split has an event time below `min_us` or above `max_us`. Bounds may be wide, never narrow."""
 
@@ -68,7 +73,7 @@ class Split:
     base_instant: str = ""
     part: WholeFile | RowGroupRun | GroupChanges = WholeFile()
     logs: tuple[FileRef, ...] = ()
-    event_time: EventTimeBounds | UnknownBounds = UnknownBounds()
+    event_time: EventTimeBounds | NoEventTimes | UnknownBounds = UnknownBounds()
     ancestry: Ancestry | None = None
     left_out: LeftOut | None = None
 

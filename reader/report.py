@@ -18,17 +18,20 @@ PHASES: Final = ("open", "log_decode", "build", "merge", "emit")
 decoded, probed, winners put in. emit: filters and projection."""
 
 _DAY_US: Final = 86_400_000_000
+_UNITS_US: Final = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
 class SplitTally:
     """Counts for one split. Hand a new one to each `read_split`, ask for the `report` when that has ended.
 
-    `clock` gives seconds; only differences count. With `event_time`, a timestamp or date column of the table, the
-    report has the highest value among the rows handed on.
+    `clock` gives seconds; only differences count. With `event_time`, a timestamp or date column of the table, or one of
+    plain numbers in `event_time_unit` (s, ms, us), the report has the highest value among the rows handed on.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter, *, event_time: str = "") -> None:
-        self.event_time = event_time
+    def __init__(
+        self, clock: Callable[[], float] = time.perf_counter, *, event_time: str = "", event_time_unit: str = ""
+    ) -> None:
+        self.event_time, self._unit = event_time, event_time_unit
         self._clock = clock
         self._phases_s = dict.fromkeys(PHASES, 0.0)
         self._rows = 0
@@ -55,7 +58,7 @@ class SplitTally:
         """A batch that goes out, with the event-time column if one is named."""
         self._rows += carried.num_rows
         if self.event_time:
-            highest = max_event_time_us(carried.column(self.event_time), self.event_time)
+            highest = max_event_time_us(carried.column(self.event_time), self.event_time, self._unit)
             if highest is not None and (self._max_event_time_us is None or highest > self._max_event_time_us):
                 self._max_event_time_us = highest
 
@@ -95,12 +98,16 @@ class SplitTally:
         )
 
 
-def max_event_time_us(values: pa.Array, name: str) -> int | None:
-    """The highest event time in UTC microseconds, a date as its midnight; None if there is none.
+def max_event_time_us(values: pa.Array, name: str, unit: str = "") -> int | None:
+    """The highest event time in UTC microseconds, a date as its midnight; None if there is none, if it is beyond 64
+    bits, or of plain numbers whose unit nobody tells.
 
-    ConfigurationError for a column that is neither a timestamp nor a date.
+    ConfigurationError for a column that is neither a timestamp nor a date, nor of whole numbers.
     """
     kind = values.type
+    if pa.types.is_int64(kind):
+        number, factor = pc.max(values).as_py(), _UNITS_US.get(unit, 0)
+        return number * factor if number is not None and factor and abs(number * factor) < 2**63 else None
     if not (pa.types.is_timestamp(kind) or pa.types.is_date32(kind)):
         raise ConfigurationError(f"event-time column {name!r} is {kind}: expected a timestamp or a date")
     highest = pc.max(values.view(pa.int64() if kind.bit_width == 64 else pa.int32())).as_py()

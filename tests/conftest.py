@@ -1,10 +1,12 @@
-"""Fixtures every suite shares: the golden tables (real Hudi tables, and the rows Hudi returned for them)."""
+"""Fixtures that suites share: the golden tables (real Hudi tables, and the rows Hudi returned for them), and the two
+JVMs of a run: one Spark session, one process of real Hudi."""
 
 from __future__ import annotations
 
 import json
 import logging
 import pathlib
+import sys
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-GOLDEN = pathlib.Path(__file__).parent / "golden"
+TESTS = pathlib.Path(__file__).parent
+GOLDEN = TESTS / "golden"
 
 
 class GoldenTables:
@@ -60,6 +63,25 @@ class GoldenTables:
 def golden(tmp_path_factory: pytest.TempPathFactory) -> GoldenTables:
     """The golden tables."""
     return GoldenTables(tmp_path_factory.mktemp("golden"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The run's Spark session (PySpark is imported by those suites alone that ask for it)."""
+    sys.path.append(str(TESTS))
+    from spark_session import session
+
+    yield from session(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Real Hudi, the newest release, for the run: it writes tables and says what the rows are."""
+    sys.path.append(str(TESTS / "interop"))
+    from hudi_process import NEWEST, running
+
+    with running(NEWEST, tmp_path_factory.mktemp("hudi")) as peer:
+        yield peer
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,7 @@ layout 1 (version 6). A range is `(after, upto]`. `asOf` is a requested time on 
 | 14 or 17 digits | the instant itself, compared as text as Hudi does |
 | `earliest`, or zeros alone | before every instant (`after`, `upto`) |
 | `latest` | the newest position when the plan is made (`after`, `upto`) |
+| `snapshot` | first the table as it is then, and what is committed after it (`after` of a stream) |
 | `2026-01-31` | that day's first millisecond |
 | `2026-01-31T23:59:59`, a blank for the T or not | that whole second: `upto`, `asOf` include it, `after` excludes it |
 | `2026-01-31T23:59:59.123` | that millisecond; finer digits are cut off |

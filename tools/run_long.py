@@ -1,4 +1,5 @@
-"""`make long`: the tests marked `long`, with a seed that is written down, and the run's record under docs/results/.
+"""`make long` and `make soak`: tests marked `long`, with a seed that is written down, and the run's record under
+docs/results/, with the files that the tests put into the folder PENSTOCK_KEPT.
 
 PENSTOCK_SEED chooses the seed; otherwise it is drawn. Arguments are handed to pytest (paths: a part of it, recorded as
 such). Needs the environment `make` sets up; starts pytest as a process.
@@ -12,6 +13,7 @@ import pathlib
 import platform
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,17 +31,17 @@ def git(*arguments: str) -> str:
     return result.stdout.strip() if result.returncode == 0 else ""
 
 
-def run_tests(seed: int) -> tuple[int, str]:
+def run_tests(seed: int, kept: pathlib.Path) -> tuple[int, str]:
     """Runs the suite, passing its output on; exit status, what tests noted in the file PENSTOCK_NOTES, what histories
-    say, and the last lines, from the slowest tests on."""
+    say, and the last lines, from the slowest tests on. What tests keep goes into the folder `kept`."""
     with tempfile.TemporaryDirectory() as folder:
         notes = pathlib.Path(folder) / "notes"
         notes.touch()
-        status, tail = _run_tests(seed, notes)
+        status, tail = _run_tests(seed, notes, kept)
         return status, f"{notes.read_text()}\n{tail}"
 
 
-def _run_tests(seed: int, notes: pathlib.Path) -> tuple[int, str]:
+def _run_tests(seed: int, notes: pathlib.Path, kept: pathlib.Path) -> tuple[int, str]:
     command = [
         sys.executable,
         "-P",
@@ -51,7 +53,12 @@ def _run_tests(seed: int, notes: pathlib.Path) -> tuple[int, str]:
         "--durations=20",
         *sys.argv[1:],
     ]
-    environment = {**os.environ, "PENSTOCK_SEED": str(seed), "PENSTOCK_NOTES": str(notes)}
+    environment = {
+        **os.environ,
+        "PENSTOCK_SEED": str(seed),
+        "PENSTOCK_NOTES": str(notes),
+        "PENSTOCK_KEPT": str(kept),
+    }
     lines: list[str] = []
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -68,8 +75,8 @@ def without_folders(text: str) -> str:
     return re.sub(r"(?:file:)?(?<![\w.…/])/(?:[\w.@+-]+/)+", "…/", text)
 
 
-def record(seed: int, status: int, tail: str) -> pathlib.Path:
-    """Writes the run's record; its path."""
+def record(seed: int, status: int, tail: str, kept: pathlib.Path) -> pathlib.Path:
+    """Writes the run's record, and beside it what the tests kept; its path."""
     commit = git("rev-parse", "--short=12", "HEAD") or "no-commit"
     changed = " with uncommitted changes" if git("status", "--porcelain") else ""
     now = dt.datetime.now(dt.UTC)
@@ -89,6 +96,10 @@ def record(seed: int, status: int, tail: str) -> pathlib.Path:
 """
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{now:%Y-%m-%d-%H%M}-{commit}.md"
+    for file in sorted(kept.iterdir()):
+        beside = path.with_name(f"{path.stem}-{file.name}")
+        shutil.copyfile(file, beside)
+        text += f"\n{'!' if file.suffix == '.svg' else ''}[{file.name}]({beside.name})\n"
     path.write_text(text)
     return path
 
@@ -97,11 +108,13 @@ def main() -> int:
     """Exit status of the suite; 0 where nothing is marked `long`."""
     seed = int(os.environ.get("PENSTOCK_SEED") or random.SystemRandom().randrange(2**31))
     print(f"seed {seed}", flush=True)
-    status, tail = run_tests(seed)
-    if status == NO_TESTS:
-        print("no test is marked long: nothing to record")
-        return 0
-    print(f"recorded in {record(seed, status, tail).relative_to(REPOSITORY)}")
+    with tempfile.TemporaryDirectory() as folder:
+        kept = pathlib.Path(folder)
+        status, tail = run_tests(seed, kept)
+        if status == NO_TESTS:
+            print("no test is marked long: nothing to record")
+            return 0
+        print(f"recorded in {record(seed, status, tail, kept).relative_to(REPOSITORY)}")
     return status
 
 

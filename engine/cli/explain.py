@@ -19,7 +19,15 @@ from penstock.proto.changes import (
     LoggedImages,
     StoredKinds,
 )
-from penstock.proto.queries import Changes, Incremental, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.queries import (
+    Changes,
+    Incremental,
+    Query,
+    ReadOptimized,
+    Snapshot,
+    SnapshotAsOf,
+    SnapshotPart,
+)
 from penstock.proto.splits import AllRows, Plan, RowGroupRun, RowsOf, Split
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.instants import Instant
@@ -80,6 +88,8 @@ def _meaning(planned: Plan, query: Query, layout: int) -> str:
             return f"snapshot as of requested time {instant} (inclusive), as Hudi's as.of.instant: {span}"
         case ReadOptimized():
             return f"read-optimized: the newest base file of each file group, no log file: {span}"
+        case SnapshotPart(at=at, first=first, end=end):
+            return f"splits {first} to {end - 1}, in event-time order, of the snapshot at {at} by order key ({key})"
         case _:
             assert_never(query)
 

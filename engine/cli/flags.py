@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 from penstock.engine.cli.shell import registry_flag
-from penstock.proto.option_types import Address, Choice, Names, Number, OnOff, OptionType, Text
+from penstock.proto.option_types import Address, Choice, Duration, Names, Number, OnOff, OptionType, Text, TrueFalse
 from penstock.proto.options import OPTIONS, Door
 
 Command = Callable[..., None]
@@ -67,6 +67,10 @@ def _metavar(kind: OptionType) -> str:
             return "N"
         case OnOff():
             return "on|off"
+        case TrueFalse():
+            return "true|false"
+        case Duration():
+            return "DURATION"
         case Choice(values=values):
             return "|".join(values)
         case Address(form=form) | Text(form=form):

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.cli import demo, groups, read, serve, splits, state, table, tail, timeline
+from penstock.engine.cli import demo, groups, offsets, read, serve, splits, state, table, tail, timeline
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.shell import LogFormat, Shell, show_help, start_logs
 from penstock.engine.cli.text import one_line
@@ -65,6 +65,7 @@ app.command("timeline")(timeline.timeline)
 app.add_typer(table.app, name="table")
 app.add_typer(splits.app, name="splits")
 app.add_typer(groups.app, name="groups")
+app.add_typer(offsets.app, name="offsets")
 app.command("serve")(serve.serve)
 app.add_typer(state.app, name="state")
 app.add_typer(serve.config_app, name="config")

@@ -80,9 +80,10 @@ def serve(
 
 def run(settings: Settings) -> None:
     """Serves until the process is told to end."""
+    from penstock.engine.event_times import scan_event_time
     from penstock.enumerator.server.run import serve_forever
 
-    serve_forever({}, settings.listen, _announce, settings=settings)
+    serve_forever({}, settings.listen, _announce, settings=settings, scan_event_time=scan_event_time)
 
 
 @config_app.callback(invoke_without_command=True)

@@ -47,10 +47,10 @@ def plan(
     if "query" not in options.given and options.given & {"after", "upto"}:
         options = replace(options, query="incremental")
     from penstock.engine.cli.explain import explained
+    from penstock.engine.enumerators import embedded_enumerator
     from penstock.engine.requests import plan_request
-    from penstock.enumerator.embedded import EmbeddedEnumerator
 
-    enumerator = EmbeddedEnumerator()
+    enumerator = embedded_enumerator()
     request = plan_request(table, options, lambda: enumerator.describe_table(table))
     planned = enumerator.plan(request)
     explanation = None

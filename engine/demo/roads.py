@@ -109,7 +109,7 @@ ROADS: dict[str, Road] = {
     "spark": Road("Spark batch, enumerator embedded", 'spark.read.format("penstock").load("…/orders")', spark_answers),
     "served": Road(
         "Spark batch and stream through a server",
-        'spark.readStream.format("penstock").option("server", …).option("maxCommitsPerTrigger", 1).load("orders")',
+        'spark.readStream.format("penstock").options(after="earliest", maxCommitsPerTrigger=1).load("orders")',
         served_answers,
         slots=2,
     ),

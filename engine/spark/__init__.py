@@ -1,16 +1,19 @@
 """The Spark data source `penstock`: batch and stream. The only place that imports pyspark.
 
 What runs where: `source`, `planning`, `batch_reader`, `stream_reader` in Spark's planner processes; `tasks`, `workers`,
-`casting` in its Python workers; `offsets`, `slots`, `progress`, `types`, `options` are pure.
+`casting`, `narrowing` in its Python workers; `source_watermark` and `awaiting` in the user's own program; `offsets`,
+`slots`, `progress`, `types`, `options`, `reading`, `watermark_columns`, `schema_changes` are pure.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from penstock.engine.spark.awaiting import await_end
 from penstock.engine.spark.source import PenstockDataSource
+from penstock.engine.spark.source_watermark import with_source_watermark
 
-__all__ = ["PenstockDataSource", "register"]
+__all__ = ["PenstockDataSource", "await_end", "register", "with_source_watermark"]
 
 
 def register(spark: SparkSession) -> None:

@@ -4,7 +4,6 @@ planned read of one scan for the others of the same relation, and so give wrong 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -12,9 +11,10 @@ from pyspark.sql.types import StructType
 
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.requests import plan_request
-from penstock.engine.spark.options import Loaded, wanted_columns
+from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots
-from penstock.engine.spark.tasks import SlotReading, read_partition
+from penstock.engine.spark.reading import resolved
+from penstock.engine.spark.tasks import read_partition
 
 
 class PenstockBatchReader(DataSourceReader):
@@ -22,8 +22,7 @@ class PenstockBatchReader(DataSourceReader):
     reads the same state of the table, a new load() reads the newest."""
 
     def __init__(self, load: Loaded, schema: StructType) -> None:
-        self._load = Loaded(load.table, replace(load.options, columns=wanted_columns(schema, load.options)))
-        self._reading = SlotReading(schema, load.options.limit, load.options.batch_rows, load.options.event_time)
+        self._load, self._reading = resolved(load, schema, limit_rows=load.options.limit)
 
     def partitions(self) -> list[InputPartition]:
         """The plan's slots; []: no rows. Errors: `penstock.proto.errors`."""

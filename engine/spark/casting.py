@@ -8,16 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from penstock.engine.spark.types import arrow_schema, arrow_type, spark_type
+from penstock.engine.spark.narrowing import narrowed
+from penstock.engine.spark.schema_changes import is_same, is_widened
+from penstock.engine.spark.types import arrow_schema, spark_type
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 
 MAX_BATCH_BYTES: Final = 16 << 20
 """Above this a batch is cut before it goes to the JVM, which copies it whole."""
+
+
+class Way(Enum):
+    """How a column becomes the target's: as it is, in another Arrow type of the same Spark type, value for value back
+    to the type that it was widened from."""
+
+    SAME = "same"
+    CAST = "cast"
+    NARROWED = "narrowed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +37,20 @@ class Casting:
     """How each column of a source becomes the target's; made once for a slot, by `casting`."""
 
     target: pa.Schema
-    unchanged: tuple[bool, ...]
+    ways: tuple[Way, ...]
+    table: str = ""
 
     def batches(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The batch's rows in order, in the target schema, in pieces of about MAX_BATCH_BYTES; no empty piece.
 
-        ConfigurationError for a null in a column that the caller declared NOT NULL.
+        ConfigurationError for a null in a column that the caller declared NOT NULL; SchemaMismatch for a value that
+        does not fit the type which its column was widened from.
         """
-        if batch.num_columns != len(self.unchanged):
-            raise InvariantViolation(f"a batch of {batch.num_columns} columns, expected {len(self.unchanged)}")
+        if batch.num_columns != len(self.ways):
+            raise InvariantViolation(f"a batch of {batch.num_columns} columns, expected {len(self.ways)}")
         columns = [
-            column if same else column.cast(field.type)
-            for column, field, same in zip(batch.columns, self.target, self.unchanged, strict=True)
+            self._column(column, field, way)
+            for column, field, way in zip(batch.columns, self.target, self.ways, strict=True)
         ]
         for column, field in zip(columns, self.target, strict=True):
             if not field.nullable and column.null_count:
@@ -45,11 +59,22 @@ class Casting:
                 )
         yield from _pieces(pa.RecordBatch.from_arrays(columns, schema=self.target))
 
+    def _column(self, column: pa.Array, field: pa.Field, way: Way) -> pa.Array:
+        match way:
+            case Way.SAME:
+                return column
+            case Way.CAST:
+                return column.cast(field.type)
+            case Way.NARROWED:
+                return narrowed(column, field.type, field.name, self.table)
 
-def casting(source: pa.Schema, schema: StructType) -> Casting:
+
+def casting(source: pa.Schema, schema: StructType, *, table: str = "", narrows: bool = False) -> Casting:
     """The way from a scan's output schema to the schema of a DataFrame, its columns in the same order.
 
     ConfigurationError names a column whose declared type is not the table's: nothing is widened or parsed silently.
+    With `narrows` (a stream, whose schema was fixed when it was loaded) a column of `table` may have been widened since
+    (`schema_changes`).
     """
     target = arrow_schema(schema)
     if len(source) != len(target):
@@ -57,18 +82,21 @@ def casting(source: pa.Schema, schema: StructType) -> Casting:
             f"the DataFrame has {len(target)} columns, the plan {len(source)}: got {source.names}, expected"
             f" {target.names}"
         )
-    unchanged = []
+    ways = []
     for field, declared, wanted in zip(source, schema.fields, target, strict=True):
-        own = spark_type(field.type, field.name)
-        if str(arrow_type(own, field.name)) != str(wanted.type):
+        if not is_same(field.type, wanted.type, field.name):
+            if narrows and is_widened(wanted.type, field.type):
+                ways.append(Way.NARROWED)
+                continue
+            own = spark_type(field.type, field.name)
             raise ConfigurationError(
                 f"column {declared.name}: the table's type is {own.simpleString()}, but the DataFrame's is"
                 f" {declared.dataType.simpleString()}; declare it as {own.simpleString()} and cast it in the query"
                 " (if the table's schema changed after load(): load it again, a stream must be started again)"
             )
         # Text, not ==: Arrow calls map types equal whose entries carry other names; the JVM does not.
-        unchanged.append(str(field.type) == str(wanted.type))
-    return Casting(target, tuple(unchanged))
+        ways.append(Way.SAME if str(field.type) == str(wanted.type) else Way.CAST)
+    return Casting(target, tuple(ways), table)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -55,6 +55,11 @@ def only_a_batch(options: GivenOptions) -> bool:
     return bool(options.given & never_streamed) or ("query" in options.given and options.query not in RANGES)
 
 
+def only_a_stream(options: GivenOptions) -> bool:
+    """Whether no batch could have these options, so that a stream's rules hold already at load()."""
+    return any(option.doors & _OF_SPARK == {Door.STREAM} for option in OPTIONS if option.name in options.given)
+
+
 def wanted_columns(schema: StructType, options: GivenOptions) -> tuple[str, ...]:
     """The columns a reader with this schema asks for: always named, so that a column which the table gains between
     load() and the plan does not show. ConfigurationError if `.schema()` says otherwise than the option `columns`."""

@@ -13,17 +13,20 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from penstock.engine.enumerators import enumerator_for
-from penstock.engine.requests import query_of, request_of, start_of_stream
+from penstock.engine.requests import query_of, request_of
 from penstock.engine.spark.casting import casting
-from penstock.engine.spark.options import Loaded, only_a_batch
+from penstock.engine.spark.options import Loaded, only_a_batch, only_a_stream
 from penstock.engine.spark.slots import PackedSlot, PulledSlot, Slot, pack
 from penstock.engine.spark.types import spark_schema
+from penstock.engine.spark.watermark_columns import event_time_column, with_columns
+from penstock.engine.stream_requests import check_streamable, stream_scope, stream_start
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.access import NO_ACCESS, ServerAccess
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.codec import encode_scan, encode_split
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation
+from penstock.proto.options import GivenOptions
 from penstock.proto.queries import PlanRequest, SnapshotAsOf
 from penstock.proto.reports import TableDescription
 from penstock.reader.read_split import output_schema
@@ -52,13 +55,26 @@ def schema_of(load: Loaded) -> StructType:
     if only_a_batch(options):
         query = query_of(table, options, describe)
         if isinstance(query, SnapshotAsOf):
-            return spark_schema(output_schema(enumerator.open_plan(request_of(table, query, options, slots=1)).scan))
+            request = request_of(table, query, options, slots=1)
+            return _shown(spark_schema(output_schema(enumerator.open_plan(request).scan)), options)
     else:
-        start_of_stream(table, options, describe)
+        check_streamable(options)
+        stream_start(table, options, describe)
+        if only_a_stream(options):
+            stream_scope(table, options, describe)
     schema = arrow_schema(parse_record_schema(describe().schema_json))
     if options.query == "cdc":
         schema = change_schema(schema, ChangeFormat(options.cdc_format))
-    return spark_schema(pa.schema([schema.field(name) for name in resolve_columns(options.columns, schema.names)]))
+    columns = resolve_columns(options.columns, schema.names)
+    return _shown(spark_schema(pa.schema([schema.field(name) for name in columns])), options)
+
+
+def _shown(table: StructType, options: GivenOptions) -> StructType:
+    """The schema of a load of these columns of the table."""
+    if not options.event_time:
+        return table
+    event_time_column(table, options)
+    return with_columns(table)
 
 
 def plan_slots(
@@ -67,15 +83,20 @@ def plan_slots(
     request: PlanRequest,
     schema: StructType,
     access: ServerAccess = NO_ACCESS,
+    *,
+    narrows: bool = False,
+    watermark_us: int | None = None,
 ) -> list[Slot]:
     """One slot a Spark task; [] if the plan has no split. Errors in types show here, before a task runs.
+
+    `schema`: of the table's columns (`casting`, also for `narrows`); `watermark_us` goes into the slots.
 
     With a server one plan is opened there, and a slot is its number, with the `access` that tasks need; embedded, the
     slots hold the splits themselves.
     """
     if server is not None:
         opened = enumerator.open_plan(request)
-        casting(output_schema(opened.scan), schema)
+        casting(output_schema(opened.scan), schema, table=opened.scan.table, narrows=narrows)
         log.info(
             "table %s: plan %s at %s, %d splits, %d bytes, %d slots",
             opened.scan.table,
@@ -85,11 +106,11 @@ def plan_slots(
             opened.size_bytes,
             opened.slots,
         )
-        return [PulledSlot(server, opened.plan_id, slot, access) for slot in range(opened.slots)]
+        return [PulledSlot(server, opened.plan_id, slot, access, watermark_us) for slot in range(opened.slots)]
     if not isinstance(enumerator, EmbeddedEnumerator):
         raise InvariantViolation(f"no server, but the enumerator is a {type(enumerator).__name__}")
     plan = enumerator.plan(request)
-    casting(output_schema(plan.scan), schema)
+    casting(output_schema(plan.scan), schema, table=plan.scan.table, narrows=narrows)
     packed = pack([split.size_bytes for split in plan.splits], os.cpu_count() or 1, request.slots)
     log.info(
         "table %s: plan up to %s in this process, %d splits, %d slots",
@@ -99,4 +120,6 @@ def plan_slots(
         len(packed),
     )
     scan = encode_scan(plan.scan)
-    return [PackedSlot(scan, tuple(encode_split(plan.splits[index]) for index in slot)) for slot in packed]
+    return [
+        PackedSlot(scan, tuple(encode_split(plan.splits[index]) for index in slot), watermark_us) for slot in packed
+    ]

@@ -1,18 +1,24 @@
-"""How far a stream may advance: the cap, the pinned target, rest while idle, patience with storage.
+"""How far a stream may advance: limits, the pinned target, rest while idle, time that passes, patience with storage.
 
-Pure but for what it is given: the enumerator's answer, a clock and a pause come in from outside. Knows no Spark.
+Pure but for what it is given: the enumerator's answers, a clock and a pause come in from outside. Knows no Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from penstock.proto.errors import StorageError
 from penstock.proto.positions import Position
+from penstock.proto.queries import RoundLimits
+from penstock.proto.streams import END_OF_TIME_US, NextBatch, NoBatch, StreamPoint, Watermark
 
 IDLE_S: Final = 0.2
-"""Spark asks an idle source about 65 times a second; the table is looked at no more often than this."""
+"""The table is looked at no more often than this while nothing is new."""
+REST_S: Final = 0.05
+"""Spark asks an idle source about 65 times a second, each time through a socket; each answer without a look waits so
+long. Short, for another source of the query may have rows."""
 PATIENCE_S: Final = 60.0
 """How long an unreachable storage or server is retried before the query fails (Spark itself does not retry)."""
 _FIRST_PAUSE_S: Final = 0.1
@@ -34,39 +40,76 @@ def with_patience(call: Callable[[], T], clock: Callable[[], float], pause: Call
         wait = min(wait * 2, _LONGEST_PAUSE_S)
 
 
+NextAsked = Callable[[StreamPoint, RoundLimits, Position | None], NextBatch]
+"""Asks for the batch behind a point, within limits, up to a target."""
+
+
 class StreamProgress:
     """Answers "up to where now?" for one run of a stream. Used by one thread."""
 
     def __init__(
         self,
-        newest: Callable[[Position | None, int], Position],
+        next_batch: NextAsked,
         clock: Callable[[], float],
         pause: Callable[[float], None],
+        idle_timeout_us: int | None = None,
     ) -> None:
-        """`newest(after, max_commits)` as in `Enumerator.newest_position`; `clock` in seconds, never going back."""
-        self._newest = newest
+        """`clock` in seconds, never going back. After each whole `idle_timeout_us` without a new commit the watermark
+        goes on by as much."""
+        self._next_batch = next_batch
         self._clock = clock
         self._pause = pause
+        self._idle_timeout_us = idle_timeout_us
         self._target: Position | None = None
-        self._idle_at: Position | None = None
+        self._idle_at: StreamPoint | None = None
         self._idle_until_s = 0.0
+        self._quiet_since_s: float | None = None
 
-    def pin(self) -> None:
+    def pin(self, newest: Callable[[], Position]) -> None:
         """Fixes the newest position now as the end of this run: nothing that completes later is taken."""
-        self._target = with_patience(lambda: self._newest(None, 0), self._clock, self._pause)
+        self._target = with_patience(newest, self._clock, self._pause)
 
-    def advance(self, start: Position, max_commits: int) -> Position:
-        """The end of the next micro-batch: never behind `start`, at most `max_commits` data commits ahead (0: no cap),
-        never beyond a pinned target; `start` itself when there is nothing new."""
-        if self._target is not None and start >= self._target:
-            return start
-        if start == self._idle_at and self._clock() < self._idle_until_s:
-            return start
-        found = with_patience(lambda: self._newest(start, max_commits), self._clock, self._pause)
+    def begin(self, point: StreamPoint) -> None:
+        """Tells where a new stream starts: a pinned run ends there at the earliest."""
         if self._target is not None:
-            found = min(found, self._target)
-        if found > start:
-            self._idle_at = None
+            self._target = max(self._target, point.progress.position)
+
+    def advance(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
+        """The next micro-batch behind `start`, never beyond a pinned target; with the point `start` itself when there
+        is nothing new."""
+        now = self._clock()
+        if self._quiet_since_s is None:
+            self._quiet_since_s = now
+        if start.ended:
+            self._pause(REST_S)
+            return NextBatch(point=start)
+        if start == self._idle_at and now < self._idle_until_s:
+            self._pause(min(REST_S, self._idle_until_s - now))
+            return NextBatch(point=start)
+        found = with_patience(lambda: self._next_batch(start, limits, self._target), self._clock, self._pause)
+        if found.point != start:
+            self._idle_at, self._quiet_since_s = None, self._clock()
             return found
         self._idle_at, self._idle_until_s = start, self._clock() + IDLE_S
-        return start
+        return NextBatch(point=self._after_silence(start))
+
+    def within_target(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
+        """The batch behind `start` within other limits, asked for now."""
+        return self._next_batch(start, limits, self._target)
+
+    def _after_silence(self, start: StreamPoint) -> StreamPoint:
+        """The point, its watermark moved on by each whole idle timeout that passed since something was new.
+
+        Not in a run with a target: it ends where the table stood. The time is this process's own: a restart begins it
+        anew.
+        """
+        known = start.watermark.at_us
+        if self._idle_timeout_us is None or known is None or self._target is not None or self._quiet_since_s is None:
+            return start
+        passed = int((self._clock() - self._quiet_since_s) * 1_000_000 / self._idle_timeout_us)
+        moved_us = min(known + passed * self._idle_timeout_us, END_OF_TIME_US)
+        if passed < 1 or moved_us <= known:
+            return start
+        self._quiet_since_s += passed * self._idle_timeout_us / 1_000_000
+        self._idle_at = None
+        return replace(start, watermark=Watermark(moved_us, start.watermark.high_us), content=NoBatch())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.proto.access import NO_ACCESS, ServerAccess
+from penstock.proto.streams import Watermark
 
 SLOT_BYTES: Final = 128 << 20
 """What a slot should hold at most, unless one split alone is larger."""
@@ -26,6 +27,8 @@ class PackedSlot:
 
     scan: bytes = field(repr=False)
     splits: tuple[bytes, ...] = field(repr=False)
+    watermark_us: int | None = None
+    """That of the slot's micro-batch, for its rows to carry; None: not known, or none is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,17 @@ class PulledSlot:
     plan_id: str
     slot: int
     access: ServerAccess = field(default=NO_ACCESS, repr=False)
+    watermark_us: int | None = None
 
 
-Slot = PackedSlot | PulledSlot
+@dataclass(frozen=True, slots=True)
+class MarkerSlot:
+    """One row that is none of the table's: it carries a watermark to Spark where no other row does."""
+
+    watermark: Watermark
+
+
+Slot = PackedSlot | PulledSlot | MarkerSlot
 
 
 def pack(sizes_bytes: Sequence[int], cores: int, requested: int = 0) -> list[tuple[int, ...]]:

@@ -1,39 +1,61 @@
-"""The stream reader: offsets are positions, a micro-batch is the range between two of them.
+"""The stream reader: an offset is a point of the stream, which says what the micro-batch before it holds.
 
-Shell around `offsets` and `progress`: it holds the clock and the enumerator. Nothing in the process is needed after a
-restart: a plan follows from (start, end) alone.
+Shell around `offsets`, `progress` and `schema_changes`: it holds the clock and the enumerator. Nothing in the process
+is needed after a restart: a plan follows from an offset alone.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from penstock.engine.enumerators import enumerator_for
-from penstock.engine.requests import range_request, start_of_stream
-from penstock.engine.spark.offsets import Offset, offset_of, position_of
-from penstock.engine.spark.options import Loaded, wanted_columns
+from penstock.engine.spark.offsets import Offset, continued, offset_of, point_of, scope_digest
+from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.progress import StreamProgress, with_patience
-from penstock.engine.spark.tasks import SlotReading, read_partition
+from penstock.engine.spark.reading import resolved
+from penstock.engine.spark.schema_watch import SchemaWatch
+from penstock.engine.spark.slots import MarkerSlot, Slot
+from penstock.engine.spark.tasks import read_partition
+from penstock.engine.stream_requests import (
+    check_order,
+    check_stream_options,
+    stream_limits,
+    stream_scope,
+    stream_start,
+)
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.positions import Position
-from penstock.proto.queries import Latest
+from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.proto.positions import EARLIEST, Position
+from penstock.proto.queries import NO_LIMITS, Changes, RoundLimits
+from penstock.proto.reports import TableDescription
+from penstock.proto.streams import CommitsBatch, NextBatch, NoBatch, StreamPoint, StreamScope, batch_request
+from penstock.table.storage import shown_uri
+
+log = logging.getLogger("penstock.engine.spark")
+
+T = TypeVar("T")
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a table range by range, each range once.
-
-    The cap `maxCommitsPerTrigger` travels to `latestOffset` as ReadMaxFiles, the nearest of Spark's own limits (it
-    knows no commits), so that Trigger.Once, which asks for everything, gets everything.
-    """
+    """Reads a table batch by batch, each once, from a checkpoint alone."""
 
     def __init__(
         self,
@@ -44,55 +66,66 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._load = Loaded(load.table, replace(load.options, columns=wanted_columns(schema, load.options)))
-        self._reading = SlotReading(schema, None, load.options.batch_rows, load.options.event_time)
+        """ConfigurationError: options that exclude each other, a schema that lacks what they need."""
+        check_stream_options(load.options)
+        self._load, self._reading = resolved(load, schema, narrows=True)
         self._initial: Offset | None = None
         self._clock, self._pause = clock, pause
         self._given = enumerator
-        self._progress = StreamProgress(self._newest, clock, pause)
+        self._limits = stream_limits(load.options)
+        self._progress = StreamProgress(self._next_batch, clock, pause, load.options.idle_timeout_us)
 
     def __reduce__(self) -> tuple[object, ...]:
         """What a task needs: Spark pickles the reader into every task."""
-        return (PenstockStreamReader, (self._load, self._reading.schema))
+        return (PenstockStreamReader, (self._load, self._reading.watermarked or self._reading.schema))
 
     def initialOffset(self) -> Offset:
-        """Where a new query starts: the option `after`, else before every instant, which loses nothing.
+        """Where a new query starts: with the table as it is now, or as the option `after` says.
 
         Spark calls it twice and takes the second answer: it stays the same for the reader's life.
         """
         if self._initial is None:
-            self._initial = offset_of(with_patience(self._first_position, self._clock, self._pause))
+            point = self._patiently(self._first_point)
+            self._progress.begin(point)
+            self._initial = offset_of(point, self._digest, self._scope.upto)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The cap, for Spark to hand back to `latestOffset`."""
-        cap = self._load.options.max_commits_per_trigger
-        return ReadMaxFiles(cap) if cap else ReadAllAvailable()
+        """Anything but ReadAllAvailable where the options limit a micro-batch: Spark hands that in by itself
+        (Trigger.Once), and `latestOffset` tells the two apart. The numbers are the reader's own."""
+        limits = self._limits
+        if limits.max_rows:
+            return ReadMaxRows(limits.max_rows)
+        if limits.max_bytes:
+            return ReadMaxBytes(limits.max_bytes)
+        most = limits.max_files or limits.max_commits
+        return ReadMaxFiles(most) if most else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fixes the newest position as the run's end."""
-        self._progress.pin()
+        self._progress.pin(self._newest)
 
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
-        """The end of the next micro-batch; `start` itself, text for text, when there is nothing new."""
+        """The end of the next micro-batch; `start` itself, text for text, when there is nothing new.
+
+        Errors: `Enumerator.next_batch`; SchemaMismatch when the table no longer fits the stream's schema.
+        """
         begin = self.initialOffset() if start is None else start
-        position = position_of(begin)
-        cap = limit.max_files if isinstance(limit, ReadMaxFiles) else 0
-        end = self._progress.advance(position, cap)
-        return begin if end == position else offset_of(end)
+        point = continued(begin, point_of(begin, self._digest), self._scope.upto)
+        limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._limits
+        found = self._found(point, limits)
+        if found.lost:
+            log.warning("table %s: rows were lost: %s", shown_uri(self._load.table), found.lost)
+        return begin if found.point == point else offset_of(found.point, self._digest, self._scope.upto)
 
     def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> list[InputPartition]:
-        """The slots of the rows in (start, end], planned anew at each call; [] for an empty range."""
-        after, upto = position_of(start), position_of(end)
-        if after == upto:
+        """The slots of the micro-batch that `end` tells of, planned anew at each call; [] if it is `start`."""
+        before, point = point_of(start, self._digest), point_of(end, self._digest)
+        if before == point:
             return []
-        table, options = self._load.table, self._load.options
-        request = range_request(table, options, after, upto)
-        slots = with_patience(
-            lambda: plan_slots(self._enumerator, options.server, request, self._reading.schema, options.access),
-            self._clock,
-            self._pause,
-        )
+        if end.get("version") == 1:  # told nothing but its position
+            point = replace(point, content=CommitsBatch(before.progress.position))
+        slots = self._patiently(lambda: self._slots(point))
         return [InputPartition(slot) for slot in slots]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -111,10 +144,90 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._load.options
         return self._given or enumerator_for(options.server, options.access)
 
-    def _newest(self, after: Position | None, max_commits: int) -> Position:
-        return self._enumerator.newest_position(self._load.table, after, max_commits)
+    @cached_property
+    def _scope(self) -> StreamScope:
+        """Options checked against the table, by the first call of this process that asks about the stream."""
+        return self._patiently(lambda: stream_scope(self._load.table, self._load.options, self._describe))
 
-    def _first_position(self) -> Position:
-        table = self._load.table
-        start = start_of_stream(table, self._load.options, lambda: self._enumerator.describe_table(table))
-        return self._newest(None, 0) if isinstance(start, Latest) else start
+    @cached_property
+    def _digest(self) -> str:
+        return scope_digest(self._scope)
+
+    @cached_property
+    def _schemas(self) -> SchemaWatch:
+        query = self._scope.request.query
+        changes = query.format if isinstance(query, Changes) else None
+        return SchemaWatch(self._load.table, self._reading.schema, changes)
+
+    def _slots(self, point: StreamPoint) -> list[Slot]:
+        """A marker row stands where a watermark moves without rows, and at the stream's end."""
+        scope, options = self._scope, self._load.options
+        watermark = point.watermark
+        slots: list[Slot] = []
+        request = batch_request(scope, point)
+        if request is not None:
+            slots = plan_slots(
+                self._enumerator,
+                options.server,
+                request,
+                self._reading.schema,
+                options.access,
+                narrows=True,
+                watermark_us=watermark.at_us if scope.rule is not None else None,
+            )
+        alone = isinstance(point.content, NoBatch)
+        if scope.rule is not None and watermark.at_us is not None and (alone or point.ended):
+            slots.append(MarkerSlot(watermark))
+        return slots
+
+    def _found(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
+        """The next batch if the stream's schema can take it, else the one up to the next commit if it can take that."""
+        try:
+            found = self._progress.advance(start, limits)
+            broken = self._schemas.broken(found.schema_json)
+            if not broken:
+                return found
+        except ConfigurationError as error:
+            self._check_now(start, error, only=limits.max_commits == 1)
+        step = replace(limits, max_commits=1)
+        try:
+            found = self._patiently(lambda: self._progress.within_target(start, step))
+        except ConfigurationError as error:
+            self._check_now(start, error, only=True)
+            raise
+        broken = self._schemas.broken(found.schema_json)
+        if broken:
+            raise self._schemas.mismatch(broken, start.progress.position, found.point.progress.position)
+        return found
+
+    def _check_now(self, start: StreamPoint, error: ConfigurationError, *, only: bool) -> None:
+        """A batch could not be planned: raises SchemaMismatch if the table's schema breaks the stream's now and nothing
+        smaller can be planned (`only`); any other error as it is."""
+        broken = self._schemas.broken(self._describe().schema_json)
+        if not broken:
+            raise error
+        if only:
+            end = self._enumerator.newest_position(self._load.table, start.progress.position, 1)
+            raise self._schemas.mismatch(broken, start.progress.position, end) from error
+
+    def _next_batch(self, point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
+        return self._enumerator.next_batch(replace(self._scope, limits=limits, target=target), point)
+
+    def _newest(self) -> Position:
+        try:
+            return self._enumerator.newest_position(self._load.table)
+        except TableNotFound:
+            return EARLIEST
+
+    def _first_point(self) -> StreamPoint:
+        table, options, scope = self._load.table, self._load.options, self._scope
+        point = self._enumerator.start_stream(scope, stream_start(table, options, self._describe))
+        if scope.upto is not None:
+            check_order(table, options, point.progress.position, scope.upto)
+        return point
+
+    def _describe(self) -> TableDescription:
+        return self._enumerator.describe_table(self._load.table)
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        return with_patience(call, self._clock, self._pause)

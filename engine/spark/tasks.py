@@ -16,7 +16,8 @@ from pyspark.sql.types import StructType
 
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.spark.casting import Casting, casting
-from penstock.engine.spark.slots import PackedSlot, PulledSlot
+from penstock.engine.spark.slots import MarkerSlot, PackedSlot, PulledSlot
+from penstock.engine.spark.watermark_columns import added, marker_batch
 from penstock.engine.spark.workers import scan_of
 from penstock.proto.codec import decode_scan, decode_split
 from penstock.proto.errors import InvariantViolation
@@ -27,13 +28,20 @@ from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, r
 
 @dataclass(frozen=True, slots=True)
 class SlotReading:
-    """How a reader reads every slot: the schema Spark expects, the rows after which a split stops (None: never), rows
-    of a batch, the column whose highest value is reported ('': none)."""
+    """How a reader reads every slot: the schema Spark expects of the table, the rows after which a split stops (None:
+    never), rows of a batch, the column whose highest value is reported ('': none).
+
+    `watermarked` is the whole schema with the columns of a watermark, None without them; `event_time_unit` that of a
+    column of plain numbers; `narrows`: columns may have been widened since the schema was fixed.
+    """
 
     schema: StructType
     limit_rows: int | None
     batch_rows: int
     event_time: str
+    watermarked: StructType | None = None
+    event_time_unit: str | None = None
+    narrows: bool = False
 
 
 def read_partition(partition: InputPartition | None, reading: SlotReading) -> Iterator[pa.RecordBatch]:
@@ -49,31 +57,50 @@ def read_partition(partition: InputPartition | None, reading: SlotReading) -> It
             yield from _read_packed(packed, reading)
         case PulledSlot() as pulled:
             yield from _read_pulled(pulled, reading)
+        case MarkerSlot(watermark) if reading.watermarked is not None:
+            yield marker_batch(reading.watermarked, reading.event_time, reading.event_time_unit, watermark)
         case other:
             raise InvariantViolation(f"an input partition of Penstock holds a {type(other).__name__}, expected a slot")
 
 
 def _read_packed(slot: PackedSlot, reading: SlotReading) -> Iterator[pa.RecordBatch]:
     scan = decode_scan(slot.scan)
-    shape = casting(output_schema(scan), reading.schema)
+    shape = casting(output_schema(scan), reading.schema, table=scan.table, narrows=reading.narrows)
     for encoded in slot.splits:
-        yield from _rows(scan, decode_split(encoded), shape, reading, SplitTally())
+        rows = _rows(scan, decode_split(encoded), shape, reading, SplitTally())
+        yield from _watermarked(rows, reading, slot.watermark_us)
 
 
 def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Iterator[pa.RecordBatch]:
     """The slot's list is walked from its start: any attempt of a slot gives the same rows."""
     enumerator = enumerator_for(pulled.server, pulled.access)
     scan = scan_of(enumerator, pulled.server, pulled.plan_id)
-    shape = casting(output_schema(scan), reading.schema)
+    shape = casting(output_schema(scan), reading.schema, table=scan.table, narrows=reading.narrows)
     for index in count():
         match enumerator.next_split(pulled.plan_id, pulled.slot, index):
             case EndOfSlot():
                 return
             case NextSplit(split=split):
-                tally = SplitTally(event_time=reading.event_time)
-                rows = yield from _rows(scan, split, shape, reading, tally)
+                tally = SplitTally(event_time=reading.event_time, event_time_unit=reading.event_time_unit or "")
+                read = _rows(scan, split, shape, reading, tally)
+                rows = yield from _watermarked(read, reading, pulled.watermark_us)
                 report = replace(tally.report(), rows=rows)
                 enumerator.finish_split(pulled.plan_id, pulled.slot, index, report)
+
+
+def _watermarked(
+    rows: Generator[pa.RecordBatch, None, int], reading: SlotReading, watermark_us: int | None
+) -> Generator[pa.RecordBatch, None, int]:
+    """The same batches with the columns of a watermark, if they are asked for."""
+    if reading.watermarked is None:
+        return (yield from rows)
+    with closing(rows):
+        while True:
+            try:
+                batch = next(rows)
+            except StopIteration as end:
+                return int(end.value)
+            yield added(batch, reading.watermarked, watermark_us)
 
 
 def _rows(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.enumerator.assigner import SlotAssigner
 from penstock.enumerator.core.facts import SplitFacts
@@ -96,10 +97,14 @@ class Group:
         return sum(one.pending for one in self.rounds.values())
 
 
+STREAMED: Final = "Stream"
+"""Ends the name of a plan's query if the plan is a batch of a stream."""
+
+
 @dataclass(slots=True)
 class HeldPlan:
     """A plan of the range door: its slots' lists, and the reports that came in by (slot, index). `asked` are the slots
-    whose lists grew or were sealed, in order."""
+    whose lists grew or were sealed, in order. `query` names what it answers, and whether for a stream (STREAMED)."""
 
     plan_id: str
     request_id: str
@@ -115,6 +120,11 @@ class HeldPlan:
     def is_settled(self) -> bool:
         """Whether every split was handed out and reported, and every slot told its end."""
         return self.assigner.finished() and len(self.reports) == len(self.facts)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether it is a batch of a stream."""
+        return self.query.endswith(STREAMED)
 
 
 @dataclass(slots=True)

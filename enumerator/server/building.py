@@ -18,6 +18,7 @@ from penstock.enumerator.keeper import Keeper, durable_keeper
 from penstock.enumerator.observer import NO_OBSERVER, Observer
 from penstock.enumerator.server.settings import Settings
 from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.split_times import EventTimeScan
 from penstock.enumerator.store.journal import Journal
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StorageError, TableNotFound
 
@@ -49,19 +50,23 @@ class ServiceToCome:
 
 @contextmanager
 def built(
-    settings: Settings, observer: Observer = NO_OBSERVER, ended: threading.Event | None = None
+    settings: Settings,
+    observer: Observer = NO_OBSERVER,
+    ended: threading.Event | None = None,
+    scan_event_time: EventTimeScan | None = None,
 ) -> Iterator[EnumeratorService]:
     """The service of these settings, following its groups' tables while the block runs.
 
     Without `state` it lives in memory. With it, waits while another live process has the directory, unless `takeover`;
-    EndedWhileWaiting once `ended` is set. Errors: those of `store.opening.open_sqlite` and `keeper.recovered`; those of
-    tables that cannot be opened.
+    EndedWhileWaiting once `ended` is set. `scan_event_time`: see `OpenedTables`. Errors: those of
+    `store.opening.open_sqlite` and `keeper.recovered`; those of tables that cannot be opened.
     """
     if not settings.tables:
         raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
     core = CoreSettings(lease_ms=settings.lease_ms)
     if not settings.state:
-        with _following(settings, Keeper(clock_ms=monotonic_ms, settings=core, observer=observer)) as service:
+        keeper = Keeper(clock_ms=monotonic_ms, settings=core, observer=observer)
+        with _following(settings, keeper, scan_event_time) as service:
             yield service
         return
     from penstock.enumerator.store.holding import Clocks
@@ -82,7 +87,7 @@ def built(
         try:
             keeper = durable_keeper(store, journal, clock_ms=monotonic_ms, settings=core, observer=observer)
             log.info("state %s, epoch %d: %s", settings.state, store.epoch, keeper.look(lambda state: state.told()))
-            with _following(settings, keeper) as service:
+            with _following(settings, keeper, scan_event_time) as service:
                 yield service
         finally:
             journal.close()
@@ -91,12 +96,14 @@ def built(
 
 
 @contextmanager
-def _following(settings: Settings, keeper: Keeper) -> Iterator[EnumeratorService]:
+def _following(
+    settings: Settings, keeper: Keeper, scan_event_time: EventTimeScan | None
+) -> Iterator[EnumeratorService]:
     paths = {name: table.path for name, table in settings.tables.items()}
     intervals = {name: table.poll_interval_ms or settings.poll_interval_ms for name, table in settings.tables.items()}
     service = EnumeratorService(
         paths,
-        reads=FollowedTables(hollow_after_ms=settings.hollow_after_ms),
+        reads=FollowedTables(hollow_after_ms=settings.hollow_after_ms, scan_event_time=scan_event_time),
         keeper=keeper,
         poll_ms=settings.poll_interval_ms,
         poll_ms_of=intervals,

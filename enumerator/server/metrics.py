@@ -93,6 +93,10 @@ class Metrics:
         """See `Observer.table_gauges`."""
         self._state.set_table(table, gauges)
 
+    def watermark(self, table: str, at_us: int) -> None:
+        """See `Observer.watermark`."""
+        self._state.set_watermark(table, at_us)
+
     def leader_epoch(self, epoch: int) -> None:
         """See `Observer.leader_epoch`."""
         self._state.set_epoch(epoch)
@@ -155,6 +159,7 @@ class _StateGauges:
         self._lock = threading.Lock()
         self._groups: dict[tuple[str, str], GroupGauges] = {}
         self._tables: dict[str, TableGauges] = {}
+        self._watermarks_us: dict[str, int] = {}
         self._epoch: int | None = None
         self._told = False
 
@@ -176,6 +181,11 @@ class _StateGauges:
             if table in self._tables or len(self._tables) < self._most:
                 self._tables[table] = gauges
 
+    def set_watermark(self, table: str, at_us: int) -> None:
+        with self._lock:
+            if table in self._watermarks_us or len(self._watermarks_us) < self._most:
+                self._watermarks_us[table] = at_us
+
     def set_epoch(self, epoch: int) -> None:
         with self._lock:
             self._epoch = epoch
@@ -185,6 +195,7 @@ class _StateGauges:
         label for the table."""
         with self._lock:
             groups, tables, epoch = dict(self._groups), dict(self._tables), self._epoch
+            watermarks_us = dict(self._watermarks_us)
         yield from self._followed(groups, epoch)
         splits: dict[tuple[str, ...], float] = defaultdict(float)
         pending_bytes: dict[tuple[str, ...], float] = defaultdict(float)
@@ -203,6 +214,8 @@ class _StateGauges:
         yield _gauge("penstock_splits", "Splits of groups", ["state", "group", "kind"], splits)
         yield _gauge("penstock_pending_bytes", "Bytes of splits not handed out", ["group"], pending_bytes)
         yield _gauge("penstock_pending_records", "Records of splits not handed out", ["group"], pending_records)
+        watermarks_s: dict[tuple[str, ...], float] = {(table,): at / 1e6 for table, at in watermarks_us.items()}
+        yield _gauge("penstock_watermark_timestamp_seconds", "Of the stream planned last", ["table"], watermarks_s)
         left_s: dict[tuple[str, ...], float | None] = {(table,): told.loss_s for table, told in tables.items()}
         left: dict[tuple[str, ...], float | None] = {(table,): told.loss_commits for table, told in tables.items()}
         yield _gauge("penstock_time_to_loss_seconds", "Before the cleaner overtakes", ["table"], left_s)

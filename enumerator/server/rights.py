@@ -40,6 +40,8 @@ NEEDED: Final[Mapping[str, Needed]] = {
     "DescribePlan": Needed("read", Of.PLAN),
     "NextSplit": Needed("read", Of.PLAN),
     "FinishSplit": Needed("read", Of.PLAN),
+    "StartStream": Needed("plan", Of.TABLE),
+    "NextBatch": Needed("plan", Of.TABLE),
     "JoinGroup": Needed("plan", Of.GROUP),
     "Heartbeat": Needed("read", Of.GROUP),
     "RequestSplits": Needed("read", Of.GROUP),

@@ -33,6 +33,7 @@ from penstock.enumerator.server.rights import Rights
 from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers, PlanningPool, add_to_server
 from penstock.enumerator.server.settings import Settings, TableSettings
 from penstock.enumerator.server.tokens import TokenFile
+from penstock.enumerator.split_times import EventTimeScan
 from penstock.proto.addresses import is_loopback
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PenstockError
@@ -139,15 +140,15 @@ class _Pools:
         self.planning.shutdown(wait=False, cancel_futures=True)
 
 
-def serve(tables: Mapping[str, str], listen: str) -> RunningServer:
+def serve(tables: Mapping[str, str], listen: str, *, scan_event_time: EventTimeScan | None = None) -> RunningServer:
     """Serves the tables (name to path or URI) at `listen`: HOST:PORT on the loopback interface, port 0 to let the
     system choose. Each table is opened first, so that a wrong path fails here, with the table's error.
 
-    ConfigurationError if the address is not loopback, or is taken.
+    `scan_event_time`: see `OpenedTables`. ConfigurationError if the address is not loopback, or is taken.
     """
     settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
     with ExitStack() as opened:
-        service = opened.enter_context(built(settings))
+        service = opened.enter_context(built(settings, scan_event_time=scan_event_time))
         running = serve_enumerator(service, groups=service, settings=settings)
         service.keeper.when_lost = running.cannot_go_on
         running.at_end(opened.pop_all().close)
@@ -232,6 +233,8 @@ def serve_forever(
     ready: Callable[[str], None],
     grace_s: float | None = None,
     settings: Settings | None = None,
+    *,
+    scan_event_time: EventTimeScan | None = None,
 ) -> None:
     """`serve`, until SIGTERM or SIGINT; then returns after a graceful stop. Main thread only (signals).
 
@@ -244,7 +247,7 @@ def serve_forever(
         to_come = ServiceToCome()
         server = serve_enumerator(to_come, groups=to_come, settings=settings, observer=observer, ready=False)
         try:
-            with built(settings, observer, ended) as service:
+            with built(settings, observer, ended, scan_event_time) as service:
                 to_come.set(service)
                 service.keeper.when_lost = server.cannot_go_on
                 server.set_ready()

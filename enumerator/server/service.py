@@ -16,6 +16,7 @@ import grpc
 
 from penstock.enumerator.server.limits import PLANNING_WORKERS, WORKERS, require_deadline
 from penstock.proto import codec_calls as calls
+from penstock.proto import codec_streams as streams
 from penstock.proto.codec_splits import position_to_message, scan_to_message
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation, PenstockError
@@ -108,6 +109,22 @@ class EnumeratorHandlers:
 
         return answered("FinishSplit", request, context, answer)
 
+    def StartStream(self, request: pb.StartStreamRequest, context: grpc.ServicerContext) -> pb.StartStreamResponse:
+        """See the .proto."""
+
+        def answer() -> pb.StartStreamResponse:
+            return streams.started_to_message(self._enumerator.start_stream(*streams.start_from_message(request)))
+
+        return answered("StartStream", request, context, answer)
+
+    def NextBatch(self, request: pb.NextBatchRequest, context: grpc.ServicerContext) -> pb.NextBatchResponse:
+        """See the .proto."""
+
+        def answer() -> pb.NextBatchResponse:
+            return streams.batch_to_message(self._enumerator.next_batch(*streams.asked_from_message(request)))
+
+        return answered("NextBatch", request, context, answer)
+
 
 def add_to_server(
     handlers: EnumeratorHandlers,
@@ -125,6 +142,8 @@ def add_to_server(
             DescribePlan=handlers.DescribePlan,
             NextSplit=handlers.NextSplit,
             FinishSplit=handlers.FinishSplit,
+            StartStream=_OnPool(handlers.StartStream, planning),
+            NextBatch=_OnPool(handlers.NextBatch, planning),
             **{name: _OnPool(call, planning) if name in _GROUPS_BY_STORAGE else call for name, call in groups.items()},
         ),
         server,

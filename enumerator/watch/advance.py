@@ -17,7 +17,7 @@ from penstock.enumerator.discovery import complete_from, pending_clusterings, re
 from penstock.enumerator.events import tell
 from penstock.enumerator.history import with_archive
 from penstock.enumerator.order import horizon, is_earliest
-from penstock.enumerator.planning import plan_request
+from penstock.enumerator.planning import Planning, plan_request
 from penstock.enumerator.selection import TimelineFacts
 from penstock.enumerator.watch.checks import (
     newest_active,
@@ -48,6 +48,7 @@ def advance(
     *,
     hollow_after_ms: int | None = None,
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    planned: Planning = plan_request,
 ) -> Advance:
     """The next round behind the progress, or that nothing is new. Looks at the table as it is now.
 
@@ -56,20 +57,21 @@ def advance(
     should it complete after all. Limits are kept but for a first file group that is larger, and for rows whose state
     at the limits' end was cleaned, where a later end still answers exactly (WARNING). Errors: LateInstant,
     DataInvalidated, PositionExpired (the range behind the progress cannot be answered any more), those of planning;
-    StorageError as it comes.
+    StorageError as it comes. `planned` plans the round.
     """
     for _ in range(_LOOKS):
         table = table.refreshed()
         passed_over = _hollow(table, hollow_after_ms, clock_ms())
         active = read_timeline(table, passed_over)
         progress = _checked(table, active, following.progress)
-        facts = _reaching_back(table, active, progress.position, following.request)
-        end = next_end(facts, progress.position, following.limits, progress.ahead)
+        facts = reaching_back(table, active, progress.position, following.request)
+        changes = isinstance(following.request.query, Changes)
+        end = next_end(facts, progress.position, following.limits, progress.ahead, changes=changes)
         if following.upto is not None:
             end = min(end, max(following.upto, progress.position))
         if end == progress.position:
             return NothingNew()
-        found = _planned(table, name, following, progress, facts, end, passed_over)
+        found = _planned(table, name, following, progress, facts, end, passed_over, planned)
         end = found.commit_range.upto
         again = read_timeline(table, passed_over)
         if _inside(active, end, again) == _inside(again, end, active):
@@ -78,6 +80,7 @@ def advance(
                 commit_range=found.commit_range,
                 plan=found,
                 progress=remembered(active, end, progress, table.properties.layout),
+                without=progress.ahead,
                 reshaped=reshaped_in(facts, found.commit_range),
                 commits=_commits_in(facts, found.commit_range, progress.ahead),
                 issued=_issued(table, end, clock_ms()),
@@ -129,7 +132,7 @@ def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Prog
     """The progress on the table's layout, or the error that says why it cannot go on."""
     layout, table_id = table.properties.layout, table.properties.name
     if progress.layout == 0:
-        return remembered(facts, progress.position, progress, layout)
+        return remembered(facts, progress.position, replace(progress, table_id=table_id), layout)
     gone = vanished(facts, progress)
     reaches = is_earliest(progress.position) or progress.position.order_key <= newest_active(facts)
     if gone or not reaches:
@@ -162,7 +165,7 @@ def _is_archived(table: HudiTable, facts: TimelineFacts, position: Position) -> 
     return any(timeline.order_key(item) >= position.order_key for item in timeline.completed_writes)
 
 
-def _reaching_back(table: HudiTable, facts: TimelineFacts, after: Position, request: PlanRequest) -> TimelineFacts:
+def reaching_back(table: HudiTable, facts: TimelineFacts, after: Position, request: PlanRequest) -> TimelineFacts:
     """The facts with archived instants, if any may lie behind the position."""
     if not facts.complete_from or after >= Position(InstantTime(facts.complete_from)):
         return facts
@@ -187,19 +190,20 @@ def _planned(
     facts: TimelineFacts,
     end: Position,
     passed_over: Collection[str],
+    planned: Planning,
 ) -> Plan:
     """The plan up to `end`, or for rows up to the next end behind it that can still be answered."""
     position, query = progress.position, following.request.query
     if isinstance(query, Changes):
         asked: PlanRequest = replace(following.request, query=Changes(query.format, position, end, progress.ahead))
-        return plan_request(table, name, asked, passed_over)
+        return planned(table, name, asked, passed_over)
     if not isinstance(query, Incremental):
         raise ConfigurationError(f"following table {name} by {type(query).__name__}: expected a range or changes")
     lost: PositionExpired | None = None
     for place, later in enumerate(_later_ends(facts, end, following.upto)):
         rows = Incremental(position, later, progress.ahead)
         try:
-            plan = plan_request(table, name, replace(following.request, query=rows), passed_over)
+            plan = planned(table, name, replace(following.request, query=rows), passed_over)
         except PositionExpired as error:
             lost = lost or error
             continue

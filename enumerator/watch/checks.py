@@ -16,7 +16,10 @@ from penstock.proto.errors import DataInvalidated, LateInstant
 from penstock.proto.positions import WHOLE_INSTANT, InstantTime, Position
 from penstock.table.instants import Instant
 
-_RESET = "reset the group (`penstock groups reset`), or read a snapshot and go on from `latest`"
+_RESET = (
+    "reset the group (`penstock groups reset`; a Spark query begins with a new checkpoint), or read a snapshot and go "
+    "on from `latest`"
+)
 
 
 def refuse_late(facts: TimelineFacts, progress: Progress) -> None:

@@ -92,7 +92,7 @@ def _can_answer(table: HudiTable, request: PlanRequest, after: Position) -> bool
     asked = request.query
     ranged = Changes(asked.format, after, Latest()) if isinstance(asked, Changes) else query
     try:
-        plan_request(table, request.table, replace(request, query=ranged))
+        plan_request(table, request.table, replace(request, query=ranged, event_time="", event_time_unit=""))
     except PositionExpired:
         return False
     return True

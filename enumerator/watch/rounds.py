@@ -15,7 +15,7 @@ from penstock.enumerator.order import completed_in_order, is_earliest, newest_po
 from penstock.enumerator.selection import TimelineFacts
 from penstock.proto.positions import CommitRange, InstantTime, Position
 from penstock.proto.queries import NO_LIMITS, RoundLimits
-from penstock.table.commits import WriteStat
+from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.instants import Instant
 
 
@@ -49,14 +49,20 @@ def amount_of(stats: tuple[WriteStat, ...]) -> Amount:
 
 
 def next_end(
-    facts: TimelineFacts, after: Position, limits: RoundLimits = NO_LIMITS, ahead: frozenset[InstantTime] = frozenset()
+    facts: TimelineFacts,
+    after: Position,
+    limits: RoundLimits = NO_LIMITS,
+    ahead: frozenset[InstantTime] = frozenset(),
+    *,
+    changes: bool = False,
 ) -> Position:
     """Where the next round behind `after` ends; `after` itself if nothing new is completed.
 
     Walks data instants by order key, never by requested time, up to the horizon. At least one file group is taken,
     however large. A round ends inside an instant only if that replaces no file group and shares its order key with no
-    other; otherwise the instant is taken as a whole. A round that starts inside an instant ends in it or behind it.
-    Instants of `ahead` count for nothing.
+    other; otherwise the instant is taken as a whole; so is, with `changes`, one that may have moved keys between file
+    groups, so that a key's delete never comes in a later round than its insert. A round that starts inside an instant
+    ends in it or behind it. Instants of `ahead` count for nothing.
     """
     newest = newest_position(facts.timeline, facts.pending_clusterings, facts.is_data, after)
     of_key = Counter(map(facts.timeline.order_key, facts.timeline.completed_writes))
@@ -72,7 +78,7 @@ def next_end(
         taken, stop = _within(places, held, limits)
         if stop is not None and held.files and stop == places[0][0]:
             return end
-        if stop is not None and of_key[order_key] == 1 and may_be_cut(facts.commits[instants[0].requested_time]):
+        if stop is not None and of_key[order_key] == 1 and _ends_inside(facts, instants[0], changes=changes):
             return Position(order_key, stop)
         if stop is not None and held.files:
             return end
@@ -84,6 +90,17 @@ def next_end(
 
 _Piece = tuple[int, tuple[WriteStat, ...]]
 """What an instant wrote into a file group, and the index of the first of these write stats."""
+
+
+def _ends_inside(facts: TimelineFacts, instant: Instant, *, changes: bool) -> bool:
+    commit = facts.commits[instant.requested_time]
+    return may_be_cut(commit) and not (changes and may_move_keys(commit))
+
+
+def may_move_keys(commit: CommitMetadata) -> bool:
+    """Whether a key may have been deleted from one file group and inserted into another (a global index that updates
+    partition paths does so): its write stats tell deletes and inserts."""
+    return any(stat.num_deletes > 0 for stat in commit.stats) and any(stat.num_inserts > 0 for stat in commit.stats)
 
 
 def _within(pieces: list[_Piece], held: Amount, limits: RoundLimits) -> tuple[Amount, int | None]:

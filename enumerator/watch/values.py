@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from penstock.proto.positions import CommitRange, InstantTime, Position
 from penstock.proto.queries import PlanRequest, RoundLimits
 from penstock.proto.splits import Plan
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What was consumed of a table, and what must be remembered so that nothing is missed or doubled.
-
-    `layout` is the timeline layout that `position` belongs to. `consumed` are the requested times of the data instants
-    at or behind the position that were active when it moved there: one that is seen completed later is late, one that
-    is gone without having been archived was rolled back; one that the position lies inside is among them, and if all
-    were archived the newest is kept. `ahead` are consumed instants whose order key lies beyond the position (after an
-    upgrade mapped it): they are left out of ranges until it passes them. `table_id` is the table's name in its
-    properties, for error texts: another table in its place is told by its instants. `layout` 0: not looked up yet, the
-    next look fills in all but the position.
-    """
-
-    position: Position
-    layout: int = 0
-    consumed: frozenset[InstantTime] = field(default_factory=frozenset)
-    ahead: frozenset[InstantTime] = field(default_factory=frozenset)
-    table_id: str = ""
+from penstock.proto.streams import Progress as Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +35,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextRound:
-    """One round: its plan, and the progress once it is consumed.
+    """One round: its plan, and the progress once it is consumed. `without` are instants that the plan leaves out.
 
     `reshaped` are partitions in which an instant of the range, or a service up to its end, replaced file groups: rows
     may have moved between groups there, so what comes later waits for what came before. `commits` counts its data
@@ -64,6 +45,7 @@ class NextRound:
     commit_range: CommitRange
     plan: Plan
     progress: Progress
+    without: frozenset[InstantTime] = frozenset()
     reshaped: frozenset[str] = frozenset()
     commits: int = 0
     issued: Issued | None = None

@@ -110,14 +110,29 @@ class Changes(_message.Message):
     without: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., format: _Optional[str] = ..., without: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class SnapshotPart(_message.Message):
+    __slots__ = ("at", "first", "end", "digest", "changes")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    at: Position
+    first: int
+    end: int
+    digest: str
+    changes: str
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., first: _Optional[int] = ..., end: _Optional[int] = ..., digest: _Optional[str] = ..., changes: _Optional[str] = ...) -> None: ...
+
 class OpenPlanRequest(_message.Message):
-    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "changes", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "request_id", "client_version")
+    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "changes", "snapshot_part", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "event_time_unit", "of_stream", "scan_event_time", "request_id", "client_version")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_AS_OF_FIELD_NUMBER: _ClassVar[int]
     READ_OPTIMIZED_FIELD_NUMBER: _ClassVar[int]
     INCREMENTAL_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_PART_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     WHERE_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +142,9 @@ class OpenPlanRequest(_message.Message):
     DELETE_MARKER_FIELD_NUMBER: _ClassVar[int]
     SKIP_CORRUPT_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_BY_NAME_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TIME_UNIT_FIELD_NUMBER: _ClassVar[int]
+    OF_STREAM_FIELD_NUMBER: _ClassVar[int]
+    SCAN_EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     table: str
@@ -135,6 +153,7 @@ class OpenPlanRequest(_message.Message):
     read_optimized: ReadOptimized
     incremental: Incremental
     changes: Changes
+    snapshot_part: SnapshotPart
     columns: _containers.RepeatedScalarFieldContainer[str]
     where: str
     slots: int
@@ -144,9 +163,12 @@ class OpenPlanRequest(_message.Message):
     delete_marker: DeleteMarker
     skip_corrupt: bool
     columns_by_name: bool
+    event_time_unit: str
+    of_stream: bool
+    scan_event_time: bool
     request_id: str
     client_version: str
-    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., snapshot_part: _Optional[_Union[SnapshotPart, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., event_time_unit: _Optional[str] = ..., of_stream: _Optional[bool] = ..., scan_event_time: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class OpenPlanResponse(_message.Message):
     __slots__ = ("plan_id", "slots", "splits", "size_bytes", "scan")
@@ -581,6 +603,154 @@ class DeleteGroupResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Progress(_message.Message):
+    __slots__ = ("position", "layout", "consumed", "ahead", "table_id")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    CONSUMED_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    position: Position
+    layout: int
+    consumed: _containers.RepeatedScalarFieldContainer[str]
+    ahead: _containers.RepeatedScalarFieldContainer[str]
+    table_id: str
+    def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., layout: _Optional[int] = ..., consumed: _Optional[_Iterable[str]] = ..., ahead: _Optional[_Iterable[str]] = ..., table_id: _Optional[str] = ...) -> None: ...
+
+class SnapshotPlace(_message.Message):
+    __slots__ = ("done", "total", "digest")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    done: int
+    total: int
+    digest: str
+    def __init__(self, done: _Optional[int] = ..., total: _Optional[int] = ..., digest: _Optional[str] = ...) -> None: ...
+
+class Watermark(_message.Message):
+    __slots__ = ("at_us", "high_us")
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    HIGH_US_FIELD_NUMBER: _ClassVar[int]
+    at_us: int
+    high_us: int
+    def __init__(self, at_us: _Optional[int] = ..., high_us: _Optional[int] = ...) -> None: ...
+
+class NoBatch(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CommitsBatch(_message.Message):
+    __slots__ = ("after", "without")
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_FIELD_NUMBER: _ClassVar[int]
+    after: Position
+    without: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, after: _Optional[_Union[Position, _Mapping]] = ..., without: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SnapshotBatch(_message.Message):
+    __slots__ = ("first",)
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    def __init__(self, first: _Optional[int] = ...) -> None: ...
+
+class StreamPoint(_message.Message):
+    __slots__ = ("progress", "snapshot", "watermark", "no_batch", "commits", "snapshot_batch", "ended")
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    NO_BATCH_FIELD_NUMBER: _ClassVar[int]
+    COMMITS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_BATCH_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    progress: Progress
+    snapshot: SnapshotPlace
+    watermark: Watermark
+    no_batch: NoBatch
+    commits: CommitsBatch
+    snapshot_batch: SnapshotBatch
+    ended: bool
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., no_batch: _Optional[_Union[NoBatch, _Mapping]] = ..., commits: _Optional[_Union[CommitsBatch, _Mapping]] = ..., snapshot_batch: _Optional[_Union[SnapshotBatch, _Mapping]] = ..., ended: _Optional[bool] = ...) -> None: ...
+
+class EventTimeRule(_message.Message):
+    __slots__ = ("max_out_of_orderness_us", "fallback", "timezone")
+    MAX_OUT_OF_ORDERNESS_US_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    max_out_of_orderness_us: int
+    fallback: str
+    timezone: str
+    def __init__(self, max_out_of_orderness_us: _Optional[int] = ..., fallback: _Optional[str] = ..., timezone: _Optional[str] = ...) -> None: ...
+
+class StreamScope(_message.Message):
+    __slots__ = ("request", "limits", "rule", "upto", "target", "on_lost_range", "end_watermark_us")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    ON_LOST_RANGE_FIELD_NUMBER: _ClassVar[int]
+    END_WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
+    request: OpenPlanRequest
+    limits: RoundLimits
+    rule: EventTimeRule
+    upto: Position
+    target: Position
+    on_lost_range: str
+    end_watermark_us: int
+    def __init__(self, request: _Optional[_Union[OpenPlanRequest, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rule: _Optional[_Union[EventTimeRule, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., target: _Optional[_Union[Position, _Mapping]] = ..., on_lost_range: _Optional[str] = ..., end_watermark_us: _Optional[int] = ...) -> None: ...
+
+class StartSnapshot(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StartNewest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StartStreamRequest(_message.Message):
+    __slots__ = ("scope", "start_snapshot", "start_newest", "start_behind", "request_id", "client_version")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    START_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    START_NEWEST_FIELD_NUMBER: _ClassVar[int]
+    START_BEHIND_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    scope: StreamScope
+    start_snapshot: StartSnapshot
+    start_newest: StartNewest
+    start_behind: Position
+    request_id: str
+    client_version: str
+    def __init__(self, scope: _Optional[_Union[StreamScope, _Mapping]] = ..., start_snapshot: _Optional[_Union[StartSnapshot, _Mapping]] = ..., start_newest: _Optional[_Union[StartNewest, _Mapping]] = ..., start_behind: _Optional[_Union[Position, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class StartStreamResponse(_message.Message):
+    __slots__ = ("point",)
+    POINT_FIELD_NUMBER: _ClassVar[int]
+    point: StreamPoint
+    def __init__(self, point: _Optional[_Union[StreamPoint, _Mapping]] = ...) -> None: ...
+
+class NextBatchRequest(_message.Message):
+    __slots__ = ("scope", "point", "request_id", "client_version")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    POINT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    scope: StreamScope
+    point: StreamPoint
+    request_id: str
+    client_version: str
+    def __init__(self, scope: _Optional[_Union[StreamScope, _Mapping]] = ..., point: _Optional[_Union[StreamPoint, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class NextBatchResponse(_message.Message):
+    __slots__ = ("point", "schema_json", "lost")
+    POINT_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    point: StreamPoint
+    schema_json: str
+    lost: str
+    def __init__(self, point: _Optional[_Union[StreamPoint, _Mapping]] = ..., schema_json: _Optional[str] = ..., lost: _Optional[str] = ...) -> None: ...
+
 class FileRef(_message.Message):
     __slots__ = ("path", "size_bytes", "writes")
     PATH_FIELD_NUMBER: _ClassVar[int]
@@ -683,6 +853,10 @@ class EventTimeBounds(_message.Message):
     max_us: int
     def __init__(self, min_us: _Optional[int] = ..., max_us: _Optional[int] = ...) -> None: ...
 
+class NoEventTimes(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class PartitionValue(_message.Message):
     __slots__ = ("value",)
     VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -690,7 +864,7 @@ class PartitionValue(_message.Message):
     def __init__(self, value: _Optional[str] = ...) -> None: ...
 
 class Split(_message.Message):
-    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time", "changes", "ancestry", "left_out")
+    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time", "changes", "ancestry", "left_out", "no_event_times")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     SPLIT_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -705,6 +879,7 @@ class Split(_message.Message):
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     ANCESTRY_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    NO_EVENT_TIMES_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     split_id: str
     partition: str
@@ -719,7 +894,8 @@ class Split(_message.Message):
     changes: GroupChanges
     ancestry: Ancestry
     left_out: LeftOut
-    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ..., changes: _Optional[_Union[GroupChanges, _Mapping]] = ..., ancestry: _Optional[_Union[Ancestry, _Mapping]] = ..., left_out: _Optional[_Union[LeftOut, _Mapping]] = ...) -> None: ...
+    no_event_times: NoEventTimes
+    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ..., changes: _Optional[_Union[GroupChanges, _Mapping]] = ..., ancestry: _Optional[_Union[Ancestry, _Mapping]] = ..., left_out: _Optional[_Union[LeftOut, _Mapping]] = ..., no_event_times: _Optional[_Union[NoEventTimes, _Mapping]] = ...) -> None: ...
 
 class LeftOut(_message.Message):
     __slots__ = ("rows", "some_rows", "blocks")

@@ -110,6 +110,16 @@ class EnumeratorServiceStub:
                 request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupRequest.SerializeToString,
                 response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupResponse.FromString,
                 _registered_method=True)
+        self.StartStream = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/StartStream',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.StartStreamRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.StartStreamResponse.FromString,
+                _registered_method=True)
+        self.NextBatch = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/NextBatch',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchResponse.FromString,
+                _registered_method=True)
 
 
 class EnumeratorServiceServicer:
@@ -221,6 +231,20 @@ class EnumeratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartStream(self, request, context):
+        """Where a stream begins whose caller keeps the place.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NextBatch(self, request, context):
+        """How far the batch behind a point of such a stream goes, and its watermark.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EnumeratorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -298,6 +322,16 @@ def add_EnumeratorServiceServicer_to_server(servicer, server):
                     servicer.DeleteGroup,
                     request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupRequest.FromString,
                     response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupResponse.SerializeToString,
+            ),
+            'StartStream': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartStream,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.StartStreamRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.StartStreamResponse.SerializeToString,
+            ),
+            'NextBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.NextBatch,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -706,6 +740,60 @@ class EnumeratorService:
             '/penstock.v1.EnumeratorService/DeleteGroup',
             penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupRequest.SerializeToString,
             penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartStream(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/StartStream',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.StartStreamRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.StartStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NextBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/NextBatch',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock
+from penstock.table.log.far_bytes import FarBytes
 
 MAGIC: Final = b"#HUDI#"
 _NEXT_MAGIC: Final = re.compile(re.escape(MAGIC))
@@ -114,8 +115,13 @@ class BlockPlace:
         return f"table {self.table}: {self.file}: block at byte {self.offset} of instant {self.instant}"
 
 
-def read_blocks(data: memoryview | pa.Buffer, file: str) -> Iterator[LogBlock | Damage]:
+_View = memoryview | FarBytes
+
+
+def read_blocks(data: memoryview | pa.Buffer | FarBytes, file: str) -> Iterator[LogBlock | Damage]:
     """Every block of a log file's bytes, in file order, and every gap between them.
+
+    Of bytes that are far, those of contents are not read; there a gap reaches to the end of the file.
 
     The items cover the file without overlap. A block counts as whole by Hudi's rule (`HoodieLogFileReader`): it
     begins with the magic, its size stays in the file, its reverse pointer says the same size, and the magic or the
@@ -123,12 +129,13 @@ def read_blocks(data: memoryview | pa.Buffer, file: str) -> Iterator[LogBlock | 
     whose inside contradicts itself is Damage too, up to its end. CorruptBlock, naming `file`, for a format
     version other than 1 and an unknown block type. The content is not looked at.
     """
-    view = memoryview(data).cast("B")
+    view = data if isinstance(data, FarBytes) else memoryview(data).cast("B")
     place = 0
     while place < len(view):
         end = _end_of_block(view, place)
         if isinstance(end, str):
-            gap = Damage(place, _next_magic(view, place), end)
+            behind = len(view) if isinstance(view, FarBytes) else _next_magic(view, place)
+            gap = Damage(place, behind, end)
             yield gap
             place = gap.end
         else:
@@ -170,7 +177,7 @@ def _schema_block(view: memoryview, offset: int, end: int, file: str) -> SchemaB
     return SchemaBlock(schema, offset, start + 8, start + 8 + length)
 
 
-def _end_of_block(view: memoryview, place: int) -> int | str:
+def _end_of_block(view: _View, place: int) -> int | str:
     """Where the block at `place` ends, or why there is none."""
     if bytes(view[place : place + len(MAGIC)]) != MAGIC:
         return "no magic"
@@ -195,7 +202,7 @@ def _next_magic(view: memoryview, place: int) -> int:
     return found.start() if found else len(view)
 
 
-def _read_block(view: memoryview, offset: int, end: int, file: str) -> LogBlock | Damage:
+def _read_block(view: _View, offset: int, end: int, file: str) -> LogBlock | Damage:
     version, ordinal = _integer(view, offset + _PREFIX, 4), _integer(view, offset + _PREFIX + 4, 4)
     if version != 1:
         raise CorruptBlock(
@@ -232,7 +239,7 @@ def _read_block(view: memoryview, offset: int, end: int, file: str) -> LogBlock 
     )
 
 
-def _entries(view: memoryview, place: int, limit: int) -> tuple[dict[int, memoryview], int] | str:
+def _entries(view: _View, place: int, limit: int) -> tuple[dict[int, memoryview], int] | str:
     """Entries {ordinal: bytes} and the place behind them; or what is wrong. The last of an ordinal counts."""
     if limit - place < 4:
         return "no room for the number of entries"
@@ -286,5 +293,5 @@ _KNOWN: Final = (
 )
 
 
-def _integer(view: memoryview, place: int, width: int) -> int:
+def _integer(view: _View, place: int, width: int) -> int:
     return int.from_bytes(view[place : place + width], "big", signed=True)

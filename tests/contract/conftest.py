@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any
 
@@ -32,7 +32,7 @@ from penstock.proto.groups import (
     SplitProgress,
 )
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import Incremental, Latest, PlanRequest
+from penstock.proto.queries import Incremental, Latest, PlanRequest, SnapshotPart
 from penstock.proto.reports import TableDescription
 from penstock.proto.splits import (
     AllRows,
@@ -45,6 +45,20 @@ from penstock.proto.splits import (
     Scan,
     Split,
     VisibleInstants,
+)
+from penstock.proto.streams import (
+    CommitsBatch,
+    NextBatch,
+    Progress,
+    SnapshotBatch,
+    SnapshotPlace,
+    StartBehind,
+    StartNewest,
+    StartSnapshot,
+    StreamPoint,
+    StreamScope,
+    StreamStart,
+    Watermark,
 )
 
 SCHEMA = '{"type":"record","name":"trips","fields":[{"name":"id","type":"string"},{"name":"städte","type":"string"}]}'
@@ -82,6 +96,9 @@ class ScriptedTable:
 
     def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
         self._called()
+        return self._capped(after, max_commits)
+
+    def _capped(self, after: Position | None, max_commits: int) -> Position:
         behind = [Position(InstantTime(key)) for key in self.commits if after is None or Position(key) > after]
         if after is not None and max_commits:
             behind = behind[:max_commits]
@@ -95,6 +112,9 @@ class ScriptedTable:
             upto = self._newest() if isinstance(request.query.upto, Latest) else request.query.upto
             span = CommitRange(request.query.after, upto)
             rows = RowsOf(frozenset(InstantTime(key) for key in self.commits if span.holds(key)))
+        members = [n for n, key in enumerate(self.commits) if span.holds(key)]
+        if isinstance(request.query, SnapshotPart):
+            members = members[request.query.first : request.query.end]
         return Plan(
             scan=Scan(
                 table=name,
@@ -109,8 +129,39 @@ class ScriptedTable:
                 partition_fields=("städte",),
             ),
             commit_range=span,
-            splits=tuple(self._split(n) for n, key in enumerate(self.commits) if span.holds(key)),
+            splits=tuple(map(self._split, members)),
         )
+
+    def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        self._called()
+        match start:
+            case StartBehind(position):
+                return StreamPoint(progress=Progress(position))
+            case StartNewest():
+                return StreamPoint(progress=Progress(self._newest(), 2, frozenset(map(InstantTime, self.commits))))
+            case StartSnapshot():
+                place = SnapshotPlace(done=0, total=len(self.commits), digest="0af1")
+                return StreamPoint(progress=Progress(self._newest(), 2, table_id="städte"), snapshot=place)
+
+    def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        """As many commits, or splits of the snapshot, as the limits say; the watermark counts what was delivered."""
+        self._called()
+        place, position, at_us = point.snapshot, point.progress.position, point.watermark.at_us or 0
+        if place is not None and place.done < place.total:
+            end = min(place.total, place.done + (scope.limits.max_files or place.total))
+            moved = replace(point, snapshot=replace(place, done=end), content=SnapshotBatch(place.done))
+            return NextBatch(point=replace(moved, watermark=Watermark(at_us + 1)), schema_json=SCHEMA)
+        upto = self._capped(position, scope.limits.max_commits)
+        if upto == position:
+            return NextBatch(point=point)
+        consumed = point.progress.consumed | {upto.order_key}
+        reached = StreamPoint(
+            progress=replace(point.progress, position=upto, consumed=consumed),
+            watermark=Watermark(at_us + 1, -at_us),
+            content=CommitsBatch(position, frozenset({InstantTime("1")})),
+            ended=upto == scope.upto,
+        )
+        return NextBatch(point=reached, schema_json=SCHEMA, lost="städte" * (position == EARLIEST))
 
     def _split(self, n: int) -> Split:
         key = InstantTime(self.commits[n])
@@ -227,6 +278,12 @@ def door(request: pytest.FixtureRequest) -> Iterator[Door]:
         yield Door(embedded, table, clock, embedded, None, groups := ScriptedGroups(), groups)
         return
     yield from _served(table, clock, embedded)
+
+
+@pytest.fixture
+def table() -> ScriptedTable:
+    """Alone, for an enumerator that a test makes."""
+    return ScriptedTable()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,14 +22,28 @@ from penstock.proto.errors import (
     all_error_classes,
 )
 from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Incremental, PlanRequest, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.queries import Incremental, PlanRequest, ReadOptimized, RoundLimits, Snapshot, SnapshotAsOf
 from penstock.proto.reports import EndOfSlot, MergeOutcomes, NextSplit, OpenedPlan, SplitReport
 from penstock.proto.splits import EventTimeOrdering, RowsOf, Split
+from penstock.proto.streams import (
+    CommitsBatch,
+    NextBatch,
+    Progress,
+    SnapshotBatch,
+    StartBehind,
+    StartNewest,
+    StartSnapshot,
+    StreamPoint,
+    StreamScope,
+    Watermark,
+    batch_request,
+)
 
 if TYPE_CHECKING:
     from conftest import Door
 
 ALL = PlanRequest(table="trips", query=Snapshot())
+ROWS = PlanRequest(table="trips", query=Incremental())
 
 
 def at(day: int) -> Position:
@@ -65,6 +80,10 @@ def test_an_unknown_table_is_an_error_by_every_way_in(door: Door) -> None:
         lambda: door.enumerator.describe_table("trucks"),
         lambda: door.enumerator.newest_position("trucks"),
         lambda: door.enumerator.open_plan(PlanRequest(table="trucks", query=Snapshot())),
+        lambda: door.enumerator.start_stream(StreamScope(request=replace(ROWS, table="trucks")), StartNewest()),
+        lambda: door.enumerator.next_batch(
+            StreamScope(request=replace(ROWS, table="trucks")), StreamPoint(progress=Progress(EARLIEST))
+        ),
     ):
         with pytest.raises(TableNotFound, match=r"no table 'trucks' is registered here.*registered: trips"):
             ask()
@@ -170,6 +189,66 @@ def test_a_plan_stays_what_it_was_when_the_table_moves_on(door: Door) -> None:
     door.table.commits.append("20260110000000000")
     door.table.fails = [StorageError("the table is gone")] * 20
     assert all_ids(door.enumerator, opened).total() == 9
+
+
+# --- streams ---
+
+
+def walked(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> list[NextBatch]:
+    """Every batch of a stream, until nothing is new."""
+    found: list[NextBatch] = []
+    while (batch := enumerator.next_batch(scope, point)).point != point:
+        found.append(batch)
+        point = batch.point
+    return found
+
+
+@pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartBehind(EARLIEST), StartBehind(at(3))])
+def test_a_stream_begins_where_the_table_says(door: Door, start: StartSnapshot | StartNewest | StartBehind) -> None:
+    scope = StreamScope(request=ROWS)
+    assert door.enumerator.start_stream(scope, start) == door.table.start_stream("", "trips", scope, start)
+
+
+def test_a_stream_goes_from_point_to_point_and_each_tells_its_plan(door: Door) -> None:
+    scope = StreamScope(request=ROWS, limits=RoundLimits(max_commits=1, max_files=4), upto=at(9))
+    begun = door.enumerator.start_stream(scope, StartBehind(EARLIEST))
+    found = walked(door.enumerator, scope, begun)
+    assert found == walked(door.embedded, scope, begun)
+    assert [batch.point.progress.position for batch in found] == [at(day) for day in range(1, 10)]
+    assert [batch.point.watermark for batch in found] == [Watermark(n, 1 - n) for n in range(1, 10)]
+    assert [batch.lost for batch in found] == ["städte"] + [""] * 8
+    assert [batch.point.ended for batch in found] == [False] * 8 + [True]
+    assert found[-1].point.progress.consumed == {at(day).order_key for day in range(1, 10)}
+    for batch, after in zip(found, [EARLIEST, *(batch.point.progress.position for batch in found)], strict=False):
+        assert batch.point.content == CommitsBatch(after, frozenset({InstantTime("1")}))
+        request = batch_request(scope, batch.point)
+        assert request is not None
+        assert all_ids(door.enumerator, door.enumerator.open_plan(request)).total() == 1
+
+
+def test_a_snapshot_comes_in_parts_before_its_commits(door: Door) -> None:
+    scope = StreamScope(request=ROWS, limits=RoundLimits(max_files=4))
+    begun = door.enumerator.start_stream(scope, StartSnapshot())
+    door.table.commits.append("20260110000000000")
+    door.table.sizes.append(1)
+    found = walked(door.enumerator, scope, begun)
+    assert [batch.point.content for batch in found[:3]] == [SnapshotBatch(0), SnapshotBatch(4), SnapshotBatch(8)]
+    assert [batch.point.snapshot.done for batch in found[:3] if batch.point.snapshot] == [4, 8, 9]
+    assert [batch.point.snapshot for batch in found[3:]] == [None]
+    sizes = []
+    for batch in found:
+        request = batch_request(scope, batch.point)
+        assert request is not None
+        sizes.append(door.enumerator.open_plan(request).splits)
+    assert sizes == [4, 4, 1, 1]
+
+
+def test_a_point_asked_about_twice_gives_the_same_batch(door: Door) -> None:
+    scope = StreamScope(request=ROWS, limits=RoundLimits(max_commits=2))
+    begun = door.enumerator.start_stream(scope, StartBehind(at(2)))
+    assert door.enumerator.next_batch(scope, begun) == door.enumerator.next_batch(scope, begun)
+    newest = door.enumerator.start_stream(scope, StartNewest())
+    assert door.enumerator.next_batch(scope, newest) == NextBatch(point=newest)
 
 
 # --- splits ---

@@ -28,8 +28,10 @@ from penstock.proto.access import NO_ACCESS, ServerAccess
 from penstock.proto.client import CallLimits, EnumeratorClient
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import StorageError, TableNotFound
-from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.positions import EARLIEST
+from penstock.proto.queries import Incremental, PlanRequest, Snapshot
 from penstock.proto.reports import EndOfSlot, NextSplit, SplitReport
+from penstock.proto.streams import StartBehind, StreamScope
 
 if TYPE_CHECKING:
     from conftest import Door
@@ -74,6 +76,9 @@ def round_trip(enumerator: Enumerator) -> list[object]:
     while not isinstance(answer := enumerator.next_split(opened.plan_id, 0, len(told) - 4), EndOfSlot):
         told.append(answer)
     enumerator.finish_split(opened.plan_id, 0, 0, SplitReport(rows=3, size_bytes=4))
+    scope = StreamScope(request=PlanRequest(table="trips", query=Incremental()))
+    told.append(begun := enumerator.start_stream(scope, StartBehind(EARLIEST)))
+    told.append(enumerator.next_batch(scope, begun))
     return told
 
 

@@ -85,6 +85,8 @@ class ChaosWriter(threading.Thread):
     `have_committed` says whether all readers are done with a commit; the cleaner runs only where they are near.
     """
 
+    columns: tuple[tuple[str, str], ...] = COLUMNS
+
     def __init__(self, hudi: Any, table: pathlib.Path, rng: random.Random, *, logs_changes: bool) -> None:
         super().__init__(name="chaos-writer", daemon=True)
         self._hudi, self._table, self._rng = hudi, table, rng
@@ -152,7 +154,7 @@ class ChaosWriter(threading.Thread):
     def _write(self, operation: str, rows: list[list[Any]], more: dict[str, str]) -> None:
         self._written += 1
         options = self._options | more | {"hoodie.datasource.write.operation": operation}
-        made = self._hudi.write(self._table, COLUMNS, rows, options)
+        made = self._hudi.write(self._table, self.columns, rows, options)
         wanted = "replacecommit" if operation == "insert_overwrite" else "deltacommit"
         ((requested, completion, _),) = [item for item in made if item[2] == wanted]
         self.services.update(action for _, _, action in made if action != wanted)

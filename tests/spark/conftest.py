@@ -1,12 +1,10 @@
-"""One Spark session for the suite, a server in this process, rows compared as multisets."""
+"""What needs Java; a server in this process, rows compared as multisets."""
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
-import importlib.util
 import logging
-import os
 import pathlib
 import re
 import sys
@@ -20,6 +18,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.enumerator.server.run import RunningServer, serve
+
+sys.path.append(str(pathlib.Path(__file__).parent))  # for the modules that several tests share
 
 COMPARED_TABLES = {
     "v9": "A_fuzz_event_long_s1_v9_h120",
@@ -35,49 +35,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
             # py4j and pyspark close their sockets when they are collected, not when they are done.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
-
-
-def autoload_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder to be put on the Python path in which Spark finds `pyspark_penstock`.
-
-    Spark lists the path's folders; an editable install is not in any of them, an installed wheel is.
-    """
-    spec = importlib.util.find_spec("pyspark_penstock")
-    assert spec is not None and spec.origin is not None
-    folder = tmp_path_factory.mktemp("autoload")
-    (folder / "pyspark_penstock").symlink_to(pathlib.Path(spec.origin).parent, target_is_directory=True)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """local[2,4]: two cores, and a task may fail three times before its job does. The JVM compiles little: it is gone
-    before thorough compilation would pay."""
-    names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
-    before = {name: os.environ.get(name) for name in names}
-    python_path = [str(autoload_folder(tmp_path_factory)), *filter(None, [before["PYTHONPATH"]])]
-    os.environ.update(dict.fromkeys(names, sys.executable), PYTHONPATH=os.pathsep.join(python_path))
-    session = (
-        SparkSession.builder.master("local[2,4]")
-        .appName("penstock-tests")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.timeType.enabled", "true")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
-    for name, value in before.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
 
 
 class EnumeratorLog(logging.Handler):

@@ -52,7 +52,11 @@ def main(server: str, table: str, checkpoint: str, output: str) -> None:
     )
     spark.sparkContext.setLogLevel("OFF")
     register(spark)
-    frame = spark.readStream.format("penstock").options(server=server, maxCommitsPerTrigger="1", slots="2").load(table)
+    frame = (
+        spark.readStream.format("penstock")
+        .options(server=server, after="earliest", maxCommitsPerTrigger="1", slots="2")
+        .load(table)
+    )
     writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).trigger(availableNow=True)
     while True:
         try:

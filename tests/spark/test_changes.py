@@ -71,7 +71,7 @@ def test_a_stream(
         for _ in range(2):  # the second run has nothing new
             frame = (
                 spark.readStream.format("penstock")
-                .options(query="cdc", cdcFormat=form, maxCommitsPerTrigger="1", **options)
+                .options(query="cdc", after="earliest", cdcFormat=form, maxCommitsPerTrigger="1", **options)
                 .load("t" if road == "server" else path)
             )
             writer = frame.writeStream.foreachBatch(lambda df, n: batches.__setitem__(n, df.toArrow()))

@@ -44,7 +44,7 @@ class MicroBatches:
 def stream(
     spark: SparkSession, target: str, sink: Callable[[DataFrame, int], None], checkpoint: pathlib.Path, **options: str
 ) -> DataStreamWriter:
-    frame = spark.readStream.format("penstock").options(**options).load(target)
+    frame = spark.readStream.format("penstock").options(**{"after": "earliest", **options}).load(target)
     return frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
 
 
@@ -168,24 +168,90 @@ def test_a_commit_that_completes_while_the_stream_waits(
         ({"query": "snapshot"}, "query=snapshot cannot be streamed"),
         ({"query": "read_optimized"}, "query=read_optimized cannot be streamed"),
         ({"after": "yesterday"}, "option after: got 'yesterday'"),
+        ({"upto": "20261120213505364", "after": "20261120213516257"}, "ends before it starts"),
+        ({"upto": "20261120213505364", "after": "latest"}, "ends before it starts"),
+        ({"eventTime": "ts"}, "eventTime=ts: the column is a plain bigint"),
+        ({"eventTime": "ts", "eventTimeUnit": "ms"}, "eventTime needs maxOutOfOrderness"),
+        ({"eventTime": "ts", "eventTimeUnit": "ms", "maxOutOfOrderness": "10"}, "a number without a unit"),
+        ({"idleTimeout": "10s"}, "idleTimeout moves the watermark of event times: give eventTime"),
+        ({"failOnDataLoss": "false", "onLostRange": "fail"}, "give one of them"),
     ],
 )
 def test_what_a_stream_refuses(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, options: dict[str, str], text: str
 ) -> None:
     with pytest.raises(PySparkException, match=f"(?s){text}"):
-        drained(stream(spark, str(golden.table("B_v9_inc_mor")), MicroBatches(), tmp_path, **options))
+        frame = spark.readStream.format("penstock").options(**options).load(str(golden.table("B_v9_inc_mor")))
+        writer = frame.writeStream.foreachBatch(MicroBatches())
+        drained(writer.option("checkpointLocation", str(tmp_path)))
 
 
 def test_a_checkpoint_of_a_newer_release_is_refused(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
     target, checkpoint = str(golden.table("B_v9_inc_mor")), tmp_path / "checkpoint"
     drained(stream(spark, target, MicroBatches(), checkpoint))
     log = checkpoint / "offsets" / "0"
-    log.write_text(log.read_text().replace('"version": 1, "order_key"', '"version": 2, "order_key"'))
+    log.write_text(log.read_text().replace('"version": 2, "scope"', '"version": 3, "scope"'))
     (checkpoint / "offsets" / ".0.crc").unlink(missing_ok=True)
-    assert '"version": 2, "order_key"' in log.read_text()
-    with pytest.raises(PySparkException, match=r"(?s)StateVersionError.*version 2"):
+    assert '"version": 3, "scope"' in log.read_text()
+    with pytest.raises(PySparkException, match=r"(?s)StateVersionError.*version 3"):
         drained(stream(spark, target, MicroBatches(), checkpoint))
+
+
+def as_version_1(checkpoint: pathlib.Path) -> None:
+    """Rewrites a checkpoint's offsets as the release before wrote them."""
+    for log in (checkpoint / "offsets").glob("[0-9]*"):
+        *head, offset = log.read_text().splitlines()
+        told = json.loads(offset)
+        assert told["version"] == 2
+        text = json.dumps({"version": 1, "order_key": told["order_key"], "index": told["index"]})
+        log.write_text("\n".join([*head, text]))
+        (log.parent / f".{log.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("planned", [False, True], ids=["all committed", "last one only planned"])
+def test_a_checkpoint_of_version_1_goes_on(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf, planned: bool
+) -> None:
+    """Planned, not committed: Spark asks for the same range of two old offsets again."""
+    commits = list(data_commits(golden, "B_v9_inc_mor").values())
+    target, checkpoint = str(golden.table("B_v9_inc_mor")), tmp_path / "checkpoint"
+    found = MicroBatches()
+
+    def fails_at_four(frame: DataFrame, batch_id: int) -> None:
+        if batch_id == 4:
+            raise RuntimeError("the sink fails on purpose")
+        found(frame, batch_id)
+
+    with pytest.raises(StreamingQueryException, match="the sink fails on purpose"):
+        drained(stream(spark, target, fails_at_four, checkpoint, maxCommitsPerTrigger="1"))
+    if not planned:
+        (checkpoint / "offsets" / "4").unlink()
+        (checkpoint / "offsets" / ".4.crc").unlink(missing_ok=True)
+    as_version_1(checkpoint)
+    drained(stream(spark, target, found, checkpoint, maxCommitsPerTrigger="1"))
+    assert list(found.tables) == list(range(len(commits)))
+    for batch_id, query_id in enumerate(commits):
+        assert rows_of(found.tables[batch_id]) == rows_of(golden.expected("B_v9_inc_mor", query_id)), query_id
+
+
+def test_other_options_than_the_checkpoints_are_refused(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path
+) -> None:
+    target, checkpoint = str(golden.table("B_v9_inc_mor")), tmp_path / "checkpoint"
+    drained(stream(spark, target, MicroBatches(), checkpoint))
+    with pytest.raises(PySparkException, match=r"(?s)ConfigurationError.*may not change while a checkpoint is used"):
+        drained(stream(spark, target, MicroBatches(), checkpoint, where="ts > 3"))
+
+
+def test_the_snapshot_first_by_default(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    found = MicroBatches()
+    target = str(golden.table("B_v9_inc_mor"))
+    drained(stream(spark, target, found, tmp_path, after="snapshot", maxFilesPerTrigger="1"))
+    assert len(found.tables) > 1
+    rows = sum((rows_of(table) for table in found.tables.values()), Counter())
+    assert rows == rows_of(golden.expected("B_v9_inc_mor", "snapshot"))
 
 
 def test_the_golden_tables_are_whole(golden: Any) -> None:

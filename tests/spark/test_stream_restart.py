@@ -5,14 +5,8 @@ The driver (restart_driver.py) waits at every step for this test, so each kill h
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pathlib
-import queue
-import signal
-import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,64 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from line_process import LineProcess
 from pyspark.sql import DataFrame
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 CASE = "B_v9_inc_mor"
 DATA_COMMITS = [f"inc_{n:02}" for n in (1, 2, 3, 4, 6, 7, 9, 10, 11)]
 """Commit 5 is a compaction, 8 a clustering."""
-DEADLINE_S = 120
-
-
-class Process:
-    """A process in a session of its own, its stdout line by line."""
-
-    def __init__(self, command: list[str], log: pathlib.Path) -> None:
-        self._log = log
-        with log.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                start_new_session=True,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-            )
-        self._lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._pump, daemon=True).start()
-
-    def line(self) -> str:
-        """The next line; fails the test if none comes in time or the process ended."""
-        try:
-            line = self._lines.get(timeout=DEADLINE_S)
-        except queue.Empty:
-            line = ""
-        assert line, f"no line in time: {self._log.read_text()[-3000:]}"
-        return line
-
-    def go_on(self) -> None:
-        """Lets the process pass the step it waits at."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-
-    def kill(self) -> None:
-        """kill -9 of the process and all it started (a driver: its JVM and Python workers)."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(DEADLINE_S)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-
-    def _pump(self) -> None:
-        assert self._process.stdout is not None
-        with contextlib.suppress(ValueError):  # closed by kill
-            for line in self._process.stdout:
-                self._lines.put(line.rstrip("\n"))
-        self._lines.put("")
 
 
 class Bench:
@@ -85,19 +28,19 @@ class Bench:
 
     def __init__(self, table: pathlib.Path, workspace: pathlib.Path) -> None:
         self._table, self._workspace = table, workspace
-        self._started: list[Process] = []
+        self._started: list[LineProcess] = []
         self.output = workspace / "out"
         self.output.mkdir()
         self.address = "127.0.0.1:0"
 
-    def server(self) -> Process:
+    def server(self) -> LineProcess:
         """`penstock serve`; a second one takes the first one's address."""
         command = [sys.executable, "-m", "penstock", "serve", "--table", f"t={self._table}", "--listen", self.address]
         server = self._start(command, "server.log")
         self.address = server.line()
         return server
 
-    def driver(self) -> Process:
+    def driver(self) -> LineProcess:
         """A driver that goes on from the checkpoint."""
         script = pathlib.Path(__file__).with_name("restart_driver.py")
         paths = [str(self._workspace / "checkpoint"), str(self.output)]
@@ -108,8 +51,8 @@ class Bench:
         for process in self._started:
             process.kill()
 
-    def _start(self, command: list[str], log: str) -> Process:
-        self._started.append(Process(command, self._workspace / log))
+    def _start(self, command: list[str], log: str) -> LineProcess:
+        self._started.append(LineProcess(command, self._workspace / log))
         return self._started[-1]
 
 
@@ -121,7 +64,7 @@ def bench(golden: Any, tmp_path: pathlib.Path) -> Iterator[Bench]:
     made.stop()
 
 
-def run_until(driver: Process, step: str) -> list[str]:
+def run_until(driver: LineProcess, step: str) -> list[str]:
     """Lets the driver go on until it says `step`, where it waits; all it said."""
     said = [driver.line()]
     while said[-1] != step:

@@ -23,7 +23,7 @@ def parsed(door: Door = Door.CLI, environment: dict[str, str] | None = None, /, 
 def test_parsed_fields_are_the_registry() -> None:
     settings = {field.name: field.default for field in fields(GivenOptions)}
     del settings["given"], settings["warnings"]
-    assert settings == {option.python_name: option.default for option in OPTIONS}
+    assert settings == {option.field: option.default for option in OPTIONS}
     assert MISSING not in settings.values()
 
 
@@ -55,6 +55,7 @@ def test_names_of_one_option() -> None:
 def test_options_whose_default_could_lose_a_row_have_none() -> None:
     without = {option.name for option in OPTIONS if option.default is None}
     assert without >= {"after", "upto", "asOf", "limit", "timelineTimezone", "onCorrupt"}
+    assert without >= {"maxOutOfOrderness", "idleTimeout", "onLostRange", "failOnDataLoss"}
 
 
 def test_explicit_before_environment_before_default() -> None:
@@ -114,12 +115,14 @@ def test_an_option_of_another_door_is_refused(door: Door) -> None:
 def test_streams_refuse_limit_and_bounds_of_batches() -> None:
     refused = {option.name for option in OPTIONS if Door.STREAM not in option.doors}
     of_groups = {option.name for option in OPTIONS if option.doors == {Door.CONSUMER}}
-    assert refused - of_groups == {"limit", "upto", "asOf"}
+    assert refused - of_groups == {"limit", "asOf"}
 
 
 def test_consumers_refuse_what_only_a_batch_has() -> None:
     refused = {option.name for option in OPTIONS if Door.CONSUMER not in option.doors}
-    assert refused == {"limit", "asOf", "slots"}
+    of_streams = {option.name for option in OPTIONS if option.doors == {Door.STREAM}}
+    assert refused - of_streams == {"limit", "asOf", "slots"}
+    assert of_streams == {"failOnDataLoss", "maxOutOfOrderness", "watermarkFallback", "idleTimeout", "endWatermark"}
 
 
 def test_one_option_in_two_spellings_is_refused() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.engine.requests import plan_request, range_request, start_of_stream
+from penstock.engine.requests import plan_request
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import GivenOptions
 from penstock.proto.positions import EARLIEST, InstantTime, Position
@@ -171,24 +171,8 @@ def test_combinations_that_make_no_sense(given: GivenOptions, names: str) -> Non
         plan_request("t", given, Described())
 
 
-def test_a_micro_batch() -> None:
-    given = GivenOptions(columns=("a",), slots=2)
-    expected = PlanRequest(table="t", query=Incremental(EARLIEST, NEWEST), columns=("a",), slots=2)
-    assert range_request("t", given, EARLIEST, NEWEST) == expected
-
-
-class TestStartOfStream:
-    """Where a stream starts."""
-
-    def test_default_is_before_every_instant(self) -> None:
-        assert start_of_stream("t", GivenOptions(), Described()) == EARLIEST
-
-    def test_given(self) -> None:
-        assert start_of_stream("t", GivenOptions(after="latest"), Described()) == Latest()
-        assert start_of_stream("t", GivenOptions(after="20260101000000"), Described()) == at("20260101000000")
-
-    def test_another_query_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="cannot be streamed"):
-            start_of_stream("t", GivenOptions(given=frozenset({"query"})), Described())
-        given = GivenOptions(query="incremental", given=frozenset({"query"}))
-        assert start_of_stream("t", given, Described()) == EARLIEST
+def test_the_unit_of_the_event_time_goes_in_with_its_column() -> None:
+    given = GivenOptions(event_time="at", event_time_unit="ms")
+    assert plan_request("t", given, Described()).event_time_unit == "ms"
+    with pytest.raises(ConfigurationError, match="give eventTime with it"):
+        plan_request("t", GivenOptions(event_time_unit="ms"), Described())

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.times import TimelineZone, named_zone, range_bound, requested_time, utc_of
+from penstock.engine.times import TimelineZone, range_bound, requested_time, utc_of
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Latest
+from penstock.table.zones import named_zone
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

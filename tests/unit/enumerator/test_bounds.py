@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes, together
 from penstock.enumerator.planning import plan_request
 from penstock.enumerator.row_groups import cut
 from penstock.proto.errors import CorruptFile
 from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.proto.splits import EventTimeBounds, FileRef, Plan, RowGroupRun, UnknownBounds, WholeFile
+from penstock.proto.splits import EventTimeBounds, FileRef, NoEventTimes, Plan, RowGroupRun, UnknownBounds, WholeFile
 from penstock.table.hudi_table import open_table
 from penstock.table.schema.avro import AvroType, Decimal, Primitive
 from penstock.table.storage import open_storage
@@ -93,13 +93,26 @@ class TestBounds:
     def test_without_statistics_it_is_unknown(self) -> None:
         assert bounds(footer([5, 1], UTC_US, write_statistics=False)) == UnknownBounds()
 
-    def test_nulls_alone_are_unknown_even_beside_known_row_groups(self) -> None:
-        assert bounds(footer([None, None], UTC_US)) == UnknownBounds()
-        assert bounds(footer([1, 2, None, None], UTC_US, group_rows=2)) == UnknownBounds()
+    def test_nulls_alone_have_no_event_time_and_count_for_nothing_beside_others(self) -> None:
+        assert bounds(footer([None, None], UTC_US)) == NoEventTimes()
+        assert bounds(footer([1, 2, None, None], UTC_US, group_rows=2)) == EventTimeBounds(1, 2)
+        assert bounds(footer([None, None], UTC_US, write_statistics=False)) == UnknownBounds()
 
-    def test_no_rows_and_no_column_are_unknown(self) -> None:
-        assert bounds(footer([], UTC_US)) == UnknownBounds()
-        assert bounds(footer([1], UTC_US), MICROS, "T") == UnknownBounds()
+    def test_no_rows_and_no_column_have_no_event_time(self) -> None:
+        assert bounds(footer([], UTC_US)) == NoEventTimes()
+        assert bounds(footer([1], UTC_US), MICROS, "T") == NoEventTimes()
+        assert bounds(footer([{"x": 1}], pa.struct({"x": UTC_US}))) == UnknownBounds()
+
+    @pytest.mark.parametrize(("unit", "factor"), [("s", 1_000_000), ("ms", 1000), ("us", 1)])
+    @pytest.mark.parametrize("stored", [pa.int64(), pa.int32(), pa.int16()])
+    def test_plain_numbers_have_the_unit_that_is_given(self, unit: str, factor: int, stored: pa.DataType) -> None:
+        metadata = footer([5, None, -9], stored)
+        found = event_time_bounds(metadata, [0], "t", Primitive("long"), unit)
+        assert found == EventTimeBounds(-9 * factor, 5 * factor)
+
+    @pytest.mark.parametrize("stored", [pa.uint64(), pa.uint32(), UTC_US, pa.timestamp("ms")])
+    def test_a_unit_counts_for_signed_plain_numbers_alone(self, stored: pa.DataType) -> None:
+        assert event_time_bounds(footer([5, 9], stored), [0], "t", Primitive("long"), "ms") == UnknownBounds()
 
     def test_a_run_of_row_groups_has_its_own(self) -> None:
         metadata = footer([1, 2, 30, 40, 5, 6], UTC_US, group_rows=2)
@@ -114,12 +127,41 @@ class TestBounds:
     def test_no_row_lies_outside(self, values: list[int | None], group_rows: int) -> None:
         found = bounds(footer(values, UTC_US, group_rows=group_rows))
         known = [value for value in values if value is not None]
-        if isinstance(found, EventTimeBounds):
-            assert found == EventTimeBounds(min(known), max(known))
+        assert found == (EventTimeBounds(min(known), max(known)) if known else NoEventTimes())
+
+    @given(
+        st.lists(st.one_of(st.none(), st.integers(-(2**62), 2**62)), max_size=30),
+        st.sampled_from([("s", 1_000_000), ("ms", 1000), ("us", 1)]),
+        st.integers(1, 7),
+    )
+    def test_no_plain_number_lies_outside(
+        self, values: list[int | None], unit: tuple[str, int], group_rows: int
+    ) -> None:
+        metadata = footer(values, pa.int64(), group_rows=group_rows)
+        found = event_time_bounds(metadata, range(metadata.num_row_groups), "t", Primitive("long"), unit[0])
+        times = [value * unit[1] for value in values if value is not None]
+        if isinstance(found, UnknownBounds):
+            assert max(map(abs, times)) > 2**63 - 1
         else:
-            assert any(
-                all(v is None for v in values[i : i + group_rows]) for i in range(0, len(values), group_rows)
-            ) or (not values)
+            assert found == (EventTimeBounds(min(times), max(times)) if times else NoEventTimes())
+
+
+KINDS = st.one_of(
+    st.just(UnknownBounds()),
+    st.just(NoEventTimes()),
+    st.tuples(st.integers(-9, 9), st.integers(0, 9)).map(lambda pair: EventTimeBounds(pair[0], pair[0] + pair[1])),
+)
+
+
+@given(st.lists(KINDS, max_size=6))
+def test_together_is_unknown_as_soon_as_a_part_is_and_else_as_wide_as_all(parts: list[Any]) -> None:
+    found = together(parts)
+    if UnknownBounds() in parts:
+        assert found == UnknownBounds()
+    elif known := [part for part in parts if isinstance(part, EventTimeBounds)]:
+        assert found == EventTimeBounds(min(p.min_us for p in known), max(p.max_us for p in known))
+    else:
+        assert found == NoEventTimes()
 
 
 class TestFooters:
@@ -201,10 +243,32 @@ class TestPlannedBounds:
         without = plan(golden.table(case), event_time="et", metadata=False)
         assert all(isinstance(split.event_time, UnknownBounds) for split in without.splits if split.logs)
 
-    @pytest.mark.parametrize("column", ["et_ms", "nul"])
-    def test_plain_longs_and_nulls_alone_are_unknown(self, golden: Golden, column: str) -> None:
-        found = plan(golden.table("B_v9_colstats_cow"), event_time=column)
-        assert {s.event_time for s in found.splits} == {UnknownBounds()}
+    def test_plain_longs_need_a_unit(self, golden: Golden) -> None:
+        case = "B_v9_colstats_cow"
+        truth = self.truth(case, "et_ms")
+        assert {s.event_time for s in plan(golden.table(case), event_time="et_ms").splits} == {UnknownBounds()}
+        for split in plan(golden.table(case), event_time="et_ms", event_time_unit="ms").splits:
+            assert split.base is not None
+            low, high = truth[split.base.path]
+            assert low is not None and high is not None
+            assert split.event_time == EventTimeBounds(low * 1000, high * 1000)
+
+    @pytest.mark.parametrize("case", ["B_v6_colstats_mor", "B_v8_colstats_mor", "B_v9_colstats_mor"])
+    def test_plain_longs_of_slices_with_logs_take_the_unit_too(self, golden: Golden, case: str) -> None:
+        truth = self.truth(case, "et_ms")
+        found = plan(golden.table(case), event_time="et_ms", event_time_unit="s")
+        assert any(split.logs for split in found.splits)
+        for split in found.splits:
+            files = [truth[file.path] for file in (*([split.base] if split.base else []), *split.logs)]
+            lows, highs = [low for low, _ in files if low is not None], [high for _, high in files if high is not None]
+            assert split.event_time == EventTimeBounds(min(lows) * 1_000_000, max(highs) * 1_000_000)
+
+    @pytest.mark.parametrize(
+        ("case", "metadata"), [("B_v9_colstats_cow", False), ("B_v9_colstats_mor", True), ("B_v6_colstats_mor", True)]
+    )
+    def test_nulls_alone_are_no_event_times(self, golden: Golden, case: str, metadata: bool) -> None:
+        found = plan(golden.table(case), event_time="nul", metadata=metadata)
+        assert {s.event_time for s in found.splits} == {NoEventTimes()}
 
     def test_without_the_option_no_footer_is_read(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pq, "read_metadata", None)

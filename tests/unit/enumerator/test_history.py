@@ -129,6 +129,20 @@ class TestCutArchive:
         for query in (Incremental(at("20"), at("30")), Incremental(EARLIEST, at("20")), as_of("20"), Snapshot()):
             assert select(query, whole)
 
+    def test_an_archive_of_which_nothing_is_left_answers_nothing_before_the_active_timeline(self) -> None:
+        """By completion times: what was lost completed up to 27, though 25 is the first that is active."""
+        facts = active(2, {"25": commit("25", stat("a", "25"))}, "25_30.deltacommit", complete_from="27")
+        whole = with_archive(facts, Archive((), {}, ()))
+        for query in (
+            Incremental(at("20"), at("27")),
+            Incremental(at("20"), at("30")),
+            Incremental(EARLIEST, at("26")),
+        ):
+            with pytest.raises(PositionExpired, match="archived instants that are gone"):
+                select(query, whole)
+        for query in (Incremental(at("27"), at("30")), Incremental(EARLIEST, at("30"))):
+            assert select(query, whole)
+
     @pytest.mark.parametrize("query", [Incremental(at("05"), at("30")), as_of("15"), Incremental(EARLIEST, at("15"))])
     def test_a_file_or_partition_of_a_lost_instant_tells(self, query: Query) -> None:
         facts = layout_1(lost=True)

@@ -35,6 +35,7 @@ from penstock.proto.queries import (
     ReadOptimized,
     Snapshot,
     SnapshotAsOf,
+    SnapshotPart,
 )
 from penstock.proto.reports import (
     EndOfSlot,
@@ -58,6 +59,7 @@ from penstock.proto.splits import (
     FillNulls,
     LeftOut,
     LogWrite,
+    NoEventTimes,
     Origin,
     Plan,
     RowGroupRun,
@@ -94,6 +96,7 @@ def ranges(draw: st.DrawFn) -> CommitRange:
     return CommitRange(*sorted([draw(positions), draw(positions)]))
 
 
+digests = st.from_regex(r"[0-9a-f]{1,128}", fullmatch=True)
 instant_sets = st.frozensets(instants, max_size=2)
 
 
@@ -120,7 +123,7 @@ def splits(draw: st.DrawFn, partition_fields: int | None = None, depth: int = 0)
         base_instant=draw(st.just("") | instants.map(str)),
         part=draw(st.just(WholeFile()) | run) if base and not logs else WholeFile(),
         logs=logs,
-        event_time=draw(st.just(UnknownBounds()) | bounds),
+        event_time=draw(st.just(UnknownBounds()) | st.just(NoEventTimes()) | bounds),
         ancestry=draw(st.none() | ancestries(fields, depth + 1)) if depth < 2 else None,
         left_out=draw(st.none() | st.builds(LeftOut, rows=instant_sets, some_rows=instant_sets, blocks=instant_sets)),
     )
@@ -174,7 +177,10 @@ def queries(draw: st.DrawFn) -> Query:
     without = draw(st.frozensets(instants, max_size=2))
     incremental = [Incremental(span.after, span.upto, without), Incremental(span.after, Latest())]
     incremental.append(Changes(ChangeFormat.ROWS, span.after, span.upto, without))
-    return draw(st.sampled_from([Snapshot(), SnapshotAsOf(draw(instants)), ReadOptimized(), *incremental]))
+    first, end = sorted([draw(st.integers(0, 2_000_000)), draw(st.integers(0, 2_000_000))])
+    form = draw(st.none() | st.sampled_from(ChangeFormat))
+    part = SnapshotPart(at=span.upto, first=first, end=end, digest=draw(digests), changes=form)
+    return draw(st.sampled_from([Snapshot(), SnapshotAsOf(draw(instants)), ReadOptimized(), part, *incremental]))
 
 
 requests = st.builds(
@@ -185,6 +191,9 @@ requests = st.builds(
     where=text,
     slots=counts,
     event_time=text,
+    event_time_unit=st.sampled_from(["", "s", "ms", "us"]),
+    scan_event_time=st.booleans(),
+    of_stream=st.booleans(),
     target_split_bytes=st.integers(1, 2**63 - 1),
     metadata=st.booleans(),
     delete_marker=st.none() | st.builds(DeleteMarker, names, names),
@@ -399,6 +408,7 @@ SPLIT_4 = replace(
         blocks=frozenset({InstantTime("20260104000000000")}),
     ),
 )
+NO_TIMES_SPLIT_4 = replace(LOG_ONLY_SPLIT_1, event_time=NoEventTimes())
 SCAN_4 = SCAN_1
 PLAN_4 = replace(PLAN_1, splits=(SPLIT_4, LOG_ONLY_SPLIT_1))
 SPLIT_3, SCAN_3 = (replace(value, format_version=3) for value in (SPLIT_3, SCAN_3))
@@ -440,6 +450,7 @@ FROZEN: dict[str, tuple[object, Callable[[bytes], object]]] = {
     "scan.v3": (SCAN_3, decode_scan),
     "plan.v3": (PLAN_3, decode_plan),
     "split.v4": (SPLIT_4, decode_split),
+    "split-no-event-times.v4": (NO_TIMES_SPLIT_4, decode_split),
     "scan.v4": (SCAN_4, decode_scan),
     "plan.v4": (PLAN_4, decode_plan),
 }
@@ -524,6 +535,7 @@ BAD_SPLITS: dict[str, tuple[Callable[[pb.Split], object], str]] = {
         r"`base\.writes`: got 9223372036854775808",
     ),
     "bounds": (lambda m: setattr(m.event_time, "max_us", -6), "`event_time`: got -5 to -6"),
+    "bounds and none": (lambda m: m.no_event_times.SetInParent(), "`no_event_times`: got bounds beside it"),
     "values": (lambda m: m.partition_values.extend([pb.PartitionValue()] * 1001), "1003 entries, expected at most"),
 }
 
@@ -612,6 +624,53 @@ def test_a_request_without_a_known_query_is_refused() -> None:
 def test_a_range_without_its_start_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"`incremental\.after`"):
         calls.request_from_message(pb.OpenPlanRequest(table="t", incremental=pb.Incremental()))
+
+
+GOOD_PART = SnapshotPart(at=Position(InstantTime("20260101")), first=2, end=5, digest="00ff", changes=ChangeFormat.ROWS)
+BAD_PARTS: dict[str, tuple[Callable[[pb.SnapshotPart], object], str]] = {
+    "no position": (lambda m: m.ClearField("at"), r"`snapshot_part\.at`: got nothing"),
+    "position": (lambda m: setattr(m.at, "order_key", "now"), r"`snapshot_part\.at`: got 'now'"),
+    "backwards": (lambda m: setattr(m, "first", 6), r"`snapshot_part\.first`: got 6, expected 0 to 5"),
+    "too many": (lambda m: setattr(m, "end", 2_000_001), r"`snapshot_part\.end`: got 2000001, expected 0 to 2000000"),
+    "no digest": (lambda m: m.ClearField("digest"), r"`snapshot_part\.digest`: got ''"),
+    "long digest": (lambda m: setattr(m, "digest", "0" * 129), r"`snapshot_part\.digest`: got '0+', expected 1 to 128"),
+    "digest": (lambda m: setattr(m, "digest", "../x"), r"`snapshot_part\.digest`: got '\.\./x'"),
+    "other digits": (lambda m: setattr(m, "digest", "٣"), r"`snapshot_part\.digest`"),
+    "line end": (lambda m: setattr(m, "digest", "00\n"), r"`snapshot_part\.digest`"),
+    "changes": (lambda m: setattr(m, "changes", "avro"), "`format`: got 'avro', expected rows or hudi"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PARTS)
+def test_a_part_of_a_snapshot_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
+    damage, said = BAD_PARTS[case]
+    message = calls.request_to_message(PlanRequest(table="t", query=GOOD_PART))
+    assert calls.request_from_message(message).query == GOOD_PART
+    damage(message.snapshot_part)
+    with pytest.raises(ConfigurationError, match=said):
+        calls.request_from_message(message)
+
+
+@pytest.mark.parametrize("first", [-1, 2**32])
+def test_a_part_that_no_message_can_hold_is_an_error_of_the_tree(first: int) -> None:
+    with pytest.raises(ConfigurationError, match="plan request for table 't' cannot be encoded"):
+        calls.request_to_message(PlanRequest(table="t", query=replace(GOOD_PART, first=first)))
+
+
+@pytest.mark.parametrize("unit", ["ns", "S", " ", "ms "])
+def test_a_unit_of_event_times_that_is_not_known_is_refused(unit: str) -> None:
+    message = calls.request_to_message(PlanRequest(table="t", query=Snapshot(), event_time_unit=unit))
+    with pytest.raises(ConfigurationError, match=r"`event_time_unit`: got '.*', expected nothing, s, ms, us"):
+        calls.request_from_message(message)
+
+
+def test_an_older_reader_takes_a_split_without_event_times_for_one_of_which_nothing_is_known() -> None:
+    split = replace(LOG_ONLY_SPLIT_1, event_time=NoEventTimes())
+    data = encode_split(split)
+    assert decode_split(data) == split
+    older = encode_split(LOG_ONLY_SPLIT_1)
+    assert data == older + b"\xa2\x02\x00"  # field 36, nothing in it: an older build leaves it out
+    assert decode_split(older).event_time == UnknownBounds()
 
 
 def test_a_request_that_says_no_split_size_gets_the_default() -> None:

@@ -82,7 +82,12 @@ def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
         ("DEADLINE_EXCEEDED", "", StorageError, "no answer within the deadline"),
         ("RESOURCE_EXHAUSTED", "Received message larger than max (9 vs. 8)", ConfigurationError, "fewer columns"),
         ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!", Overloaded, "Concurrent RPC limit"),
-        ("UNIMPLEMENTED", "Method not found!", ConfigurationError, "older than this client, or no enumerator"),
+        (
+            "UNIMPLEMENTED",
+            "Method not found!",
+            ConfigurationError,
+            "older than this client, or no enumerator: servers are upgr",
+        ),
         ("PERMISSION_DENIED", "not you", PermissionDenied, "PERMISSION_DENIED: not you"),
         ("UNAUTHENTICATED", "who?", Unauthenticated, "UNAUTHENTICATED: who?"),
         ("CANCELLED", "server stopped", StorageError, "broke off with CANCELLED: server stopped"),
@@ -97,6 +102,13 @@ def test_failures_of_grpc_itself_name_the_call_and_the_server(
     assert type(back) is cls
     with pytest.raises(cls, match=f"NextSplit of the enumerator at {HERE}: .*{said}"):
         raise back
+
+
+def test_a_place_in_a_stream_that_is_too_large_is_told_apart_from_a_long_question() -> None:
+    failure = RpcFailure(grpc.StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 8)", "")
+    told = str(error_of(failure, "NextBatch", HERE))
+    assert "larger than max (9 vs. 8): the place of a stream names every instant" in told
+    assert "columns" not in told
 
 
 @given(st.text())

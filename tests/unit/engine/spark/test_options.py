@@ -7,7 +7,7 @@ import pickle
 import pytest
 from pyspark.sql import types as st
 
-from penstock.engine.spark.options import door_before_use, loaded, only_a_batch, wanted_columns
+from penstock.engine.spark.options import door_before_use, loaded, only_a_batch, only_a_stream, wanted_columns
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import Door, GivenOptions
 
@@ -43,7 +43,7 @@ def test_an_unknown_option_offers_the_nearest() -> None:
         loaded({"path": "/t", "colums": "id"}, Door.BATCH, {})
 
 
-@pytest.mark.parametrize("name", ["upto", "asOf", "limit"])
+@pytest.mark.parametrize("name", ["asOf", "limit"])
 def test_what_a_stream_refuses(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"(?i)option {name} does not apply here \(stream\)"):
         loaded({"path": "/t", name: "20260131235959123"}, Door.STREAM, {})
@@ -79,6 +79,12 @@ def test_the_door_before_spark_says_which() -> None:
 )
 def test_what_no_stream_could_have(given: dict[str, str], batch: bool) -> None:
     assert only_a_batch(loaded({"path": "/t", **given}, Door.BATCH, {}).options) is batch
+
+
+def test_what_no_batch_could_have() -> None:
+    given = {"path": "/t", "eventtime": "ts", "idletimeout": "1s"}
+    assert only_a_stream(loaded(given, Door.STREAM, {}).options)
+    assert not only_a_stream(loaded({"path": "/t", "eventTime": "ts", "upto": "1" * 14}, Door.STREAM, {}).options)
 
 
 def test_columns_are_always_named() -> None:

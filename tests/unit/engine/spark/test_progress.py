@@ -1,14 +1,20 @@
-"""How far a stream may advance: cap, pinned target, rest while idle, patience. Time is a number here."""
+"""How far a stream may advance: limits, pinned target, rest while idle, silence, patience. Time is a number here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from penstock.engine.spark.progress import IDLE_S, PATIENCE_S, StreamProgress, with_patience
+from penstock.engine.spark.progress import IDLE_S, PATIENCE_S, REST_S, StreamProgress, with_patience
 from penstock.proto.errors import StorageError, TableNotFound
 from penstock.proto.positions import EARLIEST, InstantTime, Position
+from penstock.proto.queries import NO_LIMITS, RoundLimits
+from penstock.proto.streams import END_OF_TIME_US, CommitsBatch, NextBatch, NoBatch, Progress, StreamPoint, Watermark
+
+ONE = RoundLimits(max_commits=1)
+TWO = RoundLimits(max_commits=2)
 
 
 class Clock:
@@ -34,17 +40,31 @@ class Commits:
         self.calls = 0
         self.failures: list[Exception] = []
 
-    def newest(self, after: Position | None, max_commits: int) -> Position:
+    def next_batch(self, point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
         self.calls += 1
         if self.failures:
             raise self.failures.pop(0)
-        done = 0 if after in (None, EARLIEST) else int(after.order_key)
-        top = max(done, self.commits)
-        return at(min(top, done + max_commits) if max_commits else top)
+        done = number(point)
+        top = self.commits if target is None else min(self.commits, int(target.order_key))
+        end = min(top, done + limits.max_commits) if limits.max_commits else top
+        if end <= done:
+            return NextBatch(point=point)
+        reached = replace(at(end), content=CommitsBatch(point.progress.position), watermark=point.watermark)
+        return NextBatch(point=reached, schema_json="{}")
+
+    def newest(self) -> Position:
+        self.calls += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return at(self.commits).progress.position
 
 
-def at(commit: int) -> Position:
-    return EARLIEST if commit == 0 else Position(InstantTime(f"{commit:03}"))
+def at(commit: int) -> StreamPoint:
+    return StreamPoint(progress=Progress(EARLIEST if commit == 0 else Position(InstantTime(f"{commit:03}"))))
+
+
+def number(point: StreamPoint) -> int:
+    return 0 if point.progress.position == EARLIEST else int(point.progress.position.order_key)
 
 
 @pytest.fixture
@@ -52,77 +72,157 @@ def clock() -> Clock:
     return Clock()
 
 
-def progress(table: Commits, clock: Clock) -> StreamProgress:
-    return StreamProgress(table.newest, clock, clock.pause)
+def progress(table: Commits, clock: Clock, idle_timeout_us: int | None = None) -> StreamProgress:
+    return StreamProgress(table.next_batch, clock, clock.pause, idle_timeout_us)
 
 
-def run(stream: StreamProgress, start: Position, cap: int) -> list[Position]:
+def run(stream: StreamProgress, start: StreamPoint, limits: RoundLimits) -> list[int]:
     """The ends of micro-batches until nothing is new."""
     ends = []
-    while (end := stream.advance(start, cap)) != start:
-        ends.append(end)
+    while (end := stream.advance(start, limits).point) != start:
+        ends.append(number(end))
         start = end
     return ends
 
 
 def test_a_cap_of_one_takes_one_commit_at_a_time(clock: Clock) -> None:
-    assert run(progress(Commits(4), clock), EARLIEST, 1) == [at(1), at(2), at(3), at(4)]
+    assert run(progress(Commits(4), clock), at(0), ONE) == [1, 2, 3, 4]
 
 
 def test_no_cap_takes_all(clock: Clock) -> None:
-    assert run(progress(Commits(4), clock), EARLIEST, 0) == [at(4)]
+    assert run(progress(Commits(4), clock), at(0), NO_LIMITS) == [4]
 
 
 def test_nothing_new_gives_the_start_itself(clock: Clock) -> None:
     start = at(4)
-    assert progress(Commits(4), clock).advance(start, 1) is start
+    assert progress(Commits(4), clock).advance(start, ONE).point is start
 
 
 def test_an_idle_table_is_looked_at_five_times_a_second(clock: Clock) -> None:
-    table = Commits(2)
+    """And Spark, which asks in a loop, is held back to twenty times."""
+    table, asked = Commits(2), 0
     stream = progress(table, clock)
-    for _ in range(650):
-        assert stream.advance(at(2), 1) == at(2)
-        clock.now_s += 1 / 65
+    while clock.now_s < 1010:
+        assert stream.advance(at(2), ONE).point == at(2)
+        clock.now_s += 0.001
+        asked += 1
     assert 40 <= table.calls <= 10 / IDLE_S + 1
+    assert asked <= 10 / REST_S + table.calls
 
 
 def test_a_commit_is_seen_when_the_rest_is_over(clock: Clock) -> None:
     table = Commits(2)
     stream = progress(table, clock)
-    assert stream.advance(at(2), 1) == at(2)
+    assert stream.advance(at(2), ONE).point == at(2)
     table.commits = 3
-    assert stream.advance(at(2), 1) == at(2)
+    assert stream.advance(at(2), ONE).point == at(2)
     clock.now_s += IDLE_S
-    assert stream.advance(at(2), 1) == at(3)
+    assert number(stream.advance(at(2), ONE).point) == 3
 
 
 def test_no_rest_while_there_is_work(clock: Clock) -> None:
     table = Commits(100)
-    assert len(run(progress(table, clock), EARLIEST, 1)) == 100
+    assert len(run(progress(table, clock), at(0), ONE)) == 100
     assert table.calls == 101
+    assert clock.pauses == []
 
 
 def test_a_pinned_run_ends_at_its_target(clock: Clock) -> None:
     table = Commits(3)
     stream = progress(table, clock)
-    stream.pin()
+    stream.pin(table.newest)
     table.commits = 7
-    assert run(stream, EARLIEST, 2) == [at(2), at(3)]
-    assert stream.advance(at(3), 0) == at(3)
+    assert run(stream, at(0), TWO) == [2, 3]
+    assert stream.advance(at(3), NO_LIMITS).point == at(3)
 
 
 def test_a_pinned_run_that_starts_behind_its_target_does_nothing(clock: Clock) -> None:
-    stream = progress(Commits(3), clock)
-    stream.pin()
-    assert stream.advance(at(5), 1) == at(5)
+    table = Commits(3)
+    stream = progress(table, clock)
+    stream.pin(table.newest)
+    table.commits = 9
+    assert stream.advance(at(5), ONE).point == at(5)
 
 
-@pytest.mark.parametrize("call", [lambda s: s.pin(), lambda s: s.advance(EARLIEST, 1)])
-def test_storage_that_fails_a_while_is_waited_for(clock: Clock, call: Callable[[StreamProgress], object]) -> None:
+def test_a_pinned_run_that_begins_later_than_it_was_pinned_takes_what_it_begins_with(clock: Clock) -> None:
+    """The snapshot is made after Spark fixed the target: its position is the target then."""
+    table = Commits(3)
+    stream = progress(table, clock)
+    stream.pin(table.newest)
+    table.commits = 5
+    stream.begin(at(4))
+    assert run(stream, at(0), NO_LIMITS) == [4]
+
+
+def test_what_has_ended_is_not_asked_about(clock: Clock) -> None:
+    table = Commits(9)
+    end = replace(at(3), ended=True)
+    assert progress(table, clock).advance(end, ONE).point is end
+    assert table.calls == 0
+
+
+class TestSilence:
+    """An idle table's watermark moves by whole idle timeouts of this process's clock."""
+
+    known = replace(at(2), watermark=Watermark(1_000, 5_000), content=CommitsBatch(EARLIEST))
+
+    def test_each_whole_timeout_counts_once(self, clock: Clock) -> None:
+        stream = progress(Commits(2), clock, 10_000_000)
+        assert stream.advance(self.known, ONE).point is self.known
+        clock.now_s += 9.9
+        assert stream.advance(self.known, ONE).point is self.known
+        clock.now_s += 15
+        moved = stream.advance(self.known, ONE).point
+        assert moved == replace(self.known, watermark=Watermark(20_001_000, 5_000), content=NoBatch())
+        assert stream.advance(moved, ONE).point == moved
+        clock.now_s += 4.9
+        assert stream.advance(moved, ONE).point == moved, "the rest of a timeout is kept"
+        clock.now_s += 0.3
+        assert stream.advance(moved, ONE).point.watermark.at_us == 30_001_000
+
+    def test_a_commit_begins_it_anew(self, clock: Clock) -> None:
+        table = Commits(2)
+        stream = progress(table, clock, 10_000_000)
+        stream.advance(self.known, ONE)
+        clock.now_s += 9
+        table.commits = 3
+        reached = stream.advance(self.known, ONE).point
+        assert (number(reached), reached.watermark.at_us) == (3, 1_000)
+        clock.now_s += 9
+        assert stream.advance(reached, ONE).point is reached
+
+    def test_a_watermark_that_is_not_known_stays_so(self, clock: Clock) -> None:
+        stream = progress(Commits(2), clock, 10_000_000)
+        stream.advance(at(2), ONE)
+        clock.now_s += 100
+        assert stream.advance(at(2), ONE).point == at(2)
+
+    def test_a_pinned_run_ends(self, clock: Clock) -> None:
+        table = Commits(2)
+        stream = progress(table, clock, 10_000_000)
+        stream.pin(table.newest)
+        stream.advance(self.known, ONE)
+        clock.now_s += 100
+        assert stream.advance(self.known, ONE).point is self.known
+
+    def test_it_stops_at_the_end_of_time(self, clock: Clock) -> None:
+        last = replace(self.known, watermark=Watermark(END_OF_TIME_US - 1, 5_000))
+        stream = progress(Commits(2), clock, 10_000_000)
+        stream.advance(last, ONE)
+        clock.now_s += 100
+        moved = stream.advance(last, ONE).point
+        assert moved.watermark.at_us == END_OF_TIME_US
+        clock.now_s += 100
+        assert stream.advance(moved, ONE).point is moved
+
+
+@pytest.mark.parametrize("pins", [True, False])
+def test_storage_that_fails_a_while_is_waited_for(clock: Clock, pins: bool) -> None:
     table = Commits(1)
+    stream = progress(table, clock)
     table.failures = [StorageError("away")] * 8
-    call(progress(table, clock))
+    call: Callable[[], object] = (lambda: stream.pin(table.newest)) if pins else lambda: stream.advance(at(0), ONE)
+    call()
     assert table.calls == 9
     assert clock.pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
@@ -143,5 +243,5 @@ def test_another_error_is_not_retried(clock: Clock) -> None:
     table = Commits(1)
     table.failures = [TableNotFound("gone")]
     with pytest.raises(TableNotFound):
-        progress(table, clock).advance(EARLIEST, 1)
+        progress(table, clock).advance(at(0), ONE)
     assert clock.pauses == []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import types as st
 from pyspark.sql.datasource import InputPartition
@@ -13,13 +15,15 @@ from pyspark.sql.datasource import InputPartition
 from penstock.engine.spark import batch_reader, tasks, workers
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots, schema_of
-from penstock.engine.spark.slots import PackedSlot, PulledSlot
+from penstock.engine.spark.reading import resolved
+from penstock.engine.spark.slots import MarkerSlot, PackedSlot, PulledSlot
 from penstock.engine.spark.tasks import SlotReading, read_partition
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.access import ServerAccess
-from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownPlan
+from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch, UnknownPlan
 from penstock.proto.options import GivenOptions
 from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.streams import Watermark
 
 pytestmark = pytest.mark.golden
 
@@ -146,3 +150,69 @@ def test_a_secured_server_is_reached_by_driver_and_tasks_alike(
     assert len(asked) == 1 + len(slots)
     assert set(asked) == {(SERVER, access)}
     assert "ca.pem" not in repr(slots[0].value)
+
+
+EVENT_CASE = "A_merge_event_timestamp_v9_h120"
+
+
+@pytest.fixture
+def timed(golden: Any) -> Loaded:
+    """A load of a table with a timestamp column and the option eventTime."""
+    return Loaded(str(golden.table(EVENT_CASE)), GivenOptions(event_time="ts"))
+
+
+@pytest.mark.parametrize("server", [None, SERVER])
+@pytest.mark.parametrize("watermark_us", [None, 1_700_000_000_000_000])
+def test_every_row_of_a_slot_carries_its_watermark(
+    timed: Loaded, enumerator: EmbeddedEnumerator, golden: Any, server: str | None, watermark_us: int | None
+) -> None:
+    load, asked = resolved(timed, schema_of(timed))
+    plan = PlanRequest(table=load.table, query=Snapshot(), columns=load.options.columns, slots=2)
+    planned = plan_slots(enumerator, server, plan, asked.schema, watermark_us=watermark_us)
+    slots = [InputPartition(pickle.loads(pickle.dumps(slot))) for slot in planned]
+    found = pa.Table.from_batches([batch for slot in slots for batch in read_partition(slot, asked)])
+    assert found.num_rows == golden.expected(EVENT_CASE, "snapshot").num_rows > 0
+    assert set(found["_penstock_watermark"].cast(pa.int64()).to_pylist()) == {watermark_us}
+    assert set(found["_penstock_marker"].to_pylist()) == {False}
+    plain = resolved(Loaded(load.table, GivenOptions()), asked.schema)[1]
+    rows_alone = pa.Table.from_batches([batch for slot in slots for batch in read_partition(slot, plain)])
+    assert found.drop_columns(["_penstock_watermark", "_penstock_marker"]).equals(rows_alone)
+    if server is not None:
+        assert enumerator.totals(planned[0].plan_id).rows == found.num_rows  # type: ignore[union-attr]
+
+
+def test_a_marker_is_one_row_and_only_where_its_columns_are(timed: Loaded) -> None:
+    _, asked = resolved(timed, schema_of(timed))
+    slot = InputPartition(MarkerSlot(Watermark(7, 9)))
+    (batch,) = read_partition(slot, asked)
+    assert (batch.num_rows, batch["_penstock_marker"].to_pylist()) == (1, [True])
+    with pytest.raises(InvariantViolation, match="MarkerSlot"):
+        list(read_partition(slot, reading(asked.schema)))
+
+
+@pytest.mark.parametrize("server", [None, SERVER])
+def test_columns_that_were_widened_since_come_back_in_streams_alone(
+    enumerator: EmbeddedEnumerator, golden: Any, server: str | None
+) -> None:
+    """A stream that was loaded before a..e became bigint, double and string, and goes on as long as values fit."""
+    case = "A_evo_widen_v9_h120"
+    was = [("a", st.IntegerType()), ("c", st.FloatType()), ("d", st.LongType()), ("ts", st.LongType())]
+    narrow = st.StructType([st.StructField(name, kind) for name, kind in was])
+    asked = PlanRequest(table=str(golden.table(case)), query=Snapshot(), columns=tuple(narrow.fieldNames()))
+    expected = golden.expected(case, "snapshot").select(narrow.fieldNames())
+    assert [str(kind) for kind in expected.schema.types] == ["int64", "double", "double", "int64"]
+    slots = plan_slots(enumerator, server, asked, narrow, narrows=True)
+    streams = SlotReading(narrow, None, 1000, "", narrows=True)
+    with pytest.raises(SchemaMismatch, match=r"column a: it was widened to int64 .* as int32"):
+        [list(read_partition(InputPartition(slot), streams)) for slot in slots]
+    wider = st.StructType([st.StructField("a", st.LongType()), *narrow.fields[1:]])
+    asked = replace(asked, where="d <> 0.5")
+    fitting = expected.filter(pc.not_equal(expected["d"], 0.5))
+    fitting = fitting.cast(pa.schema([("a", "int64"), ("c", "float32"), ("d", "int64"), ("ts", "int64")]))
+    assert 0 < fitting.num_rows < expected.num_rows
+    slots = plan_slots(enumerator, server, asked, wider, narrows=True)
+    streams = SlotReading(wider, None, 1000, "", narrows=True)
+    found = rows([batch for slot in slots for batch in read_partition(InputPartition(slot), streams)])
+    assert found == sorted(tuple(row.values()) for row in fitting.to_pylist())
+    with pytest.raises(ConfigurationError, match="column c"):
+        plan_slots(enumerator, server, asked, wider)

@@ -12,8 +12,8 @@ from penstock.enumerator.assigner import Assigned, Sealed
 from penstock.enumerator.core.answers import HOUR_MS, Answer, Entry, PlanHeld, Settings
 from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
 from penstock.enumerator.core.facts import sizes_alone
-from penstock.enumerator.core.plans import SETTLED_IDLE_MS, UNSETTLED_IDLE_MS
-from penstock.enumerator.core.state import HeldPlan, State
+from penstock.enumerator.core.plans import SETTLED_IDLE_MS, STREAMED_IDLE_MS, UNSETTLED_IDLE_MS
+from penstock.enumerator.core.state import STREAMED, HeldPlan, State
 from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.reports import total
 from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
@@ -72,7 +72,7 @@ class Store:
     keeper: Keeper
     opened: int = 0
 
-    def add(self, splits: int, slots: int, request_id: str = "") -> Held:
+    def add(self, splits: int, slots: int, request_id: str = "", query: str = "Snapshot") -> Held:
         """A new plan of so many splits of 10 bytes."""
 
         def held(state: State, answer: Answer) -> str:
@@ -83,7 +83,7 @@ class Store:
             plan_id=f"plan-{self.opened}",
             request_id=request_id,
             table="t",
-            query="Snapshot",
+            query=query,
             facts=sizes_alone([10] * splits),
             slots=min(slots, splits),
         )
@@ -236,6 +236,22 @@ def test_settled_plans_make_room_before_unsettled_ones_that_idle_longer() -> Non
     clock.now_ms += SETTLED_IDLE_MS
     opened(store)
     assert store.plan_ids() == ("plan-0", "plan-2")
+
+
+def test_batches_of_streams_are_forgotten_soon_after_they_were_read_and_nothing_else_is() -> None:
+    clock = Clock()
+    store = store_of(clock)
+    settle(store.add(2, 1, query="Incremental"))
+    settle(store.add(2, 1, query=f"Incremental{STREAMED}"))
+    store.add(2, 1, query=f"Incremental{STREAMED}").next_split(0, 0)
+    clock.now_ms += STREAMED_IDLE_MS - 1
+    settle(store.add(2, 1, query=f"Changes{STREAMED}"))
+    assert store.plan_ids() == ("plan-0", "plan-1", "plan-2", "plan-3")
+    clock.now_ms += 1
+    store.add(2, 1, query=f"Changes{STREAMED}")
+    assert store.plan_ids() == ("plan-0", "plan-2", "plan-3", "plan-4"), "a read one, idle for long enough"
+    with pytest.raises(UnknownPlan, match="run the query again"):
+        store.use("plan-1")
 
 
 def test_a_plan_that_is_refused_costs_no_other() -> None:

@@ -62,6 +62,7 @@ def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
     told.group_gauges("t", "g", GAUGES)
     told.group_gauges("u", "g", GAUGES)
     told.table_gauges("t", TableGauges(loss_commits=4, loss_s=60.0))
+    told.watermark("t", 1_700_000_000_500_000)
     told.table_gauges("u", TableGauges())
     told.leader_epoch(7)
     for duration in Duration:
@@ -81,6 +82,7 @@ def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
     assert samples["penstock_enumerator_leader_epoch", where] == 7
     assert samples["penstock_enumerator_up", where] == 1
     assert samples["penstock_time_to_loss_commits", labels(table="t")] == 4
+    assert samples["penstock_watermark_timestamp_seconds", labels(table="t")] == 1_700_000_000.5
     assert samples["penstock_time_to_loss_seconds", labels(table="t")] == 60
     assert ("penstock_time_to_loss_seconds", labels(table="u")) not in samples
     for duration in ("timeline_refresh", "plan", "assign", "log_append"):

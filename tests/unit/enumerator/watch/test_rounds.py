@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +53,17 @@ def test_weak_point_13_on_layout_1_no_round_passes_the_earliest_pending_data_ins
     assert rounds(facts(*hole, layout=1), NO_LIMITS) == [at("10")]
     services: list[Commit] = [hole[0], ("20.compaction.requested", "", [], []), hole[2]]
     assert rounds(facts(*services, layout=1), NO_LIMITS) == [at("30")]
+
+
+def test_weak_point_10_a_round_of_changes_does_not_end_inside_an_instant_that_may_move_keys() -> None:
+    """The delete lies in the later file group: cut between them, it would come after the insert."""
+    gone = replace(stat("z"), num_inserts=0, num_writes=0, num_deletes=1)
+    moving = facts(("10_11.commit", "UPSERT", [stat("a"), stat("b"), gone], []))
+    limits = RoundLimits(max_files=1)
+    assert next_end(moving, EARLIEST, limits, changes=True) == at("11")
+    assert next_end(moving, EARLIEST, limits) == Position(InstantTime("11"), 1)
+    deleting = facts(("10_11.commit", "DELETE", [gone, replace(gone, file_id="b")], []))
+    assert next_end(deleting, EARLIEST, limits, changes=True) == Position(InstantTime("11"), 1)
 
 
 LARGE = facts(

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.enumerator.bounds import slice_bounds
 from penstock.proto.errors import CorruptFile
-from penstock.proto.splits import EventTimeBounds, UnknownBounds
+from penstock.proto.splits import EventTimeBounds, NoEventTimes, UnknownBounds
 from penstock.table.instants import parse_instant_file
 from penstock.table.metadata.column_stats import ColumnStats, combined_stats
 from penstock.table.metadata.files import data_files, files_key, partition_paths
@@ -211,7 +211,7 @@ class TestSliceBounds:
     def test_files_of_nulls_or_deletes_do_not_count(self) -> None:
         without = [only(longs(0, 0, values=3, nulls=3)), only(stat(None, None, values=0, **ordinal(1)))]
         assert slice_bounds([only(longs(NOW_US, NOW_US)), *without], MICROS) == EventTimeBounds(NOW_US, NOW_US)
-        assert slice_bounds(without, MICROS) == UnknownBounds()
+        assert slice_bounds(without, MICROS) == NoEventTimes()
 
     @pytest.mark.parametrize(
         ("other", "column_type"),

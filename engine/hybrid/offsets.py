@@ -1,0 +1,91 @@
+"""Offsets of one topic: partition -> next offset to read, the exclusive end of what the lake holds.
+
+Pure. Belongs here: the value and its bounds. Not here: the texts that writers keep it in (`formats`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+MAX_OFFSET: Final = 2**63 - 1
+MAX_PARTITION: Final = 2**31 - 1
+MAX_PARTITIONS: Final = 100_000
+"""Most partitions of a topic that are taken from a text."""
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
+class MalformedOffsets(ValueError):
+    """A text or a number that cannot be an offset map; whoever knows where it stands names the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetMap:
+    """Where to go on in `topic`: (partition, next offset), by partition, at least one, no partition twice.
+
+    MalformedOffsets for anything else, for a topic that Kafka does not allow and for numbers out of bounds.
+    """
+
+    topic: str
+    offsets: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        check_topic(self.topic)
+        ordered = tuple(sorted(self.offsets))
+        if not ordered:
+            raise MalformedOffsets(f"topic {self.topic}: got no partition, expected at least one")
+        if len(ordered) > MAX_PARTITIONS:
+            raise MalformedOffsets(f"topic {self.topic}: got {len(ordered)} partitions, at most {MAX_PARTITIONS}")
+        for (partition, _), (following, _) in pairwise(ordered):
+            if partition == following:
+                raise MalformedOffsets(f"topic {self.topic}: partition {partition} is there twice")
+        for partition, offset in ordered:
+            if not 0 <= partition <= MAX_PARTITION:
+                raise MalformedOffsets(f"topic {self.topic}: got partition {partition}, expected 0 to {MAX_PARTITION}")
+            if not 0 <= offset <= MAX_OFFSET:
+                raise MalformedOffsets(
+                    f"topic {self.topic}, partition {partition}: got offset {offset}, expected 0 to {MAX_OFFSET}"
+                )
+        object.__setattr__(self, "offsets", ordered)
+
+    def by_partition(self) -> dict[int, int]:
+        """Partition -> next offset, by partition."""
+        return dict(self.offsets)
+
+    def beyond(self, other: OffsetMap) -> tuple[int, ...]:
+        """The partitions in which this map is ahead of `other`, or which that does not list."""
+        known = other.by_partition()
+        return tuple(partition for partition, offset in self.offsets if offset > known.get(partition, -1))
+
+
+def check_topic(topic: str) -> str:
+    """The name, if Kafka allows it: 1 to 249 of letters, digits, `.`, `_`, `-`, and neither `.` nor `..`."""
+    if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+        raise MalformedOffsets(f"got {topic[:80]!r}, expected the name of a topic")
+    return topic
+
+
+def number(text: str, what: str) -> int:
+    """A number without sign, leading zeros or more than 19 digits; spaces around it do not count."""
+    trimmed = text.strip(" ")
+    if not _NUMBER.fullmatch(trimmed):
+        raise MalformedOffsets(f"got {what} {trimmed[:40]!r}, expected a whole number from 0 on")
+    return int(trimmed)
+
+
+def merged(maps: Iterable[OffsetMap]) -> OffsetMap:
+    """The highest offset of each partition: right only if the writers own disjoint partitions of the same topic."""
+    found: dict[int, int] = {}
+    topics = set()
+    for item in maps:
+        topics.add(item.topic)
+        for partition, offset in item.offsets:
+            found[partition] = max(offset, found.get(partition, 0))
+    if len(topics) != 1:
+        raise MalformedOffsets(f"got topics {', '.join(sorted(topics)) or 'none'}, expected one")
+    return OffsetMap(topics.pop(), tuple(found.items()))

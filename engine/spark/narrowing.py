@@ -1,0 +1,68 @@
+"""A widened column cast back to the type that a stream's schema was fixed with: exactly, or not at all.
+
+Pure but for Arrow's compute. Not here: which types may be cast back (`schema_changes`).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from penstock.proto.errors import SchemaMismatch
+
+
+def narrowed(column: pa.Array, target: pa.DataType, name: str, table: str) -> pa.Array:
+    """The column in the target type, value for value equal. A float that became a double is taken either way that Hudi
+    promotes it: the value itself, or its decimal text read as a double (0.1f as 0.1).
+
+    SchemaMismatch names column, table and the first value that the target cannot hold.
+    """
+    if pat.is_struct(target):
+        return _narrowed_struct(column, target, name, table)
+    try:
+        cast = column.cast(target)
+        if pat.is_decimal(column.type) and pat.is_integer(target):
+            return cast  # exact or an error; the way back would need more digits than the column's type has
+        different = pc.fill_null(pc.not_equal(_comparable(column, target), _back(cast, column.type)), False)
+        if pat.is_float64(column.type) and pat.is_float32(target):
+            told = cast.cast(pa.string()).cast(pa.float64())
+            different = pc.and_(different, pc.fill_null(pc.not_equal(column, told), False))
+    except pa.ArrowInvalid as error:
+        raise _unfit(column, target, name, table, str(error).splitlines()[0][:200]) from error
+    if cast.null_count != column.null_count:
+        raise _unfit(column, target, name, table, "a value became null")
+    if pc.any(different).as_py():
+        value = column.filter(different)[0].as_py()
+        raise _unfit(column, target, name, table, f"value {str(value)[:80]!r}")
+    return cast
+
+
+def _narrowed_struct(column: pa.Array, target: pa.DataType, name: str, table: str) -> pa.Array:
+    """Field for field; fields that the target lacks are left out."""
+    held = dict(zip([field.name for field in column.type], column.flatten(), strict=True))
+    fields = list(target)
+    children = [narrowed(held[field.name], field.type, f"{name}.{field.name}", table) for field in fields]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
+
+
+def _comparable(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """What the way back is compared with: numbers told as text by their value, not-a-number, which equals nothing, as
+    null."""
+    if pat.is_string(column.type) and (pat.is_floating(target) or pat.is_decimal128(target)):
+        column = column.cast(pa.float64())
+    if pat.is_floating(column.type):
+        return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    return column
+
+
+def _back(cast: pa.Array, source: pa.DataType) -> pa.Array:
+    return _comparable(cast.cast(source), cast.type)
+
+
+def _unfit(column: pa.Array, target: pa.DataType, name: str, table: str, what: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"table {table}, column {name}: it was widened to {column.type} since the stream's schema was fixed as "
+        f"{target}, and a row holds what {target} cannot ({what}); start the query again with a new load(), which "
+        "takes the table's new schema and goes on from the checkpoint"
+    )

@@ -1,0 +1,186 @@
+"""The processes of a soak: `penstock serve --state` and a Spark driver, killed at random and started again.
+
+Belongs here: who is killed when. Not here: what is written (`soak_writer`), what is compared (`test_soak`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psutil
+from chaos_cast import Actor, free_port
+from chaos_writer import waited
+from soak_samples import Samples, processes_of
+
+QUERIES: Final = ("changes", "windows")
+STARTED_S: Final = 240.0
+KINDS: Final = {"server": 0.3, "driver": 0.15, "planner": 0.15, "executor": 0.4}
+"""Who is killed, how often."""
+
+
+class Driver(Actor):
+    """The Spark driver, in a session of its own with all that it starts."""
+
+    def start(self) -> None:
+        self.starts += 1
+        self.killed, self.started_at = False, time.monotonic()
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *self.words],
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def send(self, number: signal.Signals) -> None:
+        if self.process is not None and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+
+@dataclass
+class Soak:
+    """Server and driver of one folder."""
+
+    table: pathlib.Path
+    folder: pathlib.Path
+    rng: random.Random
+    samples: Samples
+    look_every_s: float
+    port: int = field(default_factory=free_port)
+    happened: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        (self.folder / "logs").mkdir()
+        address = f"127.0.0.1:{self.port}"
+        serve = ["serve", "--table", f"t={self.table}", "--state", str(self.folder / "state"), "--listen", address]
+        self.server = Actor("server", [*serve, "--poll-interval", "200ms"], self.folder / "logs")
+        script = str(pathlib.Path(__file__).with_name("soak_driver.py"))
+        self.driver = Driver("driver", [script, address, str(self.folder)], self.folder / "logs")
+        self._next_look = 0.0
+
+    def begin(self) -> None:
+        """Both start."""
+        self.server.start()
+        self.driver.start()
+
+    def run(self, seconds: float, kill_all_s: float) -> None:
+        """For so many seconds, once rows flow: all are killed for the first `kill_all_s`, then Python workers alone."""
+        waited(self._has_begun, STARTED_S, "a first micro-batch of each stream")
+        began = time.monotonic()
+        first = list(KINDS)
+        self.rng.shuffle(first)
+        strike_at = began + 1
+        while (now := time.monotonic()) < began + seconds:
+            self.attend()
+            if now >= strike_at and self._works():
+                kind = self._drawn(first) if now < began + kill_all_s else "executor"
+                if self._strike(kind) and kind in first:
+                    first.remove(kind)
+                strike_at = now + self.rng.uniform(2, 10)
+            time.sleep(0.05)
+
+    def attend(self) -> None:
+        """Brings back who is gone; looks at all now and then."""
+        now = time.monotonic()
+        for actor in (self.server, self.driver):
+            if actor.is_up:
+                continue
+            if not actor.killed:
+                status = actor.process.returncode if actor.process else None
+                self.problems.append(f"{actor.name} ended by itself ({status}): {actor.log.read_text()[-1500:]}")
+                actor.killed, actor.again_at = True, now
+            if now >= actor.again_at:
+                actor.start()
+        if now >= self._next_look:
+            self._next_look = now + self.look_every_s
+            self.samples.look(self._processes())
+
+    def end(self) -> None:
+        """Both end by themselves, as they should."""
+        (self.folder / "stop").touch()
+        for actor, seconds in ((self.driver, 60), (self.server, 30)):
+            if actor is self.server:
+                actor.send(signal.SIGTERM)
+            status = None if actor.process is None else actor.process.wait(seconds)
+            if status != 0:
+                self.problems.append(f"{actor.name} ended with {status}: {actor.log.read_text()[-1500:]}")
+
+    def abandon(self) -> None:
+        """Whatever happened, no process stays."""
+        left = [process for _, process in self._processes()]
+        for actor in (self.driver, self.server):
+            actor.send(signal.SIGKILL)
+            if actor.process is not None:
+                actor.process.wait(10)
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """What the drivers noted; a line that a kill cut off is left out."""
+        path = self.folder / f"{name}.jsonl"
+        found = []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            with contextlib.suppress(json.JSONDecodeError):
+                found.append(json.loads(line))
+        return found
+
+    def committed(self, query: str) -> str:
+        """The order key of the newest micro-batch that the query's checkpoint has committed; '' where none."""
+        checkpoint = self.folder / "checkpoint" / query
+        commits = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
+        if not commits:
+            return ""
+        offset = (checkpoint / "offsets" / str(max(commits))).read_text().splitlines()[-1]
+        return max(re.findall(r'"order_key": ?"(\d+)"', offset), default="")
+
+    def _has_begun(self) -> bool:
+        self.attend()
+        return all(self.committed(query) for query in QUERIES)
+
+    def _works(self) -> bool:
+        """Whether the driver that runs now has got through a micro-batch."""
+        path = self.folder / "progress.jsonl"
+        young = time.monotonic() - self.driver.started_at
+        return self.driver.is_up and path.exists() and time.time() - path.stat().st_mtime < young
+
+    def _drawn(self, first: list[str]) -> str:
+        """Each kind once, then by chance."""
+        return first[0] if first else self.rng.choices(list(KINDS), weights=list(KINDS.values()))[0]
+
+    def _strike(self, kind: str) -> bool:
+        """Kills one of them; False where there is none now."""
+        rng = self.rng
+        match kind:
+            case "server":
+                self.server.kill(rng.choice((0, 0, 0.5, 2, 6)))
+            case "driver":
+                self.driver.kill(rng.choice((0, 0, 3)))
+            case _:
+                found = [process for name, process in self._processes() if name == kind]
+                if not found:
+                    return False
+                with contextlib.suppress(psutil.Error):
+                    rng.choice(found).kill()
+        self.happened[f"{kind} killed"] += 1
+        return True
+
+    def _processes(self) -> list[tuple[str, psutil.Process]]:
+        pids = [actor.process.pid if actor.process and actor.is_up else None for actor in (self.server, self.driver)]
+        return processes_of(*pids)

@@ -1,0 +1,156 @@
+"""The Spark driver of a soak: two streams through a server, for as long as it lives; run as a process and killed.
+
+Arguments: the server's address, the folder. In the folder: `checkpoint/NAME`, `out/NAME/BATCH.parquet`, one JSON line
+an event in `progress.jsonl` and `failed.jsonl`; the file `stop` ends it. A stream that fails is started again: what is
+a failure to excuse, the test decides. A micro-batch that is repeated must bring what it brought before.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from penstock.engine.spark import register, with_source_watermark
+
+TABLE = "t"
+AGAIN_S = 1.0
+
+
+def main(server: str, place: str) -> None:
+    """Until the file `stop` is there."""
+    folder = pathlib.Path(place)
+    spark = session(folder)
+    started: dict[str, Callable[[], StreamingQuery]] = {
+        name: lambda name=name, frame=frame: start(frame, folder, name)
+        for name, frame in (("changes", changes(spark, server)), ("windows", windows(spark, server)))
+    }
+    running: dict[str, StreamingQuery] = {}
+    again_at = dict.fromkeys(started, 0.0)
+    told: dict[str, str] = dict.fromkeys(started, "")
+    while not (folder / "stop").exists():
+        for name, begin in started.items():
+            query = running.get(name)
+            if query is not None:
+                told[name] = tell(folder, name, query, told[name])
+            if (query is None or not query.isActive) and time.monotonic() >= again_at[name]:
+                try:
+                    if query is not None:
+                        query.awaitTermination()
+                    running[name] = begin()
+                except PySparkException as error:
+                    running.pop(name, None)
+                    note(folder / "failed.jsonl", {"query": name, "text": " ".join(str(error).split())})
+                    again_at[name] = time.monotonic() + AGAIN_S
+        time.sleep(0.2)
+    for name, query in running.items():
+        query.stop()
+        tell(folder, name, query, told[name])
+    spark.stop()
+
+
+def session(folder: pathlib.Path) -> SparkSession:
+    """Two threads; a task may fail three times, or its worker be killed."""
+    settings = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    builder = SparkSession.Builder().master("local[2,4]").appName("penstock-soak")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    return spark
+
+
+def load(spark: SparkSession, server: str, **options: str) -> DataFrame:
+    """The stream from the table's beginning."""
+    given = {"server": server, "after": "earliest", "slots": "2", **options}
+    return spark.readStream.format("penstock").options(**given).load(TABLE)
+
+
+def changes(spark: SparkSession, server: str) -> DataFrame:
+    """Every change of every commit."""
+    return load(spark, server, query="cdc", cdcFormat="rows")
+
+
+def windows(spark: SparkSession, server: str) -> DataFrame:
+    """The rows of each commit, in windows of a minute of their event time."""
+    rows = load(spark, server, maxCommitsPerTrigger="1", eventTime="et", maxOutOfOrderness="61s")
+    grouped = with_source_watermark(rows, "et").groupBy(F.window("et", "1 minute"))
+    return grouped.agg(F.sort_array(F.collect_list("n")).alias("rows")).select("window.start", "rows")
+
+
+def start(frame: DataFrame, folder: pathlib.Path, name: str) -> StreamingQuery:
+    """A query that goes on from its checkpoint."""
+    out = folder / "out" / name
+    out.mkdir(parents=True, exist_ok=True)
+
+    def write(found: DataFrame, batch_id: int) -> None:
+        rows, path = found.toArrow(), out / f"{batch_id}.parquet"
+        if path.exists() and (before := _counted(pq.read_table(path))) != (now := _counted(rows)):
+            text = f"micro-batch {batch_id} brought {now - before} anew, and {before - now} no more"
+            note(folder / "failed.jsonl", {"query": name, "text": f"NOT REPEATED: {text}"})
+        partial = path.with_suffix(".partial")
+        pq.write_table(rows, partial)
+        partial.replace(path)
+
+    writer = frame.writeStream.queryName(name).foreachBatch(write)
+    return writer.option("checkpointLocation", str(folder / "checkpoint" / name)).start()
+
+
+def _counted(rows: pa.Table) -> Counter[str]:
+    return Counter(json.dumps(row, default=str, sort_keys=True) for row in rows.to_pylist())
+
+
+def tell(folder: pathlib.Path, name: str, query: StreamingQuery, last: str) -> str:
+    """Notes each progress since `last`, a timestamp; that of the newest."""
+    for progress in query.recentProgress:
+        if progress["timestamp"] > last:
+            last = progress["timestamp"]
+            note(folder / "progress.jsonl", _noted(name, progress))
+    return last
+
+
+def _noted(name: str, progress: Any) -> dict[str, object]:
+    operators = progress["stateOperators"]
+    return {
+        "at": time.time(),
+        "query": name,
+        "batch": progress["batchId"],
+        "rows": progress["numInputRows"],
+        "ms": dict(progress["durationMs"]),
+        "state_rows": sum(one["numRowsTotal"] for one in operators),
+        "state_bytes": sum(one["memoryUsedBytes"] for one in operators),
+        "dropped": sum(one["numRowsDroppedByWatermark"] for one in operators),
+    }
+
+
+def note(path: pathlib.Path, event: dict[str, object]) -> None:
+    """One line."""
+    with path.open("a") as file:
+        file.write(json.dumps(event) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,177 @@
+"""What a soak's processes take, sampled: memory, open files, threads; and whether it grows.
+
+Belongs here: looking at processes, the numbers made of it, a line of signs for a report. Not here: whom to kill
+(`soak_cast`), the drawing (`tools/plot_soak.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import itertools
+import pathlib
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import psutil
+
+WARM_S: Final = 300.0
+"""A process has its caches filled then; what it takes later must not grow."""
+MEASURED_S: Final = 240.0
+"""Over fewer seconds behind WARM_S no growth is told."""
+RSS_BYTES_A_MINUTE: Final = 1_000_000
+SPARKS: Final = "▁▂▃▄▅▆▇█"
+PLANNER: Final = "python_streaming_source_runner"
+WORKERS: Final = "pyspark.daemon"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look at one process; `age_s` is since it was first seen."""
+
+    at_s: float
+    kind: str
+    pid: int
+    age_s: float
+    rss_bytes: int
+    files: int
+    threads: int
+
+
+@dataclass
+class Samples:
+    """All looks of a run, `began` in seconds of time.monotonic()."""
+
+    began: float
+    taken: list[Sample] = field(default_factory=list)
+    _first: dict[tuple[str, int], float] = field(default_factory=dict)
+
+    def look(self, processes: Iterable[tuple[str, psutil.Process]]) -> None:
+        """One sample of each process that still runs."""
+        now = time.monotonic()
+        for kind, process in processes:
+            with contextlib.suppress(psutil.Error), process.oneshot():
+                first = self._first.setdefault((kind, process.pid), now)
+                size, files, threads = process.memory_info().rss, process.num_fds(), process.num_threads()
+                sample = Sample(now - self.began, kind, process.pid, now - first, size, files, threads)
+                self.taken.append(sample)
+
+    def write(self, path: pathlib.Path) -> None:
+        """As CSV."""
+        with path.open("w", newline="") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(["seconds", "process", "pid", "rss_mib", "files", "threads"])
+            for one in self.taken:
+                table.writerow(
+                    [f"{one.at_s:.0f}", one.kind, one.pid, f"{one.rss_bytes / 2**20:.1f}", one.files, one.threads]
+                )
+
+    def told(self) -> list[str]:
+        """A line a kind of process: its memory as signs, from its least to its most."""
+        kinds: defaultdict[str, list[Sample]] = defaultdict(list)
+        for one in self.taken:
+            kinds[one.kind].append(one)
+        lines = []
+        for kind, found in kinds.items():
+            sizes = [one.rss_bytes / 2**20 for one in found]
+            processes = len({one.pid for one in found})
+            last = [one for one in found if one.pid == found[-1].pid]
+            lines.append(
+                f"{kind:16} {sparks(sizes)} RSS {min(sizes):.0f}-{max(sizes):.0f} MiB in {processes} processes; of the "
+                f"last, {last[-1].age_s:.0f} s old: {last[-1].files} files, {last[-1].threads} threads"
+            )
+        return lines
+
+    def growths(self) -> list[Growth]:
+        """Of each process that lived long enough."""
+        found: defaultdict[tuple[str, int], list[Sample]] = defaultdict(list)
+        for one in self.taken:
+            if one.age_s >= WARM_S:
+                found[one.kind, one.pid].append(one)
+        return [_growth(series) for series in found.values() if series[-1].at_s - series[0].at_s >= MEASURED_S]
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What a warm process took more from minute to minute, and over all in files and threads."""
+
+    kind: str
+    seconds: float
+    rss_bytes_a_minute: float
+    files: float
+    threads: float
+
+    @property
+    def is_flat(self) -> bool:
+        """A JVM's memory is told, not judged: its collector takes what it may, and its pools breathe."""
+        if self.kind == "driver JVM":
+            return self.files <= 32 and self.threads <= 32
+        return self.rss_bytes_a_minute < RSS_BYTES_A_MINUTE and self.files <= 8 and self.threads <= 8
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind}: over {self.seconds:.0f} s behind the first {WARM_S:.0f} RSS "
+            f"{self.rss_bytes_a_minute / 1e6:+.2f} MB a minute, {self.files:+.0f} files, {self.threads:+.0f} threads"
+        )
+
+
+def _growth(series: Sequence[Sample]) -> Growth:
+    quarter = max(1, len(series) // 4)
+    ends = (series[:quarter], series[-quarter:])
+    files, threads = (
+        statistics.median(getattr(one, name) for one in ends[1])
+        - statistics.median(getattr(one, name) for one in ends[0])
+        for name in ("files", "threads")
+    )
+    slope = slope_of([(one.at_s, one.rss_bytes) for one in series]) * 60
+    return Growth(series[0].kind, series[-1].at_s - series[0].at_s, slope, files, threads)
+
+
+def slope_of(points: Sequence[tuple[float, float]]) -> float:
+    """The median of the slopes of all pairs (Theil and Sen), of at most 300 points spread evenly: one jump is none."""
+    thinned = points[:: max(1, len(points) // 300)]
+    pairs = itertools.combinations(thinned, 2)
+    return statistics.median([(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairs if b[0] > a[0]] or [0.0])
+
+
+def sparks(values: Sequence[float], width: int = 60) -> str:
+    """The values as signs, each the highest of its share."""
+    if not values:
+        return ""
+    least, most = min(values), max(values)
+    count = min(width, len(values))
+    ends = [len(values) * n // count for n in range(count + 1)]
+    shares = [values[begin:end] for begin, end in itertools.pairwise(ends)]
+    scale = (len(SPARKS) - 1) / ((most - least) or 1.0)
+    return "".join(SPARKS[round((max(share) - least) * scale)] for share in shares)
+
+
+def processes_of(server: int | None, driver: int | None) -> list[tuple[str, psutil.Process]]:
+    """The processes to be looked at, each by what it is; `executor` ones are the Python workers that read rows."""
+    found: list[tuple[str, psutil.Process]] = []
+    with contextlib.suppress(psutil.Error):
+        if server is not None:
+            found.append(("server", psutil.Process(server)))
+    with contextlib.suppress(psutil.Error):
+        if driver is not None:
+            root = psutil.Process(driver)
+            found.append(("driver", root))
+            for child in root.children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    if kind := _kind(child, driver):
+                        found.append((kind, child))
+    return found
+
+
+def _kind(process: psutil.Process, driver: int) -> str:
+    words = " ".join(process.cmdline())
+    if PLANNER in words:
+        return "planner"
+    if WORKERS in words and "pyspark.worker" in words:
+        parent = process.parent()
+        return "executor" if parent is not None and WORKERS in " ".join(parent.cmdline()) else "executors' parent"
+    return "driver JVM" if "SparkSubmit" in words and process.ppid() == driver else ""

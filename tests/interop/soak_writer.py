@@ -1,0 +1,58 @@
+"""The writer of a soak: that of the chaos tests, with event times, and the windows that its rows make.
+
+Belongs here: what is written, and the model: it knows Hudi's answers alone. Not here: who reads (`soak_driver`), what
+is compared (`test_soak`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any, Final
+
+from chaos_writer import COLUMNS, ChaosWriter
+
+LATE_US: Final = 60_000_000
+"""No row is later than this: the option maxOutOfOrderness is a second more."""
+STEP_US: Final = 10_000_000
+"""From commit to commit."""
+WINDOW_US: Final = 60_000_000
+FIRST_US: Final = 1_767_225_600_000_000
+"""2026-01-01 UTC."""
+
+Window = tuple[int, tuple[int, ...]]
+"""(begin of the window, the `n` of its rows in order)."""
+
+
+class SoakWriter(ChaosWriter):
+    """`event_us` has the event time of each row by its `n`, which no two rows share."""
+
+    columns = (*COLUMNS, ("et", "timestamp_micros(c4)"))
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.event_us: dict[int, int] = {}
+
+    def close_windows(self) -> None:
+        """A last commit, whose row is so much later that every other window ends."""
+        self._write("upsert", [["last", "x", 10 * self._written, 1000 * (self._written + 1)]], {})
+
+    def windows(self) -> Counter[Window]:
+        """Every window and its rows: those that each commit left, as Hudi's snapshot behind it shows them."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for commit in self.commits:
+            for n, by in commit.rows.values():
+                if by == commit.requested:
+                    found[self.event_us[n] // WINDOW_US * WINDOW_US].append(n)
+        return Counter((begin, tuple(sorted(rows))) for begin, rows in found.items())
+
+    def _write(self, operation: str, rows: list[list[Any]], more: dict[str, str]) -> None:
+        now_us = FIRST_US + self._written * STEP_US
+        timed = []
+        for row in rows:
+            is_last = row[0] == "last"
+            at_us = (
+                now_us + 1000 * WINDOW_US if is_last else now_us - self._rng.choice((0, self._rng.randrange(LATE_US)))
+            )
+            self.event_us.setdefault(row[3], at_us)  # a delete says 0, which is a row's of the first commit
+            timed.append([*row, at_us])
+        super()._write(operation, timed, more)

@@ -1,0 +1,210 @@
+"""Two Spark streams beside a real Hudi writer, while server, driver, planners and workers are killed: exact at the end.
+
+`changes` folds to what Hudi reads; `windows` are those of a model made of all rows. Nothing grows: open files, threads,
+memory. `make soak MINUTES=30` runs it for long and keeps the result.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from chaos_writer import Change, Key, waited
+from soak_cast import QUERIES, Soak
+from soak_plot import draw
+from soak_samples import Samples, sparks
+from soak_writer import SoakWriter, Window
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(3 * 3600)]
+
+SHORT_S = float(os.environ.get("PENSTOCK_SHORT_SOAK_SECONDS", "90"))
+LONG_S = float(os.environ.get("PENSTOCK_SOAK_SECONDS", "300"))
+SEED = int(os.environ.get("PENSTOCK_SEED", "20261121"))
+JUDGED_S = 1200.0
+"""A run of so many seconds must have measured whether something grows."""
+JUDGED = {"server", "driver", "planner", "driver JVM"}
+MOST_OPEN = 30
+"""Windows in Spark's state: three or four at the frontier, more while a stream catches up; a long run has many more."""
+EXCUSES = re.compile(
+    r"terminated with exception: (?:null )?SQLSTATE"  # its planner is gone
+    r"|Python worker exited unexpectedly|StorageError|failed to connect to all addresses"
+)
+"""A stream may fail with one of these, and go on when it is started again: its planner or workers were killed, or the
+server was away for longer than they wait."""
+
+
+def test_a_short_soak(hudi: Any, tmp_path: pathlib.Path) -> None:
+    """What `make test` can afford."""
+    _soak(hudi, tmp_path, SHORT_S)
+
+
+@pytest.mark.long
+def test_a_long_soak(hudi: Any, tmp_path: pathlib.Path) -> None:
+    """For PENSTOCK_SOAK_SECONDS."""
+    _soak(hudi, tmp_path, LONG_S)
+
+
+def _soak(hudi: Any, folder: pathlib.Path, seconds: float) -> None:
+    began = time.monotonic()
+    rng = random.Random(SEED)
+    writer = SoakWriter(hudi, folder / "chaos", random.Random(rng.random()), logs_changes=False)
+    writer.begin()
+    samples = Samples(began)
+    soak = Soak(folder / "chaos", folder, rng, samples, look_every_s=1 if seconds < JUDGED_S else 5)
+    writer.have_committed = lambda key: all(soak.committed(query) >= key for query in QUERIES)
+    phases = [time.monotonic() - began]
+    try:
+        soak.begin()
+        writer.start()
+        soak.run(seconds, kill_all_s=seconds * (0.4 if seconds >= JUDGED_S else 0.7))
+        phases.append(time.monotonic() - began)
+        writer.stop()
+        writer.close_windows()
+        _catch_up(soak, writer)
+        phases.append(time.monotonic() - began)
+        soak.end()
+    finally:
+        soak.abandon()
+    note = _note(soak, writer, seconds, phases)
+    _keep(soak, note)
+    assert writer.failure is None, f"{note}: {writer.failure}"
+    assert not soak.problems, "\n".join([note, *soak.problems])
+    failed = soak.events("failed")
+    unexcused = [event for event in failed if not EXCUSES.search(event["text"])]
+    assert not unexcused, f"{note}: {unexcused[0]}"
+    assert len(failed) <= sum(soak.happened.values()), f"{note}: {failed[-1]}"
+    _check_changes(soak, writer, note)
+    _check_windows(soak, writer, note)
+    _check_state(soak, note)
+    assert all(soak.happened[f"{kind} killed"] for kind in ("server", "driver", "planner", "executor")), note
+    assert seconds < 300 or all(writer.services[name] for name in ("commit", "replacecommit", "clean", "delete")), note
+    growths = samples.growths()
+    assert seconds < JUDGED_S or {growth.kind for growth in growths} >= JUDGED, note
+    assert all(growth.is_flat for growth in growths), "\n".join([note, *map(str, growths)])
+
+
+def _catch_up(soak: Soak, writer: SoakWriter) -> None:
+    """Until both checkpoints are at the writer's last commit, and the windows that it ended are out."""
+    newest = writer.commits[-1].order_key
+    ended = len(writer.windows()) - 1
+
+    def is_there() -> bool:
+        soak.attend()
+        is_out = len(_rows(soak, "windows")) >= ended
+        return is_out and all(soak.committed(query) == newest for query in QUERIES)
+
+    try:
+        waited(is_there, 180, f"both streams at {newest}")
+    except AssertionError as error:
+        said = {query: soak.committed(query) for query in QUERIES}
+        failed = soak.events("failed")[-2:]
+        raise AssertionError(f"{error}: {said}, {failed}, {soak.problems}, {writer.failure}") from None
+
+
+def _rows(soak: Soak, query: str) -> list[dict[str, Any]]:
+    """Every row of a stream's sink, in the order of the micro-batches."""
+    files = sorted((soak.folder / "out" / query).glob("*.parquet"), key=lambda path: int(path.stem))
+    return [row for path in files for row in pq.read_table(path).to_pylist()]
+
+
+def _check_changes(soak: Soak, writer: SoakWriter, note: str) -> None:
+    """The changes are what Hudi's snapshots before and after each commit differ by; applied in the order of their
+    sequence numbers they are the table."""
+    rows = _rows(soak, "changes")
+    found: Counter[Change] = Counter(
+        (row["_change_type"], row["_change_instant"], (row["p"], row["id"]), row["n"]) for row in rows
+    )
+    expected = writer.changes()
+    missing, extra = expected - found, found - expected
+    assert not missing and not extra, f"{note}\nmissing {sorted(missing)[:8]}\nextra {sorted(extra)[:8]}"
+    table: dict[Key, int] = {}
+    for row in sorted(rows, key=lambda row: str(row["_change_seq"])):
+        key = (row["p"], row["id"])
+        if row["_change_type"] in ("+I", "+U"):
+            table[key] = row["n"]
+        else:
+            table.pop(key, None)
+    assert table == {key: n for key, (n, _) in writer.commits[-1].rows.items()}, note
+
+
+def _check_windows(soak: Soak, writer: SoakWriter, note: str) -> None:
+    """Every window but the last came once, with the model's rows; no row was dropped as late."""
+    rows = _rows(soak, "windows")
+    windows: Counter[Window] = Counter((_us(row["start"]), tuple(row["rows"])) for row in rows)
+    expected = writer.windows()
+    del expected[max(expected)]
+    assert windows == expected, (
+        f"{note}\nmissing {sorted(expected - windows)[:4]}\nextra {sorted(windows - expected)[:4]}"
+    )
+    progress = soak.events("progress")
+    assert not any(event["dropped"] for event in progress), note
+    assert max(event["state_rows"] for event in progress) <= MOST_OPEN, note
+
+
+def _us(at: Any) -> int:
+    return round(at.timestamp() * 1_000_000)
+
+
+def _check_state(soak: Soak, note: str) -> None:
+    command = [sys.executable, "-m", "penstock", "state", "check", str(soak.folder / "state")]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert checked.returncode == 0, f"{note}: {checked.stdout}{checked.stderr}"
+
+
+def _note(soak: Soak, writer: SoakWriter, seconds: float, phases: list[float]) -> str:
+    """What happened, in lines."""
+    changed = sum(writer.changes().values())
+    failed = Counter(
+        (match[0] if (match := EXCUSES.search(event["text"])) else "other") for event in soak.events("failed")
+    )
+    lines = [
+        f"soak: seed {SEED}, {seconds:.0f} s, {len(writer.commits)} commits {dict(writer.services)}, "
+        f"{changed} changes, {len(writer.windows())} windows, {dict(soak.happened)}, streams failed {dict(failed)}, "
+        f"phases end at {[round(phase) for phase in phases]} s"
+    ]
+    by_query: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for event in soak.events("progress"):
+        by_query[event["query"]].append(event)
+    for query, events in by_query.items():
+        worked = [event for event in events if event["rows"]]
+        spent = [event["ms"]["triggerExecution"] for event in worked] or [0]
+        lines.append(
+            f"{query:16} {sparks(spent)} {len(worked)} micro-batches with rows, p50 {statistics.median(spent):.0f} ms, "
+            f"most {max(spent)} ms"
+        )
+        sizes = [event["state_bytes"] / 1024 for event in events]
+        if max(sizes):
+            most = max(event["state_rows"] for event in events)
+            lines.append(f"{'  its state':16} {sparks(sizes)} {min(sizes):.0f}-{max(sizes):.0f} KiB, most {most} rows")
+    return "\n".join([*lines, *soak.samples.told(), *map(str, soak.samples.growths())])
+
+
+def _keep(soak: Soak, note: str) -> None:
+    """On stdout, in the record of `make long`, and the samples where they are asked for."""
+    print(note, flush=True)
+    if notes := os.environ.get("PENSTOCK_NOTES"):
+        with pathlib.Path(notes).open("a") as file:
+            file.write(f"{note}\n")
+    if kept := os.environ.get("PENSTOCK_KEPT"):
+        soak.samples.write(pathlib.Path(kept) / "processes.csv")
+        lines = ["seconds,query,batch,rows,trigger_ms,state_rows,state_kib"]
+        zero = time.time() - (time.monotonic() - soak.samples.began)
+        lines += [
+            f"{event['at'] - zero:.0f},{event['query']},{event['batch']},{event['rows']},"
+            f"{event['ms'].get('triggerExecution', 0)},{event['state_rows']},{event['state_bytes'] / 1024:.0f}"
+            for event in soak.events("progress")
+        ]
+        (pathlib.Path(kept) / "batches.csv").write_text("\n".join(lines) + "\n")
+        if importlib.util.find_spec("matplotlib"):
+            draw(pathlib.Path(kept))

@@ -1,0 +1,150 @@
+"""A Spark driver of a standalone cluster, told by its stdin what to stream and what goes wrong in it.
+
+Arguments: the master's URL, `true` or `false` for speculation. It says `ready`, then takes one JSON line a stream
+(`StreamAsked`) and says `done`, or `failed` and why. Each micro-batch goes through a UDF on the executors, which notes
+what the attempt got, byte for byte, before it does harm; the sink writes Parquet, a folder a micro-batch, which a
+repetition overwrites.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypedDict
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.engine.spark import register
+
+HARM_S = 90.0
+
+
+class StreamAsked(TypedDict):
+    """`harm`: '' | 'fail' (once) | 'stay' (the first attempt does not go on) | 'stay all', in the first slot of
+    micro-batch `harmed` until the file `go` is in `folder`."""
+
+    server: str
+    table: str
+    folder: str
+    harm: str
+    harmed: int
+    options: dict[str, str]
+
+
+def watched(folder: str, batch_id: int, harm: str) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
+    """The UDF of a micro-batch: rows in as structs, out comes that each is wanted. Runs on executors, so it stands on
+    its own."""
+
+    def watch(rows: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        import contextlib
+        import hashlib
+        import json
+        import os
+        import pathlib
+        import time
+
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        got = list(rows)
+        context: Any = TaskContext.get()
+        slot = context.partitionId()
+        digest = hashlib.sha256()
+        if got:
+            table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(array) for array in got])
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table.combine_chunks())
+            digest.update(sink.getvalue())
+        seen = {
+            "batch": batch_id,
+            "slot": slot,
+            "executor": f"{pathlib.Path.cwd().parent.name}/{pathlib.Path.cwd().name}",
+            "rows": sum(len(array) for array in got),
+            "digest": digest.hexdigest(),
+        }
+        notes = pathlib.Path(folder) / "attempts"
+        note = notes / f"{batch_id}-{slot}-{context.taskAttemptId()}-{os.getpid()}.json"
+        note.with_suffix(".partial").write_text(json.dumps(seen))
+        note.with_suffix(".partial").rename(note)
+        if harm and slot == 0:
+            harmed = pathlib.Path(folder) / "harmed"
+            is_first = False
+            with contextlib.suppress(FileExistsError):
+                harmed.touch(exist_ok=False)
+                is_first = True
+            if is_first and harm == "fail":
+                raise RuntimeError("a task fails on purpose")
+            give_up = time.monotonic() + HARM_S
+            while (is_first and harm == "stay") or harm == "stay all":
+                if (harmed.with_name("go")).exists():
+                    break
+                if time.monotonic() > give_up:
+                    raise RuntimeError("nobody ended this task")
+                time.sleep(0.05)
+        for array in got:
+            yield pa.array([True] * len(array))
+
+    return watch
+
+
+def run(spark: SparkSession, asked: StreamAsked) -> None:
+    """A stream over what is there, one commit a micro-batch."""
+    folder = asked["folder"]
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        harm = asked["harm"] if batch_id == asked["harmed"] else ""
+        watch = F.arrow_udf(watched(folder, batch_id, harm), "boolean", F.ArrowUDFType.SCALAR_ITER)
+        rows = frame.filter(watch.asNondeterministic()(F.struct("*")))
+        rows.write.mode("overwrite").parquet(f"{folder}/out/{batch_id}")
+
+    options = {"server": asked["server"], "maxCommitsPerTrigger": "1", "slots": "2", **asked["options"]}
+    frame = spark.readStream.format("penstock").options(**options).load(asked["table"])
+    writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", f"{folder}/checkpoint")
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def main(master: str, speculation: str) -> None:
+    """Runs one stream after the other, until stdin ends."""
+    small = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    settings = {
+        "spark.driver.extraJavaOptions": small,
+        "spark.executor.extraJavaOptions": small,
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.cores.max": "2",
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "512m",
+        "spark.speculation": speculation,
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.multiplier": "1.5",
+        "spark.speculation.minTaskRuntime": "500ms",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    builder = SparkSession.Builder().master(master).appName("penstock-cluster")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    register(spark)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        try:
+            run(spark, json.loads(line))
+        except PySparkException as error:
+            print("failed " + " ".join(str(error).split()), flush=True)
+        else:
+            print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,80 @@
+"""A process that a test steers line by line, and may kill with all it started.
+
+Belongs here: starting, listening with a deadline, killing. Not here: what the processes do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import sys
+import threading
+
+DEADLINE_S = 120
+
+
+class LineProcess:
+    """A process in a session of its own, its stdout line by line; what it says on stderr goes to `log`."""
+
+    def __init__(self, command: list[str], log: pathlib.Path, environment: dict[str, str] | None = None) -> None:
+        self._log = log
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                start_new_session=True,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable, **(environment or {})},
+            )
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._pump, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """Of the process itself, which leads its session."""
+        return self._process.pid
+
+    def line(self) -> str:
+        """The next line; fails the test if none comes in time or the process ended."""
+        try:
+            line = self._lines.get(timeout=DEADLINE_S)
+        except queue.Empty:
+            line = ""
+        assert line, f"no line in time: {self._log.read_text()[-3000:]}"
+        return line
+
+    def go_on(self, text: str = "") -> None:
+        """A line on its stdin: it may pass the step it waits at."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(text + "\n")
+        self._process.stdin.flush()
+
+    def end(self) -> None:
+        """SIGTERM to the process alone, and kill() where that does not end it soon."""
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self.kill()
+
+    def kill(self) -> None:
+        """kill -9 of the process and all it started (a driver: its JVM and Python workers)."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(DEADLINE_S)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+    def _pump(self) -> None:
+        assert self._process.stdout is not None
+        with contextlib.suppress(ValueError):  # closed by kill
+            for line in self._process.stdout:
+                self._lines.put(line.rstrip("\n"))
+        self._lines.put("")

@@ -1,0 +1,230 @@
+"""A standalone cluster of a master and two one-core workers: what goes wrong in a task, an executor or the driver
+changes no row (fault 9).
+
+Each task of the source pulls its splits from a `penstock serve` process. What an attempt of a slot got is compared
+byte for byte; the sink, a folder of Parquet a micro-batch, with the rows that Hudi returned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyspark
+import pytest
+from line_process import DEADLINE_S, LineProcess
+from pyspark.sql import DataFrame
+
+RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
+CASE = "B_v9_inc_mor"
+BEFORE = "inc_06"
+COMMITS = ["inc_07", "inc_09", "inc_10", "inc_11"]
+"""A micro-batch each, behind BEFORE. The second, which is harmed, has two tasks."""
+EXECUTOR = "CoarseGrainedExecutorBackend"
+
+
+class Cluster:
+    """Master, workers, a server of the table, and the driver of the moment; each workspace is a stream's."""
+
+    def __init__(self, table: pathlib.Path, folder: pathlib.Path) -> None:
+        self._folder, self._started = folder, list[LineProcess]()
+        self._driver: LineProcess | None = None
+        self._speculates = False
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        self._master = f"spark://127.0.0.1:{port}"
+        self._daemon("master.Master", "--port", str(port))
+        serve = [sys.executable, "-m", "penstock", "serve", "--table", f"t={table}", "--listen", "127.0.0.1:0"]
+        server = self._start(serve, "server.log")
+        # two names of one host: Spark runs no copy of a task on the host that it is running on
+        self._workers = [
+            self._daemon("worker.Worker", "-c", "1", "-m", "1g", "-d", str(folder / host), self._master, host=host)
+            for host in ("127.0.0.1", "localhost")
+        ]
+        self.address = server.line()
+
+    def driver(self, *, speculates: bool) -> LineProcess:
+        """The driver that runs, else a new one."""
+        if self._driver is None or self._speculates != speculates:
+            self.kill_driver()
+            script = pathlib.Path(__file__).with_name("cluster_driver.py")
+            words = [sys.executable, str(script), self._master, str(speculates).lower()]
+            self._driver, self._speculates = self._start(words, "driver.log"), speculates
+            assert self._driver.line() == "ready"
+        return self._driver
+
+    def kill_driver(self) -> None:
+        """-9, with its JVM; the master takes its executors away."""
+        if self._driver is not None:
+            self._driver.kill()
+            self._driver = None
+
+    def executors(self) -> dict[str, int]:
+        """Process of each executor that runs, by its folder's name (`app-…/0`)."""
+        found = {}
+        for worker in self._workers:
+            for child in psutil.Process(worker.pid).children():
+                with contextlib.suppress(psutil.Error):  # it is ending
+                    if any(EXECUTOR in word for word in child.cmdline()):
+                        folder = pathlib.Path(child.cwd())
+                        found[f"{folder.parent.name}/{folder.name}"] = child.pid
+        return found
+
+    def stop(self) -> None:
+        """Leaves nothing running: executors end with their worker's process group, or because it is gone."""
+        left = list(self.executors().values())
+        for process in reversed(self._started):
+            process.kill()
+        waited(lambda: not any(map(psutil.pid_exists, left)), "the end of the executors")
+
+    def _daemon(self, name: str, *arguments: str, host: str = "127.0.0.1") -> LineProcess:
+        home = pathlib.Path(pyspark.__file__).parent
+        more = {
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        }
+        place = ["--host", host, "--webui-port", "0"]
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *place, *arguments]
+        return self._start(command, f"{name}-{len(self._started)}.log", more)
+
+    def _start(self, command: list[str], log: str, more: dict[str, str] | None = None) -> LineProcess:
+        self._started.append(LineProcess(command, self._folder / log, more))
+        return self._started[-1]
+
+
+class Stream:
+    """A stream's folder: its checkpoint, what it wrote, what its attempts noted."""
+
+    def __init__(self, folder: pathlib.Path, address: str, harm: str, harmed: int, **options: str) -> None:
+        self.folder = folder
+        (folder / "attempts").mkdir()
+        asked = {"server": address, "table": "t", "folder": str(folder), "harm": harm, "harmed": harmed}
+        self.asked = json.dumps({**asked, "options": options})
+
+    def harmed(self) -> dict[str, Any]:
+        """What the attempt noted that does not go on; waits for it."""
+        waited(lambda: (self.folder / "harmed").exists(), "a task that does harm")
+        return self.attempts(0)[-1]
+
+    def go(self) -> None:
+        """Tasks that still stay go on (those of killed executors and drivers, whose workers nobody ends)."""
+        (self.folder / "go").touch()
+
+    def attempts(self, slot: int) -> list[dict[str, Any]]:
+        """The notes of every attempt of that slot in every micro-batch that was harmed, the earliest first."""
+        harmed = json.loads(self.asked)["harmed"]
+        notes = sorted(
+            (self.folder / "attempts").glob(f"{harmed}-{slot}-*.json"), key=lambda path: path.stat().st_mtime_ns
+        )
+        return [json.loads(note.read_text()) for note in notes]
+
+    def check(self, golden: Any, rows_of: RowsOf) -> None:
+        """The sink is what Hudi returned, micro-batch for micro-batch."""
+        written = sorted(int(path.name) for path in (self.folder / "out").iterdir())
+        assert written == list(range(len(COMMITS)))
+        for batch_id, query_id in enumerate(COMMITS):
+            rows = ds.dataset(self.folder / "out" / str(batch_id), format="parquet").to_table()
+            assert rows_of(rows) == rows_of(golden.expected(CASE, query_id)), query_id
+
+    def check_attempts(self, *, executors: int) -> None:
+        """The harmed slot was read more than once, on so many executors, and each attempt got the same bytes; it was
+        one of two."""
+        assert self.attempts(1)
+        notes = self.attempts(0)
+        assert len(notes) > 1
+        assert notes[0]["rows"] > 0
+        assert {(note["digest"], note["rows"]) for note in notes} == {(notes[0]["digest"], notes[0]["rows"])}
+        assert len({note["executor"] for note in notes}) >= executors, notes
+
+
+def waited(until: Callable[[], object], what: str) -> None:
+    """Waits for a condition."""
+    give_up = time.monotonic() + DEADLINE_S
+    while not until():
+        assert time.monotonic() < give_up, f"not within {DEADLINE_S} s: {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def cluster(golden: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """For all tests here; the order of the tests is the one with the fewest drivers."""
+    made = Cluster(golden.table(CASE), tmp_path_factory.mktemp("cluster"))
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def late(golden: Any) -> dict[str, str]:
+    """The option with which a stream begins before COMMITS."""
+    (key,) = [query["end"] for query in golden.case(CASE)["queries"] if query["id"] == BEFORE]
+    return {"after": key}
+
+
+def test_a_task_is_retried(cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf) -> None:
+    """It has read its slot when it fails: the next attempt reads the same."""
+    stream = Stream(tmp_path, cluster.address, "fail", 1, **late(golden))
+    driver = cluster.driver(speculates=True)
+    driver.go_on(stream.asked)
+    assert driver.line() == "done"
+    stream.check(golden, rows_of)
+    stream.check_attempts(executors=1)
+
+
+def test_a_slow_task_is_run_twice(cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf) -> None:
+    """Speculation: the copy on the other executor ends the micro-batch, and the first attempt is killed."""
+    stream = Stream(tmp_path, cluster.address, "stay", 1, **late(golden))
+    driver = cluster.driver(speculates=True)
+    driver.go_on(stream.asked)
+    assert driver.line() == "done"
+    assert not (stream.folder / "go").exists(), "the first attempt never went on"
+    stream.check(golden, rows_of)
+    stream.check_attempts(executors=2)
+
+
+def test_the_driver_is_killed_in_mid_batch(
+    cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    """With a plan open, one task done and the other reading: a new driver goes on from the checkpoint."""
+    stream = Stream(tmp_path, cluster.address, "stay all", 1, **late(golden))
+    driver = cluster.driver(speculates=True)
+    driver.go_on(stream.asked)
+    before = stream.harmed()
+    waited(lambda: stream.attempts(1), "the other slot")
+    cluster.kill_driver()
+    stream.go()
+    (checkpointed,) = [sorted(path.name for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))]
+    assert checkpointed == ["0"]
+    driver = cluster.driver(speculates=False)
+    driver.go_on(stream.asked)
+    assert driver.line() == "done"
+    stream.check(golden, rows_of)
+    assert {note["executor"].split("/")[0] for note in stream.attempts(0)} > {before["executor"].split("/")[0]}
+
+
+def test_an_executor_is_lost(cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf) -> None:
+    """Killed in mid-stage: another takes the slot and reads the same."""
+    stream = Stream(tmp_path, cluster.address, "stay", 1, **late(golden))
+    driver = cluster.driver(speculates=False)
+    driver.go_on(stream.asked)
+    executor = stream.harmed()["executor"]
+    os.kill(cluster.executors()[executor], signal.SIGKILL)
+    assert driver.line() == "done"
+    stream.go()
+    stream.check(golden, rows_of)
+    stream.check_attempts(executors=2)

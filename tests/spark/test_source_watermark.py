@@ -1,0 +1,193 @@
+"""The enumerator's watermark in Spark: the columns, the helper, windows that close, a stream that ends by itself."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.engine.spark import await_end, with_source_watermark
+from penstock.proto.errors import ConfigurationError
+
+RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
+CASE = "A_merge_event_timestamp_v9_h120"
+"""Six commits with event times from 5 to 9 o'clock, in no order; the last one holds the lowest and a middle one."""
+LAST = "20261120213117962"
+COLUMNS = ["_penstock_watermark", "_penstock_marker"]
+END = "9999-01-01 00:00:00"
+DEADLINE_S = 120
+
+
+class MicroBatches:
+    """Collects the rows of each micro-batch by its id."""
+
+    def __init__(self) -> None:
+        self.tables: dict[int, pa.Table] = {}
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        self.tables[batch_id] = frame.toArrow()
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All of them, in order."""
+        return [row for table in self.tables.values() for row in table.to_pylist()]
+
+
+def timed(spark: SparkSession, golden: Any, **options: str) -> DataFrame:
+    """A stream by event time that ends."""
+    given = {
+        "eventTime": "ts",
+        "maxOutOfOrderness": "0s",
+        "after": "earliest",
+        "upto": LAST,
+        "maxCommitsPerTrigger": "1",
+    }
+    return spark.readStream.format("penstock").options(**{**given, **options}).load(str(golden.table(CASE)))
+
+
+def to_its_end(frame: DataFrame, folder: pathlib.Path, mode: str = "append") -> tuple[MicroBatches, list[Any]]:
+    """Runs a query until it has ended by itself: its micro-batches and their progress."""
+    found = MicroBatches()
+    writer = frame.writeStream.foreachBatch(found).outputMode(mode)
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+    try:
+        await_end(query, DEADLINE_S)
+    finally:
+        query.stop()
+    return found, query.recentProgress
+
+
+def test_every_row_carries_its_watermark_and_the_end_a_marker(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    frame = timed(spark, golden)
+    assert frame.columns[-2:] == COLUMNS
+    found, _ = to_its_end(frame.withColumn("w", F.col(COLUMNS[0]).cast("string")), tmp_path)
+    markers = [row for row in found.rows if row["_penstock_marker"]]
+    assert [(row["id"], row["w"], row["ts"] is None) for row in markers] == [(None, END, False)]
+    for table in found.tables.values():
+        assert len({row["w"] for row in table.to_pylist()}) <= 1, "one micro-batch, one watermark"
+    watermarks = [row["w"] for row in found.rows]
+    assert watermarks == sorted(watermarks)
+    assert watermarks[0] == "2024-01-01 05:00:00.000004", (
+        "the last commit, which is known, still brings 05:00:00.000005"
+    )
+    plain = spark.read.format("penstock").options(query="incremental", after="earliest").load(str(golden.table(CASE)))
+    ids = Counter(row["id"] for row in found.rows if not row["_penstock_marker"])
+    assert set(plain.columns).isdisjoint(COLUMNS)
+    assert set(ids) >= {row["id"] for row in plain.collect()}
+
+
+def test_a_tumbling_window_holds_every_row(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+    """All windows are emitted by a query that ends by itself, and no row was late."""
+    frame = with_source_watermark(timed(spark, golden), "ts")
+    assert set(frame.columns).isdisjoint(COLUMNS)
+    counts = frame.groupBy(F.window("ts", "1 hour")).count().select(F.hour("window.start").alias("hour"), "count")
+    found, progress = to_its_end(counts, tmp_path)
+    plain = spark.readStream.format("penstock").options(after="earliest", maxCommitsPerTrigger="1")
+    rows = MicroBatches()
+    query = plain.load(str(golden.table(CASE))).writeStream.foreachBatch(rows)
+    assert (
+        query.option("checkpointLocation", str(tmp_path / "plain"))
+        .trigger(availableNow=True)
+        .start()
+        .awaitTermination(DEADLINE_S)
+    )
+    expected = Counter(row["ts"].hour for row in rows.rows)
+    assert len(expected) == 5
+    assert {row["hour"]: row["count"] for row in found.rows} == expected
+    assert len(found.rows) == len(expected), "each window once"
+    assert sum(op["numRowsDroppedByWatermark"] for p in progress for op in p["stateOperators"]) == 0
+
+
+def test_a_finite_end_lets_a_window_stay_open(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+    frame = with_source_watermark(timed(spark, golden, endWatermark="30 minutes"), "ts")
+    counts = frame.groupBy(F.window("ts", "1 hour")).count().select(F.hour("window.start").alias("hour"))
+    found, _ = to_its_end(counts, tmp_path)
+    assert sorted(row["hour"] for row in found.rows) == [5, 6, 7, 8], "the hour of 9 ends at 10:00, the watermark 09:30"
+
+
+def test_the_last_window_of_an_idle_table_closes_by_the_clock(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path
+) -> None:
+    """Nothing comes, and the watermark stands at the highest row, in the last window of a second: a second later that
+    one is emitted too. No marker row is counted."""
+    given = {"eventTime": "ts", "maxOutOfOrderness": "0s", "after": "earliest", "idleTimeout": "1s"}
+    load = spark.readStream.format("penstock").options(**given).load(str(golden.table(CASE)))
+    counts = with_source_watermark(load, "ts").groupBy(F.window("ts", "1 second")).count()
+    found = MicroBatches()
+    writer = counts.select(F.hour("window.start").alias("hour"), "count").writeStream.foreachBatch(found)
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        waits, expected = 0, Counter(time.hour for time in golden.expected(CASE, "snapshot")["ts"].to_pylist())
+        while len(found.rows) < len(expected) and waits < 10 * DEADLINE_S:
+            assert not query.awaitTermination(0.1)
+            waits += 1
+        assert {row["hour"]: row["count"] for row in found.rows} == expected
+        assert max(expected) == 9
+    finally:
+        query.stop()
+
+
+def test_sql_over_a_view_whose_filter_does_not_hold_the_watermark_back(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path
+) -> None:
+    """The last micro-batch has no row, nor a marker, of that hour: its watermark counts all the same."""
+    with_source_watermark(timed(spark, golden), "TS").createOrReplaceTempView("timed_rows")
+    frame = spark.sql("select count(*) as n from timed_rows where hour(ts) = 6 group by window(ts, '1 hour')")
+    found, _ = to_its_end(frame, tmp_path)
+    assert found.rows == [{"n": 1}]
+
+
+def test_a_batch_has_the_columns_and_takes_the_helper(spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
+    load = spark.read.format("penstock").option("eventTime", "ts").load(str(golden.table(CASE)))
+    assert {(row[COLUMNS[0]], row[COLUMNS[1]]) for row in load.collect()} == {(None, False)}
+    expected = rows_of(golden.expected(CASE, "snapshot"))
+    assert rows_of(with_source_watermark(load, "ts")) == expected
+    assert rows_of(load.drop(*COLUMNS)) == expected
+
+
+def test_a_declared_schema_holds_the_columns(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+    given = {"eventTime": "ts", "maxOutOfOrderness": "0s", "upto": LAST}
+    reader = spark.readStream.format("penstock").options(**given)
+    declared = "_penstock_marker boolean, ts timestamp, _penstock_watermark timestamp"
+    found, _ = to_its_end(reader.schema(declared).load(str(golden.table(CASE))), tmp_path)
+    assert [row["_penstock_marker"] for row in found.rows].count(True) == 1
+    assert len(found.rows) == golden.expected(CASE, "snapshot").num_rows + 1
+    bare = reader.schema("ts timestamp, id string").load(str(golden.table(CASE)))
+    with pytest.raises(Exception, match=r"(?s)ConfigurationError.*_penstock_watermark"):
+        to_its_end(bare, tmp_path / "bare")
+
+
+def test_what_the_helper_refuses(spark: SparkSession, golden: Any) -> None:
+    plain = spark.read.format("penstock").load(str(golden.table(CASE)))
+    with pytest.raises(ConfigurationError, match="no column _penstock_watermark: load it with the option eventTime"):
+        with_source_watermark(plain, "ts")
+    frame = timed(spark, golden)
+    for name, text in (("id", "column id is a string"), ("when", "when"), (COLUMNS[0], "the source's own column")):
+        with pytest.raises(ConfigurationError, match=text):
+            with_source_watermark(frame, name)
+    with pytest.raises(ConfigurationError, match="delay_ms=-1"):
+        with_source_watermark(frame, "ts", -1)
+    as_long = frame.withColumn("ts", F.unix_millis("ts"))
+    with pytest.raises(ConfigurationError, match=r"column ts is a bigint.*timestamp_millis"):
+        with_source_watermark(as_long, "ts")
+    again = with_source_watermark(as_long.withColumn("ts", F.timestamp_millis("ts")), "ts")
+    assert again.schema["ts"].metadata == {"spark.watermarkDelayMs": 0}
+
+
+def test_await_end_gives_up(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+    endless = spark.readStream.format("penstock").load(str(golden.table(CASE))).writeStream.foreachBatch(MicroBatches())
+    query = endless.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        with pytest.raises(TimeoutError, match="did not end within"):
+            await_end(query, 0.5)
+        assert query.isActive
+    finally:
+        query.stop()

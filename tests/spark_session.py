@@ -1,0 +1,54 @@
+"""The one Spark session of a test run, for every suite that needs Java."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+
+def autoload_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder to be put on the Python path in which Spark finds `pyspark_penstock`.
+
+    Spark lists the path's folders; an editable install is not in any of them, an installed wheel is.
+    """
+    spec = importlib.util.find_spec("pyspark_penstock")
+    assert spec is not None and spec.origin is not None
+    folder = tmp_path_factory.mktemp("autoload")
+    (folder / "pyspark_penstock").symlink_to(pathlib.Path(spec.origin).parent, target_is_directory=True)
+    return folder
+
+
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """local[2,4]: two cores, and a task may fail three times before its job does. The JVM compiles little: it is gone
+    before thorough compilation would pay."""
+    names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
+    before = {name: os.environ.get(name) for name in names}
+    python_path = [str(autoload_folder(tmp_path_factory)), *filter(None, [before["PYTHONPATH"]])]
+    os.environ.update(dict.fromkeys(names, sys.executable), PYTHONPATH=os.pathsep.join(python_path))
+    made = (
+        SparkSession.builder.master("local[2,4]")
+        .appName("penstock-tests")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.timeType.enabled", "true")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    made.stop()
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

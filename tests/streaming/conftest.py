@@ -1,0 +1,59 @@
+"""Recorded tables for the suite, each written by real Hudi once, when a test asks for it."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parent))
+
+from recorded import Recorded
+from written import TABLES, write
+
+RecordedTables = Callable[[str], Recorded]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What asks for a session of Spark, or for tables of real Hudi, is marked so."""
+    for item in items:
+        if item.path.is_relative_to(pathlib.Path(__file__).parent):
+            names = getattr(item, "fixturenames", ())
+            if "spark" in names:
+                item.add_marker(pytest.mark.spark)
+                # py4j and pyspark close their sockets when they are collected, not when they are done.
+                item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+            if "hudi" in names or "recorded" in names:
+                item.add_marker(pytest.mark.interop)
+
+
+@pytest.fixture(autouse=True)
+def one_partition(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Of small state: each partition costs each micro-batch as much."""
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    conf, name = request.getfixturevalue("spark").conf, "spark.sql.shuffle.partitions"
+    before = conf.get(name)
+    conf.set(name, "1")
+    yield
+    conf.set(name, before)
+
+
+@pytest.fixture(scope="session")
+def recorded(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> RecordedTables:
+    """A recorded table by its name in `written.TABLES`."""
+    made: dict[str, Recorded] = {}
+
+    def table(name: str) -> Recorded:
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            write(hudi, folder / "table", TABLES[name])
+            made[name] = Recorded(folder / "table", folder)
+            made[name].ask(hudi.read, folder / "asked")
+        return made[name]
+
+    return table

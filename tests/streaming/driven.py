@@ -1,0 +1,208 @@
+"""Runs a stream over recorded timelines, step by step, and keeps what each of its micro-batches did.
+
+Belongs here: when something is revealed, stopped, started again, and what Spark's checkpoint and progress say. Not
+here: what it should have done (`reference_model`), which cases there are (`cases`).
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from trail import NOWHERE, Leg, Mark
+
+DEADLINE_S = 90
+NEVER = Mark(NOWHERE, None, None, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A table that somebody else writes: nothing is revealed."""
+
+    path: pathlib.Path
+
+
+class SinkFailed(Exception):
+    """On purpose."""
+
+
+@dataclass(slots=True)
+class Sink:
+    """Collects the rows of each micro-batch; fails once, behind its rows, when it is told to."""
+
+    tables: dict[int, pa.Table] = field(default_factory=dict)
+    fails: bool = False
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        rows = frame.toArrow()
+        if batch_id in self.tables:
+            assert rows.num_rows == self.tables[batch_id].num_rows, f"micro-batch {batch_id} is another one now"
+        self.tables[batch_id] = rows
+        if self.fails:
+            self.fails = False
+            raise SinkFailed("the sink fails on purpose")
+
+
+class Driven:
+    """One query over one or two tables (`recorded.View`, or Live), from its first micro-batch on, across restarts."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        views: Sequence[Any],
+        built: Callable[..., DataFrame],
+        folder: pathlib.Path,
+        options: Sequence[dict[str, str]],
+        targets: Sequence[str] | None = None,
+    ) -> None:
+        """`targets` is what `load()` is given, where it is not the tables' paths."""
+        self._targets = targets or [str(view.path) for view in views]
+        self._spark, self._views, self._built, self._options = spark, views, built, options
+        self._checkpoint = folder / "checkpoint"
+        self.sink = Sink()
+        self.restarts: set[int] = set()
+        self.dropped: dict[int, int] = {}
+        self._query: StreamingQuery | None = None
+        self._is_restless = any("idleTimeout" in given for given in options)
+        self._ends: list[int] = []
+        """The last micro-batch of each step."""
+        self._steps: list[tuple[int, ...]] = []
+
+    def start(self) -> None:
+        """Starts the query, behind its checkpoint where there is one."""
+        streams = [
+            self._spark.readStream.format("penstock").options(**options).load(target)
+            for target, options in zip(self._targets, self._options, strict=True)
+        ]
+        frame = self._built(self._spark, *streams)
+        self._query = (
+            frame.writeStream.foreachBatch(self.sink).option("checkpointLocation", str(self._checkpoint)).start()
+        )
+
+    def reveal(self, steps: Sequence[int]) -> None:
+        """Reveals so many commits of each table, and waits until all of them were read."""
+        for view, step in zip(self._views, steps, strict=True):
+            view.reveal(step)
+        wanted = [view.recorded.known(view.step)[-1].order_key for view in self._views]
+        self._wait(lambda: all(mark.has_passed(key) for mark, key in zip(self._now(), wanted, strict=True)))
+        self._settle(tuple(steps))
+
+    def run_to_the_end(self, step: int) -> None:
+        """Of a stream with `upto`, over tables with so many commits revealed."""
+        self._wait(lambda: all(mark.is_end for mark in self._now()))
+        self._settle((step,) * len(self._views))
+
+    def wait_for_rows(self) -> None:
+        """Waits for the first micro-batch."""
+        self._wait(lambda: 0 in self.sink.tables)
+
+    def catch_up(self, order_key: str) -> None:
+        """Waits until so much of a table that is being written was read."""
+        self._wait(lambda: self._now()[0].has_passed(order_key))
+        self._settle((0,))
+
+    def sit_idle(self) -> None:
+        """Waits until each source's watermark moved on by itself."""
+        before = self._now()
+        self._wait(lambda: all(new.at_us > old.at_us for new, old in zip(self._now(), before, strict=True)))
+
+    def fail_and_restart(self, steps: Sequence[int]) -> None:
+        """Like `reveal`, but the sink fails in the first micro-batch of the step, and the query is started again."""
+        self.sink.fails = True
+        with pytest.raises(StreamingQueryException, match="on purpose"):
+            self._reveal_until_it_fails(steps)
+        self._note()
+        self.restarts.add(self.last() + 1)
+        self.start()
+        self.reveal(steps)
+
+    def restart(self) -> None:
+        """Stops the query and starts it again."""
+        self.stop()
+        self.restarts.add(self.last() + 1)
+        self.start()
+
+    def stop(self) -> None:
+        """Stops the query."""
+        if self._query is not None:
+            self._query.stop()
+            self._note()
+
+    def last(self) -> int:
+        """The last micro-batch that was done."""
+        return max((int(path.name) for path in (self._checkpoint / "commits").glob("[0-9]*")), default=-1)
+
+    def marks(self, batch: int) -> list[Mark]:
+        """Where each source stood behind a micro-batch."""
+        lines = self._log(batch)[2:]
+        return [NEVER if line == "-" else Mark.of_offset(json.loads(line)) for line in lines]
+
+    def evicted_at_ms(self, batch: int) -> int:
+        """The watermark that Spark evicted by in a micro-batch."""
+        return int(json.loads(self._log(batch)[1])["batchWatermarkMs"])
+
+    def legs(self, source: int) -> list[Leg]:
+        """What each micro-batch held of a source."""
+        found, before = [], NEVER
+        for batch in range(self.last() + 1):
+            after = self.marks(batch)[source]
+            if batch == 0:
+                before = Mark(after.place, 0, None, False) if after.done is not None else NEVER
+            found.append(Leg(before, after, self._step_of(batch)[source]))
+            before = after
+        return found
+
+    @property
+    def ends(self) -> list[int]:
+        """The last micro-batch of each step, behind which nothing was left to do."""
+        return [] if self._is_restless else self._ends
+
+    def _step_of(self, batch: int) -> tuple[int, ...]:
+        reached = zip(self._ends, self._steps, strict=True)
+        return next((steps for end, steps in reached if batch <= end), self._steps[-1])
+
+    def _log(self, batch: int) -> list[str]:
+        return (self._checkpoint / "offsets" / str(batch)).read_text().splitlines()
+
+    def _now(self) -> list[Mark]:
+        last = self.last()
+        return self.marks(last) if last >= 0 else [NEVER] * len(self._views)
+
+    def _reveal_until_it_fails(self, steps: Sequence[int]) -> None:
+        for view, step in zip(self._views, steps, strict=True):
+            view.reveal(step)
+        assert self._query is not None
+        assert not self._query.awaitTermination(DEADLINE_S), "the sink was not asked to fail"
+        raise AssertionError("the query ended by itself")
+
+    def _settle(self, steps: tuple[int, ...]) -> None:
+        """The step is over. An idle table never comes to rest; else the micro-batch without data is done too."""
+        assert self._query is not None
+        if not self._is_restless:
+            self._query.processAllAvailable()
+        self._ends.append(self.last())
+        self._steps.append(steps)
+
+    def _note(self) -> None:
+        """Takes down how many rows were dropped."""
+        assert self._query is not None
+        for progress in self._query.recentProgress:
+            lost = sum(int(operator["numRowsDroppedByWatermark"]) for operator in progress["stateOperators"])
+            self.dropped[progress["batchId"]] = max(lost, self.dropped.get(progress["batchId"], 0))
+
+    def _wait(self, until: Callable[[], Any]) -> None:
+        """For a condition, while the query is alive."""
+        give_up = time.monotonic() + DEADLINE_S
+        assert self._query is not None
+        while not until():
+            assert not self._query.awaitTermination(0.05), "the query ended by itself"
+            assert time.monotonic() < give_up, f"the stream stands at {self._now()}"

@@ -1,0 +1,144 @@
+"""Windows, sessions, joins and de-duplication in Spark by the source's watermark, each micro-batch against the model.
+
+For each case of the table: the watermark of every micro-batch is the model's, to the microsecond; Spark evicts by it;
+each window is emitted in the first micro-batch in which the model says that the watermark has reached its end, with the
+model's content; as many rows are dropped as late as the model says.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import reference_model as model
+from cases import CASES, name, told
+from driven import Driven
+from operators import OPERATORS, Operator, as_rows
+from recorded import Recorded, completed_us
+from trail import Told
+from written import START, TABLES
+
+from penstock.engine.event_times import scan_event_time
+from penstock.enumerator.server.run import serve
+
+T0 = int(START.timestamp()) * 1_000_000
+ALLOWED_MS, IDLE_MS = 5_000, 1_500
+PARTNERS = {
+    "mor9-ooo-late-cdc": "mor9-nulls",
+    "mor9-nulls": "mor9-ooo-late-cdc",
+    "cow9-ooo-nulls": "cow9-late-cdc",
+    "cow9-late-cdc": "cow9-ooo-nulls",
+    "mor6-ooo-late-nulls": "mor9-nulls",
+}
+STEPS = {"earliest": (1, 4, 7, 9, 10), "snapshot": (4, 6, 7, 9, 10)}
+"""On layout 1 a first batch of several commits takes slices with logs for as old as their base file, which
+`watermarkFallback=commitTime` shows: so the first step is one commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A case with its tables; `allowed_ms` is each source's maxOutOfOrderness."""
+
+    case: dict[str, str]
+    tables: list[Recorded]
+    operator: Operator
+
+    @property
+    def allowed_ms(self) -> list[int]:
+        """So much that times of completion fall among the event times, where they count as such."""
+        if self.case["fallback"] != "commitTime":
+            return [ALLOWED_MS] * len(self.tables)
+        return [(completed_us(table.commits[3]) - T0) // 1000 - 25_000 for table in self.tables]
+
+    @property
+    def options(self) -> list[dict[str, str]]:
+        """Of each load()."""
+        case = self.case
+        fixed = {"eventTime": "ts", "metadata": "off", "watermarkFallback": case["fallback"], "after": case["start"]}
+        fixed |= {"slots": "2" if case["limit"] == "inside" else "1"}
+        fixed |= {"idleTimeout": f"{IDLE_MS} ms"} if case["idle"] == "idle" else {}
+        fixed |= {"maxFilesPerTrigger": "3"} if case["limit"] == "inside" else {}
+        return [fixed | {"maxOutOfOrderness": f"{allowed} ms"} for allowed in self.allowed_ms]
+
+
+def run(tried: Tried, driven: Driven) -> None:
+    """Step by step."""
+    case, steps = tried.case, STEPS[tried.case["start"]]
+    driven.start()
+    try:
+        for number, step in enumerate(steps):
+            each = [step] * len(tried.tables)
+            if number == 3 and case["restart"] == "failed":
+                driven.fail_and_restart(each)
+            else:
+                driven.reveal(each)
+            if number == 2 and case["idle"] == "idle":
+                driven.sit_idle()
+            if number == 2 and case["restart"] == "stopped":
+                driven.restart()
+    finally:
+        driven.stop()
+
+
+def check(tried: Tried, driven: Driven) -> None:
+    """Everything that the model says."""
+    told_of = [
+        Told(
+            table,
+            driven.legs(source),
+            snapshot_at=len(table.known(STEPS["snapshot"][0])) if tried.case["start"] == "snapshot" else 0,
+            idle_timeout=IDLE_MS * 1000 if tried.case["idle"] == "idle" else 0,
+        )
+        for source, table in enumerate(tried.tables)
+    ]
+    for one, allowed_ms in zip(told_of, tried.allowed_ms, strict=True):
+        said = model.watermarks(
+            one.planned(), allowed_ms * 1000, fallback=tried.case["fallback"], idle_timeout=IDLE_MS * 1000
+        )
+        assert [leg.after.at_us for leg in one.legs] == said
+    micros = [
+        model.Micro(
+            rows=tuple(one.rows(leg) for one, leg in zip(told_of, legs, strict=True)),
+            brought=tuple(leg.after.at_us if one.brings(leg) else None for one, leg in zip(told_of, legs, strict=True)),
+            restarted=batch in driven.restarts,
+        )
+        for batch, legs in enumerate(zip(*(driven.legs(source) for source in range(len(told_of))), strict=True))
+    ]
+    steps = model.engine([*micros, model.Micro(tuple([] for _ in told_of), (None,) * len(told_of))])
+    assert [driven.evicted_at_ms(batch) for batch in range(len(micros))] == [s.evict // 1000 for s in steps[:-1]]
+    for end in driven.ends:
+        assert steps[end].evict == steps[end + 1].evict, f"micro-batch {end} is not the last of its step"
+    for batch, (rows, dropped) in enumerate(tried.operator.expected(steps[:-1])):
+        assert as_rows(driven.sink.tables[batch]) == rows, batch
+        assert driven.dropped.get(batch, 0) == dropped, batch
+    if (
+        TABLES[tried.case["table"]].late
+        and tried.case["start"] == "earliest"
+        and tried.case["fallback"] != "commitTime"
+    ):
+        assert sum(driven.dropped.values()) > 0, "nothing was late: the case shows less than it should"
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_the_stream_does_what_the_model_says(
+    spark: Any, recorded: Callable[[str], Recorded], tmp_path: pathlib.Path, case: tuple[str, ...]
+) -> None:
+    given = told(case)
+    operator = OPERATORS[given["operator"] + ("_sql" if given["form"] == "sql" else "")]
+    names = [given["table"], PARTNERS[given["table"]]][: operator.sources]
+    tried = Tried(given, [recorded(table) for table in names], operator)
+    first = STEPS[given["start"]][0]
+    views = [table.view(tmp_path / f"table-{number}", first) for number, table in enumerate(tried.tables)]
+    if given["road"] == "embedded":
+        driven = Driven(spark, views, operator.on, tmp_path, tried.options)
+        run(tried, driven)
+    else:
+        served = {f"t{number}": str(view.path) for number, view in enumerate(views)}
+        with serve(served, "127.0.0.1:0", scan_event_time=scan_event_time) as server:
+            options = [told | {"server": server.address} for told in tried.options]
+            driven = Driven(spark, views, operator.on, tmp_path, options, list(served))
+            run(tried, driven)
+    check(tried, driven)

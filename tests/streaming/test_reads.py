@@ -1,0 +1,201 @@
+"""Continuous and bounded reads of rows and changes; sinks compared with what real Hudi reads (RFC-95 tests a to d)."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from driven import Driven
+from pyspark.sql import DataFrame, SparkSession
+from recorded import Recorded
+from trail import Told
+from written import START
+
+RecordedTables = Callable[[str], Recorded]
+STEPS = (2, 4, 7, 9, 10)
+DELETED = {"k6", "k7"}
+
+
+def as_it_is(spark: SparkSession, df: DataFrame) -> DataFrame:
+    """No query at all."""
+    return df
+
+
+def driven_over(
+    spark: SparkSession, table: Recorded, folder: pathlib.Path, steps: Iterable[int], **options: str
+) -> Driven:
+    """A stream of the table's rows as they are, step by step, started anew in the middle."""
+    first, *rest = steps
+    view = table.view(folder / "table", first)
+    driven = Driven(spark, [view], as_it_is, folder, [{"metadata": "off", **options}])
+    driven.start()
+    try:
+        driven.reveal([first])
+        for number, step in enumerate(rest):
+            if number == 1:
+                driven.restart()
+            driven.reveal([step])
+    finally:
+        driven.stop()
+    return driven
+
+
+def tables(driven: Driven) -> list[pa.Table]:
+    """Rows of the micro-batches, in order."""
+    return [driven.sink.tables[batch] for batch in sorted(driven.sink.tables)]
+
+
+def upserted(sink: dict[str, int], rows: pa.Table) -> None:
+    """Applies a micro-batch's rows by key."""
+    sink.update(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), strict=True))
+
+
+def hudis(table: Recorded, number: int) -> dict[str, int]:
+    """Key to `n` of the rows that Hudi reads behind so many commits."""
+    return {r.row.key: r.row.n for r in table.states[number - 1]}
+
+
+@pytest.mark.parametrize("name", ["mor9-ooo-late-cdc", "mor6-ooo-late-nulls"])
+def test_continuous_read_of_a_merge_on_read_table(
+    spark: Any, recorded: RecordedTables, tmp_path: pathlib.Path, name: str
+) -> None:
+    """Each micro-batch holds the rows that Hudi has for its range, and carries one watermark; applied by key they make
+    the table that Hudi reads, but for deletes, which rows do not tell."""
+    table = recorded(name)
+    driven = driven_over(
+        spark, table, tmp_path, STEPS, eventTime="ts", maxOutOfOrderness="5 seconds", maxFilesPerTrigger="3",
+        after="earliest",
+    )  # fmt: skip
+    told, sink = Told(table, driven.legs(0)), dict[str, int]()
+    for batch, (leg, rows) in enumerate(zip(driven.legs(0), tables(driven), strict=True)):
+        wanted = Counter((row.key, row.n, row.ts) for row in told.rows(leg))
+        times = rows["ts"].cast(pa.int64()).to_pylist()
+        assert Counter(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), times, strict=True)) == wanted, batch
+        assert set(rows["_penstock_watermark"].cast(pa.int64()).to_pylist()) <= {leg.after.at_us}
+        assert not any(rows["_penstock_marker"].to_pylist())
+        upserted(sink, rows)
+        if batch in driven.ends:
+            there = hudis(table, len(table.known(leg.step)))
+            assert {key: n for key, n in sink.items() if key in there} == there
+            assert sink.keys() - there.keys() <= DELETED
+    assert sink.keys() - hudis(table, 10).keys() == DELETED
+
+
+def folded(sink: dict[str, int], rows: pa.Table, form: str) -> None:
+    """Applies a micro-batch of changes."""
+    changes = rows.to_pylist()
+    if form == "rows":
+        for change in sorted(changes, key=lambda change: change["_change_seq"]):
+            if change["_change_type"] in ("-D", "-U"):
+                assert sink.pop(change["id"]) == change["n"]
+            else:
+                assert change["id"] not in sink
+                sink[change["id"]] = change["n"]
+        return
+    for change in sorted(changes, key=lambda change: change["ts_ms"]):
+        before, after = (json.loads(change[side]) if change[side] else None for side in ("before", "after"))
+        assert (before and before["n"]) == (None if change["op"] == "i" else sink.pop(before["id"]))
+        if after is not None:
+            assert after["id"] not in sink
+            sink[after["id"]] = after["n"]
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "after"),
+    [
+        ("mor9-ooo-late-cdc", "rows", "earliest"),
+        ("mor9-ooo-late-cdc", "hudi", "snapshot"),
+        ("cow9-late-cdc", "rows", "snapshot"),
+        ("cow9-late-cdc", "hudi", "earliest"),
+    ],
+)
+def test_continuous_read_of_changes(
+    spark: Any, recorded: RecordedTables, tmp_path: pathlib.Path, name: str, form: str, after: str
+) -> None:
+    """The changelog applied to a sink equals the table that Hudi reads behind each step; every old image is what the
+    sink had."""
+    table, sink = recorded(name), dict[str, int]()
+    driven = driven_over(spark, table, tmp_path, STEPS, query="cdc", cdcFormat=form, after=after)
+    for batch, (leg, rows) in enumerate(zip(driven.legs(0), tables(driven), strict=True)):
+        folded(sink, rows, form)
+        if batch in driven.ends:
+            assert sink == hudis(table, len(table.known(leg.step))), f"step {leg.step}"
+    assert sink == hudis(table, 10)
+
+
+def the_range(table: Recorded) -> dict[str, str]:
+    """Options of a range in the middle: behind commit 2, up to commit 7."""
+    return {"after": table.commits[1].order_key, "upto": table.commits[6].order_key}
+
+
+def batch_of(spark: SparkSession, table: Recorded, **options: str) -> pa.Table:
+    """The same as one batch read of the finished table."""
+    return spark.read.format("penstock").options(metadata="off", **options).load(str(table.table)).toArrow()
+
+
+def bounded(spark: SparkSession, table: Recorded, folder: pathlib.Path, **options: str) -> Driven:
+    """A stream of the finished table with an end, run until it says that it has ended."""
+    view = table.view(folder / "table", 10)
+    driven = Driven(spark, [view], as_it_is, folder, [{"metadata": "off", **options}])
+    driven.start()
+    try:
+        driven.run_to_the_end(10)
+    finally:
+        driven.stop()
+    return driven
+
+
+@pytest.mark.parametrize("name", ["mor9-ooo-late-cdc", "mor6-ooo-late-nulls"])
+def test_time_range_of_a_merge_on_read_table(
+    spark: Any, recorded: RecordedTables, tmp_path: pathlib.Path, name: str
+) -> None:
+    """As a batch it is the rows of the last state that the range wrote; the stream gives as much, and then ends."""
+    table = recorded(name)
+    wanted = table.rows((table.commits[1].order_key, 2**31), (table.commits[6].order_key, 2**31))
+    read = batch_of(spark, table, query="incremental", **the_range(table))
+    assert Counter(read["n"].to_pylist()) == Counter(row.n for row in wanted)
+    driven = bounded(spark, table, tmp_path, maxCommitsPerTrigger="2", **the_range(table))
+    sink: dict[str, int] = {}
+    for rows in tables(driven):
+        upserted(sink, rows)
+    gone = {key for key in sink if key not in hudis(table, 7)}
+    assert {key: n for key, n in sink.items() if key not in gone} == {row.key: row.n for row in wanted}
+    assert gone <= DELETED
+    assert driven.legs(0)[-1].after.place[0] <= table.commits[6].order_key
+
+
+@pytest.mark.parametrize(("name", "form"), [("mor9-ooo-late-cdc", "hudi"), ("cow9-late-cdc", "rows")])
+def test_time_range_of_changes(
+    spark: Any, recorded: RecordedTables, tmp_path: pathlib.Path, name: str, form: str
+) -> None:
+    """The same changes as a batch and as a stream that ends; they lead from Hudi's rows before to those behind."""
+    table = recorded(name)
+    options = {"query": "cdc", "cdcFormat": form, **the_range(table)}
+    read = batch_of(spark, table, **options)
+    driven = bounded(spark, table, tmp_path, maxCommitsPerTrigger="2", **options)
+    streamed = pa.concat_tables(rows for rows in tables(driven) if rows.num_rows)
+    assert _texts(streamed) == _texts(read)
+    for changes in ([read], tables(driven)):
+        sink = hudis(table, 2)
+        for rows in changes:
+            folded(sink, rows, form)
+        assert sink == hudis(table, 7)
+
+
+def _texts(rows: pa.Table) -> Counter[str]:
+    return Counter(json.dumps(row, default=str, sort_keys=True) for row in rows.to_pylist())
+
+
+def test_the_script_is_as_the_tests_take_it(recorded: RecordedTables) -> None:
+    """What the tests above would not show if it were not so."""
+    table = recorded("mor9-ooo-late-cdc")
+    order = [commit.requested for commit in table.commits]
+    assert order != sorted(order), "no commit completed out of order"
+    assert hudis(table, 4).keys() >= DELETED and not DELETED & hudis(table, 5).keys()
+    first = {row.ts for row in table.rows(("0", 0), (table.commits[0].order_key, 2**31)) if row.ts is not None}
+    assert min(first) >= int(START.timestamp()) * 1_000_000

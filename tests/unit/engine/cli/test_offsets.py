@@ -1,0 +1,157 @@
+"""`offsets resolve`: its forms, its flags, how it refuses."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+    from tests.conftest import GoldenTables
+
+pytestmark = pytest.mark.golden
+
+ROOT = pathlib.Path(__file__).parents[4]
+STREAMER, KEYS, SINK, NO_KEYS = "C_v6_streamer", "C_v9_streamer_keys", "C_v9_sink", "B_v9_arch_mor"
+STATED = "--others-read-other-topics"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: pathlib.Path) -> pathlib.Path:
+    with zipfile.ZipFile(ROOT / "tests" / "golden" / "tables" / f"{SINK}.checkpoint.zip") as packed:
+        packed.extractall(tmp_path / "checkpoint")
+    return tmp_path / "checkpoint"
+
+
+def documented() -> set[str]:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    rows = text.split("`offsets resolve` (`--format-output json`): an object.", 1)[1].split("\n\n", 2)[1].splitlines()
+    cells = [row.split("|")[1] for row in rows if row.startswith("| `")]
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+
+def test_json(cli: Cli, golden: GoldenTables) -> None:
+    found = cli("offsets", "resolve", golden.table(STREAMER), "--explain", "--format-output", "json").json
+    assert set(found) == documented()
+    assert (found["topic"], found["offsets"]) == ("orders", {"0": 17, "1": 12, "2": 6})
+    assert (found["origin"], found["guarantee"]) == ("commit", "exact")
+    (source,) = found["sources"]
+    assert source == {
+        "instant": "20261120215905690",
+        "order_key": "20261120215905690",
+        "archived": False,
+        "writer": "streamer",
+        "key": "deltastreamer.checkpoint.key",
+        "offsets": {"0": 17, "1": 12, "2": 6},
+    }
+    assert [step["what"].partition(":")[0] for step in found["steps"]] == [
+        "passed over",
+        "taken",
+        "older, and covered by what was taken",
+        "older, and covered by what was taken",
+    ]
+
+
+def test_text(cli: Cli, golden: GoldenTables) -> None:
+    ended = cli("offsets", "resolve", golden.table(STREAMER), "20261120215227067")
+    assert ended.code == 0
+    fields, partitions = ended.text.strip().split("\n\n")
+    assert re.search(r"^from +deltacommit 20261120215227067 \(streamer\)$", fields, re.M)
+    assert [line.split() for line in partitions.splitlines()[2:]] == [["0", "16"], ["1", "10"], ["2", "0"]]
+    explained = cli("offsets", "resolve", golden.table(STREAMER), "--explain").text
+    assert "a table service brings no rows" in explained
+
+
+def test_several_writers(cli: Cli, golden: GoldenTables) -> None:
+    ended = cli("offsets", "resolve", golden.table(KEYS))
+    assert (ended.code, ended.text) == (2, "")
+    assert "error [CONFIGURATION]: several writers" in ended.stderr
+    found = cli("offsets", "resolve", golden.table(KEYS), STATED, "--format-output", "json").json
+    assert found["offsets"] == {"0": 8, "1": 7}
+    assert any("by statement" in note for note in found["notes"])
+
+
+def test_a_key_of_the_users_own(cli: Cli, golden: GoldenTables) -> None:
+    named = ("--key", "streamer.checkpoint.key.v2", "--format", "streamer", "--format-output", "json")
+    found = cli("offsets", "resolve", golden.table(KEYS), STATED, *named).json
+    assert (found["offsets"], found["guarantee"]) == ({"0": 8, "1": 7}, "best effort")
+    wrong = cli("offsets", "resolve", golden.table(KEYS), STATED, "--key", named[1], "--format", "json")
+    assert wrong.code == 3
+    assert "error [FORMAT]: deltacommit 20261120220427597, key streamer.checkpoint.key.v2" in wrong.stderr
+
+
+@pytest.mark.parametrize("form", ["{}", "default_single_writer={}"])
+def test_a_sink(cli: Cli, golden: GoldenTables, checkpoint: pathlib.Path, form: str) -> None:
+    given = ("--checkpoint", form.format(checkpoint), "--format-output", "json")
+    found = cli("offsets", "resolve", golden.table(SINK), *given).json
+    assert (found["topic"], found["offsets"]) == ("pay_120", {"0": 18, "1": 10, "2": 2})
+    assert found["sources"][0]["writer"] == "spark default_single_writer"
+
+
+def test_a_sink_whose_checkpoint_is_not_this(cli: Cli, golden: GoldenTables, checkpoint: pathlib.Path) -> None:
+    alone = cli("offsets", "resolve", golden.table(SINK))
+    assert (alone.code, "--checkpoint default_single_writer=FOLDER" in alone.stderr) == (2, True)
+    other = cli("offsets", "resolve", golden.table(SINK), "--checkpoint", f"other={checkpoint}")
+    assert (other.code, "which was not named" in other.stderr) == (2, True)
+    (checkpoint / "offsets" / "2").unlink()
+    gone = cli("offsets", "resolve", golden.table(SINK), "--checkpoint", checkpoint)
+    assert (gone.code, "error [POSITION_EXPIRED]" in gone.stderr) == (3, True)
+
+
+def test_no_key_at_all(cli: Cli, golden: GoldenTables) -> None:
+    ended = cli("offsets", "resolve", golden.table(NO_KEYS))
+    assert ended.code == 2
+    assert "no commit up to the hand-over instant tells a position" in ended.stderr
+    for text in ('{"orders":{"0":5}}', "orders,0:5"):
+        given = ("--starting-offsets", text, "--format-output", "json")
+        found = cli("offsets", "resolve", golden.table(NO_KEYS), *given).json
+        assert (found["topic"], found["offsets"]) == ("orders", {"0": 5})
+        assert (found["origin"], found["guarantee"], found["sources"]) == ("given", "as given", [])
+    shown = cli("offsets", "resolve", golden.table(NO_KEYS), "--starting-offsets", "orders,0:5").text
+    assert re.search(r"^from +the offsets given$", shown, re.M)
+
+
+def test_a_topic_that_the_table_is_not_filled_from(cli: Cli, golden: GoldenTables) -> None:
+    ended = cli("offsets", "resolve", golden.table(STREAMER), "--topic", "other")
+    assert (ended.code, "tells a position in other" in ended.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--key", "k"], "give both"),
+        (["--format", "json"], "give both"),
+        (["--key", "deltastreamer.checkpoint.reset_key", "--format", "streamer"], "no key that holds a position"),
+        (["--format", "xml"], "xml"),
+        (["--topic", "a b"], "--topic"),
+        (["--checkpoint", "a=x", "--checkpoint", "a=y"], "each ID once"),
+        (["--checkpoint", "a=x", "--checkpoint", "/y"], "ID=FOLDER"),
+        (["--checkpoint", "=x"], "ID=FOLDER"),
+        (["--starting-offsets", "orders"], "--starting-offsets"),
+        (["--starting-offsets", "17"], "one topic"),
+        (["--starting-offsets", '{"a":{"0":1},"b":{"0":1}}'], "one topic"),
+        (["--starting-offsets", "a,0:1", "--topic", "b"], "offsets of b"),
+        (["20000101000000000"], "not the requested time"),
+        (["yesterday"], "not an instant"),
+    ],
+)
+def test_bad_input(cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
+    ended = cli("offsets", "resolve", golden.table(STREAMER), *arguments)
+    assert (ended.code, ended.text) == (2, "")
+    assert told in ended.stderr
+
+
+def test_no_table(cli: Cli, tmp_path: pathlib.Path) -> None:
+    ended = cli("offsets", "resolve", tmp_path)
+    assert (ended.code, "error [TABLE_NOT_FOUND]" in ended.stderr) == (1, True)
+
+
+def test_alone_it_shows_its_help(cli: Cli) -> None:
+    ended = cli("offsets")
+    assert (ended.code, ended.text) == (2, "")
+    assert "resolve" in ended.stderr

@@ -1,0 +1,139 @@
+"""The watermark: never back, never above what is known to come, the allowed lateness behind the highest bound."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.enumerator.streams.watermark import Reach, next_watermark, reach_of, watermark_at_end
+from penstock.proto.errors import ConfigurationError, InvariantViolation
+from penstock.proto.positions import InstantTime
+from penstock.proto.queries import Incremental, PlanRequest
+from penstock.proto.splits import EventTimeBounds, NoEventTimes, Split, UnknownBounds
+from penstock.proto.streams import END_OF_TIME_US, EventTimeRule, StreamScope, Watermark, WatermarkFallback
+
+BOUNDS = st.tuples(st.integers(-1000, 1000), st.integers(0, 300)).map(lambda t: EventTimeBounds(t[0], t[0] + t[1]))
+TOLD = st.one_of(BOUNDS, st.just(NoEventTimes()), st.just(UnknownBounds()))
+INSTANT = InstantTime("19700101000000001")
+
+
+def split(told: EventTimeBounds | NoEventTimes | UnknownBounds, number: int = 0) -> Split:
+    return Split(
+        split_id=str(number),
+        partition="",
+        partition_values=(),
+        file_group="g",
+        order_key=INSTANT,
+        base=None,
+        event_time=told,
+    )
+
+
+def rule(fallback: WatermarkFallback, lateness_us: int = 10) -> EventTimeRule:
+    return EventTimeRule(max_out_of_orderness_us=lateness_us, fallback=fallback)
+
+
+def reach(told: list[EventTimeBounds | NoEventTimes | UnknownBounds], fallback: WatermarkFallback) -> Reach:
+    return reach_of(map(split, told), rule(fallback), lambda instant: 1000)
+
+
+@given(
+    commits=st.lists(st.lists(TOLD, max_size=3), min_size=1, max_size=8),
+    known=st.lists(st.integers(0, 3), min_size=8, max_size=8),
+    fallback=st.sampled_from([WatermarkFallback.HOLD, WatermarkFallback.COMMIT_TIME]),
+    lateness_us=st.integers(0, 200),
+)
+def test_never_back_and_never_above_what_is_known_to_come(
+    commits: list[list[EventTimeBounds | NoEventTimes | UnknownBounds]],
+    known: list[int],
+    fallback: WatermarkFallback,
+    lateness_us: int,
+) -> None:
+    said = rule(fallback, lateness_us)
+    before, seen, highs = Watermark(), 0, [-(10**9)]
+    for place, commit in enumerate(commits):
+        seen = max(seen, min(place + 1 + known[place], len(commits)))
+        ahead = [told for later in commits[place + 1 : seen] for told in later]
+        planned, coming = (reach_of(map(split, told), said, lambda instant: 500) for told in (commit, ahead))
+        after = next_watermark(before, planned, coming, said)
+        highs += [told.max_us for told in (*commit, *ahead) if isinstance(told, EventTimeBounds)]
+        assert before.at_us is None or (after.at_us is not None and after.at_us >= before.at_us)
+        moved = after.at_us is not None and after.at_us != before.at_us
+        if moved:
+            assert all(after.at_us < told.min_us for told in ahead if isinstance(told, EventTimeBounds))
+            assert fallback is WatermarkFallback.COMMIT_TIME or UnknownBounds() not in ahead
+            if fallback is WatermarkFallback.HOLD:
+                assert after.at_us <= max(highs) - lateness_us
+        if not ahead and fallback is WatermarkFallback.HOLD and max(highs) > -(10**9):
+            expected = max(highs) - lateness_us
+            assert after.at_us == (expected if before.at_us is None else max(before.at_us, expected))
+        before = after
+
+
+def test_at_the_frontier_it_is_the_lateness_behind_the_highest_bound() -> None:
+    planned = reach([EventTimeBounds(5, 100), EventTimeBounds(50, 90)], WatermarkFallback.HOLD)
+    assert next_watermark(Watermark(), planned, Reach(), rule(WatermarkFallback.HOLD)) == Watermark(90, 100)
+
+
+def test_what_is_known_to_come_holds_it_back_and_raises_what_it_may_reach() -> None:
+    planned = reach([EventTimeBounds(5, 100)], WatermarkFallback.HOLD)
+    coming = reach([EventTimeBounds(60, 400)], WatermarkFallback.HOLD)
+    said = rule(WatermarkFallback.HOLD)
+    after = next_watermark(Watermark(), planned, coming, said)
+    assert after == Watermark(59, 400)
+    assert next_watermark(after, coming, Reach(), said) == Watermark(390, 400)
+    assert next_watermark(Watermark(70, 80), planned, coming, said) == Watermark(70, 400), "never back"
+
+
+def test_unknown_bounds_by_fallback() -> None:
+    planned = reach([EventTimeBounds(5, 100)], WatermarkFallback.HOLD)
+    held = reach([UnknownBounds()], WatermarkFallback.HOLD)
+    said = rule(WatermarkFallback.HOLD)
+    assert held.is_open
+    assert next_watermark(Watermark(3, 50), planned, held, said) == Watermark(3, 100)
+    assert next_watermark(Watermark(), held, Reach(), said) == Watermark()
+    assert reach([UnknownBounds()], WatermarkFallback.COMMIT_TIME) == Reach(990, 1000)
+    with pytest.raises(InvariantViolation):
+        reach([UnknownBounds()], WatermarkFallback.SCAN)
+    with pytest.raises(ConfigurationError, match="timelineTimezone"):
+        reach_of([split(UnknownBounds())], rule(WatermarkFallback.COMMIT_TIME), lambda instant: None)
+
+
+def test_splits_without_event_times_bound_nothing() -> None:
+    planned = reach([NoEventTimes()], WatermarkFallback.HOLD)
+    assert planned == Reach()
+    assert next_watermark(Watermark(7, 9), planned, Reach(), rule(WatermarkFallback.HOLD)) == Watermark(7, 9)
+
+
+@pytest.mark.parametrize(
+    ("told", "end_us", "expected"),
+    [
+        (Watermark(5, 15), None, Watermark(END_OF_TIME_US, 15)),
+        (Watermark(5, 15), 30, Watermark(45, 15)),
+        (Watermark(5, 15), -20, Watermark(5, 15)),
+        (Watermark(), 30, Watermark()),
+        (Watermark(), None, Watermark(END_OF_TIME_US, None)),
+    ],
+)
+def test_the_end_of_a_stream(told: Watermark, end_us: int | None, expected: Watermark) -> None:
+    request = PlanRequest(table="t", query=Incremental(), event_time="ts")
+    scope = StreamScope(request=request, rule=rule(WatermarkFallback.HOLD), end_watermark_us=end_us)
+    assert watermark_at_end(told, scope) == expected
+    plain = StreamScope(request=request, end_watermark_us=end_us)
+    assert watermark_at_end(told, plain) == told
+
+
+def test_a_watermark_is_an_event_time_that_a_column_can_hold() -> None:
+    lowest, highest = -(2**63), 2**63 - 1
+    rule = EventTimeRule(max_out_of_orderness_us=highest)
+    assert next_watermark(Watermark(), Reach(-2, -2), Reach(), rule) == Watermark(None, -2)
+    assert next_watermark(Watermark(7), Reach(-2, -2), Reach(), rule) == Watermark(7, -2)
+    assert next_watermark(Watermark(), Reach(-1, -1), Reach(), rule) == Watermark(lowest, -1)
+    at_once = EventTimeRule(max_out_of_orderness_us=0)
+    assert next_watermark(Watermark(), Reach(0, 0), Reach(lowest, 5), at_once) == Watermark(None, 5)
+    assert next_watermark(Watermark(), Reach(0, 0), Reach(lowest + 1, 5), at_once) == Watermark(lowest, 5)
+    scope = StreamScope(request=PlanRequest(table="t", query=Incremental()), rule=at_once, end_watermark_us=9)
+    assert watermark_at_end(Watermark(0, highest - 8), scope).at_us == highest
+    assert watermark_at_end(Watermark(0, highest - 9), scope).at_us == highest
+    assert watermark_at_end(Watermark(0, highest - 10), scope).at_us == highest - 1
