@@ -108,7 +108,13 @@ def refuse_without_meta_columns(properties: TableProperties, table: str) -> None
 
 
 def refuse_unread_format(state: TableState, base: DataFile) -> None:
-    """UnsupportedFeature for a base file that is not Parquet."""
+    """UnsupportedFeature for a base file that is not Parquet; TableError for an HFile, which Hudi keeps for metadata
+    tables: its Spark reader does not read one in a table of data."""
+    if isinstance(base.name, BaseName) and base.name.extension == "hfile":
+        raise TableError(
+            f"base file {base.ref.path} of table {state.facts.table} is an HFile, the format of metadata tables alone; "
+            "Hudi does not read it in a table of data either"
+        )
     if isinstance(base.name, BaseName) and base.name.extension != "parquet":
         raise UnsupportedFeature(
             f"base file format {base.name.extension}: file {base.ref.path} of table {state.facts.table}; "

@@ -10,7 +10,14 @@ import pytest
 
 from penstock.enumerator.discovery import discover, read_timeline
 from penstock.enumerator.planning import describe, newest, plan_request
-from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, StorageError, UnsupportedFeature
+from penstock.proto.errors import (
+    CorruptFile,
+    PositionExpired,
+    SchemaMismatch,
+    StorageError,
+    TableError,
+    UnsupportedFeature,
+)
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.splits import Plan
@@ -215,6 +222,9 @@ class TestDamage:
         file_id, token, _ = base.name.split("_")
         base.with_name(f"{file_id}_{token}_{last}.orc").write_bytes(b"ORC")
         with pytest.raises(UnsupportedFeature, match=r"base file format orc: file .*\.orc"):
+            plan(folder, Snapshot())
+        base.with_name(f"{file_id}_{token}_{last}.orc").rename(base.with_name(f"{file_id}_{token}_{last}.hfile"))
+        with pytest.raises(TableError, match=r"is an HFile, the format of metadata tables alone"):
             plan(folder, Snapshot())
 
 
