@@ -18,7 +18,7 @@ from penstock.enumerator.assigner import Assigned, Assignment, choose_slots
 from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Reported, Settings
 from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
 from penstock.enumerator.core.facts import sizes_alone
-from penstock.enumerator.core.state import STREAMED, State
+from penstock.enumerator.core.state import State
 from penstock.enumerator.events import tell
 from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer, SplitEvent, SplitKind
@@ -174,7 +174,7 @@ class EmbeddedEnumerator:
         facts = sizes_alone(split.size_bytes for split in plan.splits)
         size_bytes = int(facts.sizes.sum())
         plan_id = self._new_id()
-        query = type(request.query).__name__ + (STREAMED if request.of_stream else "")
+        query = type(request.query).__name__ + ("Stream" if request.of_stream else "")
         event = OpenPlan(
             plan_id=plan_id,
             request_id=request_id,
@@ -182,6 +182,7 @@ class EmbeddedEnumerator:
             query=query,
             facts=facts,
             slots=choose_slots(len(facts), size_bytes, request.slots, self._cpus),
+            stream=request.of_stream,
         )
         opened = self._opened(self._keeper.handle(event, _plan_id, (plan_id, plan)))
         took_ms = self._clock_ms() - begin_ms

@@ -144,7 +144,7 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
         event_time=check.text(what, "event_time", message.event_time),
         event_time_unit=check.one_of(what, "event_time_unit", message.event_time_unit, EVENT_TIME_UNITS),
         scan_event_time=message.scan_event_time,
-        of_stream=message.of_stream,
+        of_stream=check.text(what, "of_stream", message.of_stream),
         target_split_bytes=check.number(what, "target_split_bytes", message.target_split_bytes) or _DEFAULT_SPLIT_BYTES,
         metadata=not message.without_metadata,
         delete_marker=marker_from_message(what, message.delete_marker) if message.HasField("delete_marker") else None,

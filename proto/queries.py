@@ -93,13 +93,13 @@ class PlanRequest:
     filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
     `event_time` names the column whose bounds each split carries, or is empty; `event_time_unit` (s, ms, us) is the
     unit of a column of plain numbers; with `scan_event_time` splits whose files do not tell their bounds are read for
-    them. `of_stream`: the plan is a batch of a stream, which nobody comes back to once later ones are read.
-    `target_split_bytes` is the size above which a log-free base file is cut into runs of row groups. `metadata` False
-    leaves the table's metadata table out: the same rows, from listings of folders, and fewer event-time bounds.
-    `delete_marker` marks deletes in the log of a table whose own properties name no marker. `skip_corrupt`: rows that
-    damaged or missing log files held are given up, as Hudi does, instead of an error. `columns_by_name` finds columns
-    of older files by name where the table has a schema-on-read history, as Hudi does by default: a renamed column is
-    then null.
+    them. `of_stream` is an id of the stream whose batch the plan is, or empty: nobody comes back to it once later ones
+    of that stream are opened. `target_split_bytes` is the size above which a log-free base file is cut into runs of row
+    groups. `metadata` False leaves the table's metadata table out: the same rows, from listings of folders, and fewer
+    event-time bounds. `delete_marker` marks deletes in the log of a table whose own properties name no marker.
+    `skip_corrupt`: rows that damaged or missing log files held are given up, as Hudi does, instead of an error.
+    `columns_by_name` finds columns of older files by name where the table has a schema-on-read history, as Hudi does by
+    default: a renamed column is then null.
     """
 
     table: str
@@ -110,7 +110,7 @@ class PlanRequest:
     event_time: str = ""
     event_time_unit: str = ""
     scan_event_time: bool = False
-    of_stream: bool = False
+    of_stream: str = ""
     target_split_bytes: int = 256 << 20
     metadata: bool = True
     delete_marker: DeleteMarker | None = None

@@ -187,7 +187,7 @@ def commits_request(scope: StreamScope) -> PlanRequest:
     rule = scope.rule
     scanned = rule is not None and rule.fallback is WatermarkFallback.SCAN
     event_time = scope.request.event_time if rule is not None else ""
-    return replace(scope.request, event_time=event_time, scan_event_time=scanned, of_stream=True)
+    return replace(scope.request, event_time=event_time, scan_event_time=scanned)
 
 
 def batch_request(scope: StreamScope, point: StreamPoint) -> PlanRequest | None:

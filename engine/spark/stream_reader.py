@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -65,6 +66,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         enumerator: Enumerator | None = None,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
+        new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         """ConfigurationError: options that exclude each other, a schema that lacks what they need."""
         check_stream_options(load.options)
@@ -72,6 +74,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: Offset | None = None
         self._clock, self._pause = clock, pause
         self._given = enumerator
+        self._new_id = new_id
         self._limits = stream_limits(load.options)
         self._progress = StreamProgress(self._next_batch, clock, pause, load.options.idle_timeout_us)
 
@@ -147,7 +150,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _scope(self) -> StreamScope:
         """Options checked against the table, by the first call of this process that asks about the stream."""
-        return self._patiently(lambda: stream_scope(self._load.table, self._load.options, self._describe))
+        scope = self._patiently(lambda: stream_scope(self._load.table, self._load.options, self._describe))
+        return replace(scope, request=replace(scope.request, of_stream=self._new_id()))
 
     @cached_property
     def _digest(self) -> str:

@@ -81,6 +81,7 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "query": record.query,
                 "facts": base64.b64encode(record.facts.encoded()).decode(),
                 "slots": record.slots,
+                **({"stream": record.stream} if record.stream else {}),
             }
         case SlotsAsked(plan_id, slots):
             return {"plan": plan_id, "slots": slots}
@@ -200,6 +201,7 @@ def _opened(told: Json) -> PlanOpened:
         query=str(told["query"]),
         facts=_facts(told),
         slots=int(told["slots"]),
+        stream=str(told.get("stream", "")),
     )
 
 

@@ -137,7 +137,8 @@ class Restarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPlan:
-    """A plan was made and is to be held under `plan_id`; the same request id again is the same plan."""
+    """A plan was made and is to be held under `plan_id`; the same request id again is the same plan. `stream` is an id
+    of the stream whose batch it is, or empty."""
 
     plan_id: str
     request_id: str
@@ -145,6 +146,7 @@ class OpenPlan:
     query: str
     facts: SplitFacts
     slots: int
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)

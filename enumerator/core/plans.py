@@ -2,9 +2,10 @@
 
 A plan is forgotten when it was not used for its time to live: a batch reader never says that it is done, and may come
 back. Beyond `max_plans` or `max_held_splits` the plans that are *settled* (every list sealed, every split reported) and
-idle for SETTLED_IDLE_MS make room, the longest idle first. A settled batch of a stream, which nobody comes back to, is
-forgotten once it was idle for STREAMED_IDLE_MS and the next is opened: streams open a plan each micro-batch. If that is
-not enough, so do those idle for UNSETTLED_IDLE_MS; else the new plan is refused, and none is forgotten for it.
+idle for SETTLED_IDLE_MS make room, the longest idle first. If that is not enough, so do those idle for
+UNSETTLED_IDLE_MS; else the new plan is refused, and none is forgotten for it. A stream opens a plan each micro-batch
+and never comes back to an older one: when it opens another, all but its newest STREAM_PLANS are forgotten, if they are
+idle.
 A forgotten plan is an error (UnknownPlan) to whoever asks, never empty.
 """
 
@@ -20,8 +21,8 @@ from penstock.enumerator.core.state import HeldPlan, State
 from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
 
 SETTLED_IDLE_MS: Final = 60_000
-STREAMED_IDLE_MS: Final = 15 * 60_000
-"""What a sink does with a micro-batch between two reads of it may take a while."""
+STREAM_PLANS: Final = 8
+"""Plans of one stream that are held however old they are: a query may scan a table more than once."""
 UNSETTLED_IDLE_MS: Final = HOUR_MS
 """A read that stops early (a limit, Spark's `take`, a failure) never settles its plan, and must not fill the state for
 a whole time to live. Who comes back after that gets UnknownPlan: a clear error, never an empty answer."""
@@ -39,7 +40,7 @@ def open_plan(state: State, event: ev.OpenPlan, now_ms: int, settings: Settings)
             "held: read a shorter range, or larger splits"
         )
     gone = _making_room(state, len(event.facts), now_ms, settings)
-    gone += tuple(plan_id for plan_id in _read_batches(state, now_ms) if plan_id not in gone)
+    gone += tuple(plan_id for plan_id in _passed_batches(state, event.stream, now_ms) if plan_id not in gone)
     forgotten: tuple[Record, ...] = (PlansForgotten(gone),) if gone else ()
     opened = PlanOpened(
         plan_id=event.plan_id,
@@ -48,6 +49,7 @@ def open_plan(state: State, event: ev.OpenPlan, now_ms: int, settings: Settings)
         query=event.query,
         facts=event.facts,
         slots=event.slots,
+        stream=event.stream,
     )
     return Step((*forgotten, opened, PlanUsed(event.plan_id, now_ms)), PlanHeld(event.plan_id))
 
@@ -113,12 +115,13 @@ def _expired_ids(state: State, now_ms: int, settings: Settings) -> Iterator[str]
         yield plan_id
 
 
-def _read_batches(state: State, now_ms: int) -> Iterator[str]:
-    for plan_id, held in state.plans.items():
-        if now_ms - held.used_ms < STREAMED_IDLE_MS:
-            return
-        if held.is_streamed and held.is_settled:
-            yield plan_id
+def _passed_batches(state: State, stream: str, now_ms: int) -> list[str]:
+    """Batches of a stream that are over, for it opens a later one; but for its newest and those in use."""
+    if not stream:
+        return []
+    batches = [plan_id for plan_id, held in state.plans.items() if held.stream == stream]
+    older = batches[: max(0, len(batches) + 1 - STREAM_PLANS)]
+    return [plan_id for plan_id in older if now_ms - state.plans[plan_id].used_ms >= SETTLED_IDLE_MS]
 
 
 def _making_room(state: State, splits: int, now_ms: int, settings: Settings) -> tuple[str, ...]:

@@ -147,7 +147,8 @@ class GroupDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOpened:
-    """A plan of the range door is held; `slots` readers may pull from it. `query` is the name of its kind."""
+    """A plan of the range door is held; `slots` readers may pull from it. `query` is the name of its kind, `stream` the
+    id of the stream whose batch it is, or empty."""
 
     plan_id: str
     request_id: str
@@ -155,6 +156,7 @@ class PlanOpened:
     query: str
     facts: SplitFacts
     slots: int
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)

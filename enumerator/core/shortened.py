@@ -36,6 +36,7 @@ def shortened(state: State) -> Iterator[Durable]:
             query=held.query,
             facts=held.facts,
             slots=held.assigner.slots,
+            stream=held.stream,
         )
         yield SlotsAsked(plan_id, tuple(held.asked))
     for key in sorted(state.groups):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Final
 
 from penstock.enumerator.assigner import SlotAssigner
 from penstock.enumerator.core.facts import SplitFacts
@@ -97,14 +96,10 @@ class Group:
         return sum(one.pending for one in self.rounds.values())
 
 
-STREAMED: Final = "Stream"
-"""Ends the name of a plan's query if the plan is a batch of a stream."""
-
-
 @dataclass(slots=True)
 class HeldPlan:
     """A plan of the range door: its slots' lists, and the reports that came in by (slot, index). `asked` are the slots
-    whose lists grew or were sealed, in order. `query` names what it answers, and whether for a stream (STREAMED)."""
+    whose lists grew or were sealed, in order. `stream` is the id of the stream whose batch it is, or empty."""
 
     plan_id: str
     request_id: str
@@ -115,16 +110,12 @@ class HeldPlan:
     asked: array[int] = field(default_factory=lambda: array("I"))
     reports: dict[tuple[int, int], SplitReport] = field(default_factory=dict)
     used_ms: int = 0
+    stream: str = ""
 
     @property
     def is_settled(self) -> bool:
         """Whether every split was handed out and reported, and every slot told its end."""
         return self.assigner.finished() and len(self.reports) == len(self.facts)
-
-    @property
-    def is_streamed(self) -> bool:
-        """Whether it is a batch of a stream."""
-        return self.query.endswith(STREAMED)
 
 
 @dataclass(slots=True)
@@ -171,7 +162,9 @@ def _evolve_plans(state: State, record: PlanRecord) -> tuple[str, ...]:
     match record:
         case PlanOpened(plan_id=plan_id):
             assigner = SlotAssigner(record.facts.sizes.tolist(), record.slots)
-            held = HeldPlan(plan_id, record.request_id, record.table, record.query, record.facts, assigner)
+            held = HeldPlan(
+                plan_id, record.request_id, record.table, record.query, record.facts, assigner, stream=record.stream
+            )
             state.plans[plan_id] = held
             state.plan_splits += len(record.facts)
             if record.request_id:

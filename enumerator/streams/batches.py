@@ -206,7 +206,8 @@ class StreamLook:
         """The snapshot's splits, all of them, in their order."""
         request = self._request
         changes = request.query.format if isinstance(request.query, Changes) else None
-        key = (self.path, replace(request, table="", slots=0, query=Incremental(EARLIEST, at)), changes)
+        alike = replace(request, table="", slots=0, of_stream="", query=Incremental(EARLIEST, at))
+        key = (self.path, alike, changes)
         held = self.memory.lists.get(key)
         if held is None:
             held = plan_list(self.table, self.name, request, at, changes, self.planned)
@@ -256,7 +257,7 @@ class StreamLook:
             request = replace(request, query=Changes(request.query.format, after, upto, progress.ahead))
         else:
             request = replace(request, query=Incremental(after, upto, progress.ahead))
-        key = (self.path, replace(request, table="", slots=0), rule)
+        key = (self.path, replace(request, table="", slots=0, of_stream=""), rule)
         held = self.memory.reaches.get(key)
         if held is None:
             try:

@@ -89,4 +89,4 @@ class StreamMemory:
 
 def _planned_alike(request: PlanRequest) -> PlanRequest:
     """What splits do not depend on is left out; tables are told apart by path."""
-    return replace(request, table="", slots=0, of_stream=True)
+    return replace(request, table="", slots=0, of_stream="")

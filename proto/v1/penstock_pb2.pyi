@@ -164,11 +164,11 @@ class OpenPlanRequest(_message.Message):
     skip_corrupt: bool
     columns_by_name: bool
     event_time_unit: str
-    of_stream: bool
+    of_stream: str
     scan_event_time: bool
     request_id: str
     client_version: str
-    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., snapshot_part: _Optional[_Union[SnapshotPart, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., event_time_unit: _Optional[str] = ..., of_stream: _Optional[bool] = ..., scan_event_time: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., snapshot_part: _Optional[_Union[SnapshotPart, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., event_time_unit: _Optional[str] = ..., of_stream: _Optional[str] = ..., scan_event_time: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class OpenPlanResponse(_message.Message):
     __slots__ = ("plan_id", "slots", "splits", "size_bytes", "scan")

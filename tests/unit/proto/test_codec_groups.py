@@ -62,7 +62,7 @@ requests = st.builds(
     event_time=texts,
     event_time_unit=st.sampled_from(["", "s", "ms", "us"]),
     scan_event_time=st.booleans(),
-    of_stream=st.booleans(),
+    of_stream=st.text(max_size=20),
     target_split_bytes=st.integers(1, 2**63 - 1),
     metadata=st.booleans(),
     delete_marker=st.none() | st.builds(DeleteMarker, words, words),

@@ -10,10 +10,13 @@ import pytest
 
 from penstock.enumerator.assigner import Assigned, Sealed
 from penstock.enumerator.core.answers import HOUR_MS, Answer, Entry, PlanHeld, Settings
+from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
 from penstock.enumerator.core.facts import sizes_alone
-from penstock.enumerator.core.plans import SETTLED_IDLE_MS, STREAMED_IDLE_MS, UNSETTLED_IDLE_MS
-from penstock.enumerator.core.state import STREAMED, HeldPlan, State
+from penstock.enumerator.core.plans import SETTLED_IDLE_MS, STREAM_PLANS, UNSETTLED_IDLE_MS
+from penstock.enumerator.core.records import PlanOpened
+from penstock.enumerator.core.shortened import shortened
+from penstock.enumerator.core.state import HeldPlan, State
 from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.reports import total
 from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
@@ -72,7 +75,7 @@ class Store:
     keeper: Keeper
     opened: int = 0
 
-    def add(self, splits: int, slots: int, request_id: str = "", query: str = "Snapshot") -> Held:
+    def add(self, splits: int, slots: int, request_id: str = "", stream: str = "") -> Held:
         """A new plan of so many splits of 10 bytes."""
 
         def held(state: State, answer: Answer) -> str:
@@ -83,9 +86,10 @@ class Store:
             plan_id=f"plan-{self.opened}",
             request_id=request_id,
             table="t",
-            query=query,
+            query="Snapshot",
             facts=sizes_alone([10] * splits),
             slots=min(slots, splits),
+            stream=stream,
         )
         plan_id = self.keeper.handle(event, held)
         self.opened += 1
@@ -238,20 +242,30 @@ def test_settled_plans_make_room_before_unsettled_ones_that_idle_longer() -> Non
     assert store.plan_ids() == ("plan-0", "plan-2")
 
 
-def test_batches_of_streams_are_forgotten_soon_after_they_were_read_and_nothing_else_is() -> None:
+def test_a_stream_that_goes_on_lets_its_older_batches_go_and_no_other_plan() -> None:
     clock = Clock()
     store = store_of(clock)
-    settle(store.add(2, 1, query="Incremental"))
-    settle(store.add(2, 1, query=f"Incremental{STREAMED}"))
-    store.add(2, 1, query=f"Incremental{STREAMED}").next_split(0, 0)
-    clock.now_ms += STREAMED_IDLE_MS - 1
-    settle(store.add(2, 1, query=f"Changes{STREAMED}"))
-    assert store.plan_ids() == ("plan-0", "plan-1", "plan-2", "plan-3")
-    clock.now_ms += 1
-    store.add(2, 1, query=f"Changes{STREAMED}")
-    assert store.plan_ids() == ("plan-0", "plan-2", "plan-3", "plan-4"), "a read one, idle for long enough"
+    opened(store)
+    store.add(2, 1, stream="other")
+    for _ in range(STREAM_PLANS + 2):
+        store.add(2, 1, stream="one")
+    names = [f"plan-{number}" for number in range(STREAM_PLANS + 4)]
+    assert list(store.plan_ids()) == names, "they are in use"
+    clock.now_ms += SETTLED_IDLE_MS
+    store.use("plan-3")
+    store.add(2, 1, stream="one")
+    kept = [name for name in names if name not in ("plan-2", "plan-4", "plan-5")]
+    assert sorted(store.plan_ids()) == sorted([*kept, f"plan-{STREAM_PLANS + 4}"]), "the newest, and what is in use"
     with pytest.raises(UnknownPlan, match="run the query again"):
-        store.use("plan-1")
+        store.use("plan-2")
+
+
+def test_the_stream_of_a_plan_is_kept_with_it() -> None:
+    store = store_of(Clock())
+    store.add(2, 1, stream="one")
+    opened_ones = [item for item in store.keeper.look(lambda s: list(shortened(s))) if isinstance(item, PlanOpened)]
+    assert [item.stream for item in opened_ones] == ["one"]
+    assert decode_record(encode_record(opened_ones[0])) == opened_ones[0]
 
 
 def test_a_plan_that_is_refused_costs_no_other() -> None:
