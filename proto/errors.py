@@ -94,6 +94,12 @@ class LateInstant(TableError):
     exit_code = 3
 
 
+class TopicGone(TableError):
+    """A Kafka topic, or a partition of it that a read goes on in, is not there."""
+
+    code = "TOPIC_GONE"
+
+
 class UnsupportedFeature(TableError):
     """The table uses a feature that Penstock does not read; no row is returned rather than a wrong one."""
 
@@ -125,6 +131,12 @@ class SchemaMismatch(FormatError):
     """A file's schema cannot be read as the table's schema."""
 
     code = "SCHEMA_MISMATCH"
+
+
+class UndecodableRecord(FormatError):
+    """A record of a Kafka topic that cannot be decoded into a row of the table."""
+
+    code = "UNDECODABLE_RECORD"
 
 
 class PlanError(PenstockError):
@@ -218,6 +230,12 @@ class StorageError(PenstockError):
     grpc_status = "UNAVAILABLE"
     exit_code = 75
     retryable = True
+
+
+class KafkaUnavailable(StorageError):
+    """The brokers of a topic do not answer; asking again may help."""
+
+    code = "KAFKA_UNAVAILABLE"
 
 
 class InvariantViolation(AssertionError):

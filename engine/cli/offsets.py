@@ -10,14 +10,14 @@ import typer
 
 from penstock.engine.cli.output import write_json, write_text_table
 from penstock.engine.cli.shell import local_options, shell_of, show_help
-from penstock.engine.hybrid.formats import Format
+from penstock.enumerator.hybrid.formats import Format
 from penstock.proto.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from penstock.engine.hybrid.claims import NamedKey
-    from penstock.engine.hybrid.ladder import GivenOffsets, HandOver
-    from penstock.engine.hybrid.table_commits import CommitsBack
-    from penstock.engine.hybrid.walk import Rules, Step
+    from penstock.enumerator.hybrid.claims import NamedKey
+    from penstock.enumerator.hybrid.ladder import GivenOffsets, HandOver
+    from penstock.enumerator.hybrid.table_commits import CommitsBack
+    from penstock.enumerator.hybrid.walk import Rules, Step
 
 app = typer.Typer(help="Where a table ends in the Kafka topic that fills it.")
 
@@ -73,10 +73,10 @@ def resolve(
 ) -> None:
     """Resolve the next offset of each partition at an instant: what is below it is in the table, and nothing else."""
     local_options(shell_of(context), {})
-    from penstock.engine.hybrid.ladder import hand_over
-    from penstock.engine.hybrid.spark_checkpoints import SparkCheckpoints
-    from penstock.engine.hybrid.table_commits import commits_back
-    from penstock.engine.hybrid.walk import Rules, walk_back
+    from penstock.enumerator.hybrid.ladder import hand_over
+    from penstock.enumerator.hybrid.spark_checkpoints import SparkCheckpoints
+    from penstock.enumerator.hybrid.table_commits import commits_back
+    from penstock.enumerator.hybrid.walk import Rules, walk_back
     from penstock.table.hudi_table import open_table
 
     named, unnamed = _checkpoints(checkpoint or ())
@@ -97,9 +97,9 @@ def handover_fields(
     table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Step] | None
 ) -> dict[str, object]:
     """The documented fields of a hand-over (docs/cli.md)."""
-    from penstock.engine.hybrid.ladder import GivenOffsets, GroupOffsets
-    from penstock.engine.hybrid.walk import Found
-    from penstock.engine.hybrid.wording import notes, step_in_words
+    from penstock.enumerator.hybrid.ladder import GivenOffsets, GroupOffsets
+    from penstock.enumerator.hybrid.walk import Found
+    from penstock.enumerator.hybrid.wording import notes, step_in_words
     from penstock.table.storage import shown_uri
 
     match outcome.origin:
@@ -148,7 +148,7 @@ def handover_fields(
 
 
 def _print(table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Step] | None) -> None:
-    from penstock.engine.hybrid.wording import notes, origin_in_words, step_in_words
+    from penstock.enumerator.hybrid.wording import notes, origin_in_words, step_in_words
     from penstock.table.storage import shown_uri
 
     rows = [
@@ -172,7 +172,7 @@ def _print(table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Ste
 
 
 def _topic(topic: str) -> str:
-    from penstock.engine.hybrid.offsets import MalformedOffsets, check_topic
+    from penstock.enumerator.hybrid.offsets import MalformedOffsets, check_topic
 
     try:
         return check_topic(topic) if topic else ""
@@ -181,7 +181,7 @@ def _topic(topic: str) -> str:
 
 
 def _named(key: str | None, value_format: Format | None) -> NamedKey | None:
-    from penstock.engine.hybrid.claims import NEVER_A_POSITION, NamedKey
+    from penstock.enumerator.hybrid.claims import NEVER_A_POSITION, NamedKey
 
     if (key is None) != (value_format is None):
         raise ConfigurationError("--key and --format: one says where the offsets are, the other how: give both")
@@ -210,9 +210,9 @@ def _checkpoints(given: Sequence[str]) -> tuple[dict[str, str], str | None]:
 
 
 def _given(text: str, rules: Rules) -> GivenOffsets:
-    from penstock.engine.hybrid.formats import NotKafka, parse_streamer, parse_topics
-    from penstock.engine.hybrid.ladder import GivenOffsets
-    from penstock.engine.hybrid.offsets import MalformedOffsets
+    from penstock.enumerator.hybrid.formats import NotKafka, parse_streamer, parse_topics
+    from penstock.enumerator.hybrid.ladder import GivenOffsets
+    from penstock.enumerator.hybrid.offsets import MalformedOffsets
 
     try:
         found = parse_topics(text) if text.lstrip().startswith("{") else (parse_streamer(text),)

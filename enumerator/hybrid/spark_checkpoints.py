@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.engine.hybrid.formats import MAX_CHARS, SinkBatch, parse_offset_log
-from penstock.engine.hybrid.offsets import MalformedOffsets, OffsetMap
+from penstock.enumerator.hybrid.formats import MAX_CHARS, SinkBatch, parse_offset_log
+from penstock.enumerator.hybrid.offsets import MalformedOffsets, OffsetMap
 from penstock.proto.errors import ConfigurationError, FormatError, PositionExpired
 from penstock.table.storage import open_storage, shown_uri
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.hybrid.claims import (
+from penstock.enumerator.hybrid.claims import (
     CONNECT,
     FLINK,
     FLINK_CHECKPOINT,
@@ -19,8 +19,8 @@ from penstock.engine.hybrid.claims import (
     NamedKey,
     WriterKind,
 )
-from penstock.engine.hybrid.formats import Format, SinkBatch
-from penstock.engine.hybrid.ladder import (
+from penstock.enumerator.hybrid.formats import Format, SinkBatch
+from penstock.enumerator.hybrid.ladder import (
     Fallback,
     GivenOffsets,
     GroupOffsets,
@@ -28,9 +28,9 @@ from penstock.engine.hybrid.ladder import (
     OffsetsAtTime,
     hand_over,
 )
-from penstock.engine.hybrid.lake_commits import LakeCommit
-from penstock.engine.hybrid.offsets import OffsetMap
-from penstock.engine.hybrid.walk import (
+from penstock.enumerator.hybrid.lake_commits import LakeCommit
+from penstock.enumerator.hybrid.offsets import OffsetMap
+from penstock.enumerator.hybrid.walk import (
     Compared,
     Found,
     NotCompared,
@@ -43,7 +43,7 @@ from penstock.engine.hybrid.walk import (
     Took,
     walk_back,
 )
-from penstock.engine.hybrid.wording import notes, origin_in_words, step_in_words
+from penstock.enumerator.hybrid.wording import notes, origin_in_words, step_in_words
 from penstock.proto.errors import ConfigurationError, DataInvalidated, FormatError, PositionExpired
 
 Extra = Mapping[str, str]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from scripted_timeline import ScriptedTimeline
 
-from penstock.engine.hybrid.claims import STREAMER_V1
-from penstock.engine.hybrid.table_commits import commits_back
-from penstock.engine.hybrid.walk import Found, Rules, walk_back
+from penstock.enumerator.hybrid.claims import STREAMER_V1
+from penstock.enumerator.hybrid.table_commits import commits_back
+from penstock.enumerator.hybrid.walk import Found, Rules, walk_back
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.positions import InstantTime
 from penstock.table.archive import Archive

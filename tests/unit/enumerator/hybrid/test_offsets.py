@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.hybrid.offsets import (
+from penstock.enumerator.hybrid.offsets import (
     MAX_OFFSET,
     MAX_PARTITION,
     MAX_PARTITIONS,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from penstock.engine.hybrid.offsets import MAX_PARTITIONS, MalformedOffsets, OffsetMap, check_topic, number
+from penstock.enumerator.hybrid.offsets import MAX_PARTITIONS, MalformedOffsets, OffsetMap, check_topic, number
 
 MAX_CHARS: Final = 4 << 20
 """Longest text that is looked into."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from penstock.engine.hybrid.lake_commits import LakeCommit
+from penstock.enumerator.hybrid.lake_commits import LakeCommit
 from penstock.enumerator.discovery import complete_from, pending_clusterings
 from penstock.enumerator.order import completed_in_order, horizon
 from penstock.proto.errors import ConfigurationError

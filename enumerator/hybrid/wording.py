@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from penstock.engine.hybrid.claims import Reached, WriterKind
-from penstock.engine.hybrid.ladder import GivenOffsets, GroupOffsets, HandOver, OffsetsAtTime, Origin
-from penstock.engine.hybrid.walk import (
+from penstock.enumerator.hybrid.claims import Reached, WriterKind
+from penstock.enumerator.hybrid.ladder import GivenOffsets, GroupOffsets, HandOver, OffsetsAtTime, Origin
+from penstock.enumerator.hybrid.walk import (
     Compared,
     Found,
     NotCompared,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
-from penstock.engine.hybrid.claims import WriterKind
-from penstock.engine.hybrid.offsets import OffsetMap
-from penstock.engine.hybrid.walk import Found, NothingFound
+from penstock.enumerator.hybrid.claims import WriterKind
+from penstock.enumerator.hybrid.offsets import OffsetMap
+from penstock.enumerator.hybrid.walk import Found, NothingFound
 from penstock.proto.errors import ConfigurationError
 
 

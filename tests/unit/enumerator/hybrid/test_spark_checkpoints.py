@@ -6,9 +6,9 @@ import pathlib
 
 import pytest
 
-from penstock.engine.hybrid.formats import SinkBatch
-from penstock.engine.hybrid.offsets import OffsetMap
-from penstock.engine.hybrid.spark_checkpoints import SparkCheckpoints
+from penstock.enumerator.hybrid.formats import SinkBatch
+from penstock.enumerator.hybrid.offsets import OffsetMap
+from penstock.enumerator.hybrid.spark_checkpoints import SparkCheckpoints
 from penstock.proto.errors import ConfigurationError, CorruptFile, FormatError, PositionExpired
 
 LOG = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":5}}'

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.hybrid.formats import (
+from penstock.enumerator.hybrid.formats import (
     MAX_CHARS,
     NotKafka,
     SinkBatch,
@@ -21,7 +21,7 @@ from penstock.engine.hybrid.formats import (
     parse_streamer,
     parse_topics,
 )
-from penstock.engine.hybrid.offsets import MAX_OFFSET, MAX_PARTITION, MAX_PARTITIONS, MalformedOffsets, OffsetMap
+from penstock.enumerator.hybrid.offsets import MAX_OFFSET, MAX_PARTITION, MAX_PARTITIONS, MalformedOffsets, OffsetMap
 
 TOPICS = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=20).filter(
     lambda name: name not in (".", "..")

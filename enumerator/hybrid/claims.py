@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias, assert_never
 
-from penstock.engine.hybrid.formats import (
+from penstock.enumerator.hybrid.formats import (
     Format,
     NotKafka,
     SinkBatch,
@@ -21,8 +21,8 @@ from penstock.engine.hybrid.formats import (
     parse_streamer,
     parse_topics,
 )
-from penstock.engine.hybrid.lake_commits import LakeCommit
-from penstock.engine.hybrid.offsets import MalformedOffsets, OffsetMap
+from penstock.enumerator.hybrid.lake_commits import LakeCommit
+from penstock.enumerator.hybrid.offsets import MalformedOffsets, OffsetMap
 from penstock.proto.errors import ConfigurationError, FormatError
 
 STREAMER_V2: Final = "streamer.checkpoint.key.v2"

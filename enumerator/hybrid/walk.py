@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeAlias, assert_never
 
-from penstock.engine.hybrid.claims import (
+from penstock.enumerator.hybrid.claims import (
     NEVER_A_POSITION,
     BatchOffsets,
     Elsewhere,
@@ -25,8 +25,8 @@ from penstock.engine.hybrid.claims import (
     WriterKind,
     claim_of,
 )
-from penstock.engine.hybrid.lake_commits import LakeCommit
-from penstock.engine.hybrid.offsets import OffsetMap, merged
+from penstock.enumerator.hybrid.lake_commits import LakeCommit
+from penstock.enumerator.hybrid.offsets import OffsetMap, merged
 from penstock.proto.errors import ConfigurationError, DataInvalidated, FormatError, PositionExpired
 
 
