@@ -24,7 +24,7 @@ from penstock.proto.options import Door, GivenOptions
 _BROKER_KEYS: Final = ("bootstrap.servers", "metadata.broker.list")
 _FIXED: Final = frozenset({
     "auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof", "topic",
-    "allow.auto.create.topics", "group.id",
+    "allow.auto.create.topics",
 })  # fmt: skip
 """Settings that decide what is read, or where: they are Penstock's own."""
 _REGISTERED: Final = (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
@@ -75,9 +75,7 @@ def checkpoints_of(name: str, given: Sequence[str]) -> tuple[tuple[str, str], ..
         if not equals or "/" in identifier:
             identifier, folder = "", text
             if len(given) > 1:
-                raise ConfigurationError(
-                    f"{name}: with several, each needs the identifier of its query: ID=FOLDER"
-                )
+                raise ConfigurationError(f"{name}: with several, each needs the identifier of its query: ID=FOLDER")
         elif not identifier or not folder or identifier in found:
             raise ConfigurationError(f"{name} {text[:200]!r}: expected ID=FOLDER, each ID once")
         found[identifier] = folder
@@ -128,7 +126,9 @@ def _check_range(options: GivenOptions, mode: HybridMode, door: Door) -> None:
             "option upto ends a stream in the lake, and hybrid goes on behind it for ever: give one of them"
         )
     if options.as_of is not None:
-        raise ConfigurationError("option asOf is of a batch: a hybrid read begins with the table as it is; leave it out")
+        raise ConfigurationError(
+            "option asOf is of a batch: a hybrid read begins with the table as it is; leave it out"
+        )
     if mode is not HybridMode.CHANGELOG or options.after is None:
         return
     begin = options.after.strip()
@@ -181,7 +181,7 @@ def _rules(options: GivenOptions, topic: str) -> HandOverRules:
             "options kafkaOffsetsKey and kafkaOffsetsFormat: one says where the offsets are, the other how: give both"
         )
     if key in NEVER_A_POSITION:
-        raise ConfigurationError(f"option kafkaOffsetsKey={key}: it says where a writer's next run begins, not its place")
+        raise ConfigurationError(f"option kafkaOffsetsKey={key}: a writer's next run begins there, it is not its place")
     if options.kafka_starting_offsets:
         given_offsets("option kafkaStartingOffsets", options.kafka_starting_offsets, topic)
     return HandOverRules(

@@ -62,7 +62,7 @@ class KafkaAccess:
 
     client: ClientConfig = field(default=(), repr=False)
     registry_url: str = field(default="", repr=False)
-    dead_letter: str = ""
+    dead_letter: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class HandOverRules:
 
     key: str = ""
     key_format: str = ""
-    checkpoints: tuple[tuple[str, str], ...] = ()
+    checkpoints: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     others_elsewhere: bool = False
     group: str = ""
     timestamp_ms: int | None = None

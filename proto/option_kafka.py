@@ -79,7 +79,7 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         name="kafkaOffsetsFormat",
         type=Choice(("streamer", "connect", "flink", "spark", "json")),
         doors=TRIGGERED,
-        doc='The form of the value under `kafkaOffsetsKey`: `topic,0:1`, `0=1`, Flink\'s entries, the batch of a '
+        doc="The form of the value under `kafkaOffsetsKey`: `topic,0:1`, `0=1`, Flink's entries, the batch of a "
         'Spark query, `{"topic":{"0":1}}`.',
     ),
     Option(
@@ -117,7 +117,7 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         type=Text("offsets"),
         default="",
         doors=TRIGGERED,
-        doc='If nothing else tells: `{"topic":{"0":123}}` or `topic,0:123`, the next offset of each partition, as given.',
+        doc='If nothing else tells: `{"topic":{"0":123}}` or `topic,0:123`, the next offset of each partition.',
     ),
 )
 

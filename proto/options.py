@@ -314,9 +314,7 @@ def _misspelt(environment: Mapping[str, str]) -> list[str]:
     return found
 
 
-_BY_SPELLING: Final = {
-    plain_spelling(name): option for option in OPTIONS for name in (option.name, option.python_name)
-}
+_BY_SPELLING: Final = {plain_spelling(name): option for option in OPTIONS for name in (option.name, option.python_name)}
 assert {option.field for option in OPTIONS} == {field.name for field in fields(GivenOptions)} - {
     "given",
     "warnings",
