@@ -2,8 +2,10 @@
 
 A record's version grows when its meaning does; a newer one than this build knows is refused by name, an older one is
 read for ever (tests/fixtures). Records of hybrid groups are of version 2: a build that knows version 1 alone would take
-such a group for one of the lake, or its place in the topic for one in the lake. All others stay of version 1. Facts of a plan's splits are in its record, not with the plan's pieces: a store forgets
-those when nobody needs the plan any more, and its records later.
+such a group for one of the lake, or its place in the topic for one in the lake. All others stay of version 1.
+
+Facts of a plan's splits are in its record, not with the plan's pieces: a store forgets those when nobody needs the plan
+any more, and its records later.
 """
 
 from __future__ import annotations
