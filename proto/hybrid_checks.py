@@ -67,6 +67,8 @@ def checked_place(what: str, field: str, place: KafkaPlace) -> KafkaPlace:
     _by_partition(what, f"{field}.places", [(item.partition, item.next) for item in place.places], MAX_OFFSET)
     begin = dict(place.starts)
     for item in place.places:
+        if item.high_us is not None and not -(2**63) <= item.high_us < 2**63:
+            raise check.breach(what, f"{field}.places", item.high_us, "microseconds of 64 bits")
         if item.next < begin.get(item.partition, 0):
             raise check.breach(
                 what,

@@ -61,6 +61,7 @@ PURE = (
     "proto/streams.py",
     "proto/hybrid.py",
     "proto/hybrid_checks.py",
+    "proto/hybrid_json.py",
     "enumerator/order*.py",
     "enumerator/planner*.py",
     "enumerator/assigner*.py",
