@@ -127,9 +127,9 @@ def moved(place: KafkaPlace, ranges: Iterable[KafkaRange], facts: TopicFacts) ->
     ends = {item.partition: item.next for item in place.places}
     for item in ranges:
         ends[item.partition] = max(ends[item.partition], item.end)
-    places = tuple(replace(item, next=ends[item.partition]) for item in place.places)
-    behind = sum(_backlog(item, facts) for item in places)
-    return replace(place, phase=Phase.KAFKA, places=places, behind=behind)
+    reached = (replace(item, next=ends[item.partition]) for item in place.places)
+    places = tuple(replace(item, behind=_backlog(item, facts)) for item in reached)
+    return replace(place, phase=Phase.KAFKA, places=places)
 
 
 def _backlog(item: PartitionPlace, facts: TopicFacts) -> int:
