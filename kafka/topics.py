@@ -81,8 +81,11 @@ class KafkaTopics:
         look = self.look(topic)
         ends = self._offsets(topic, look.partitions, "latest", committed=self._committed)
         starts = self._offsets(topic, look.partitions, "earliest", committed=False)
+        written = self._offsets(topic, look.partitions, "latest", committed=False) if self._committed else ends
         partitions = {
-            number: PartitionFacts(log_start=starts[number][0], end=end, leader_epoch=epoch)
+            number: PartitionFacts(
+                log_start=starts[number][0], end=end, high_watermark=written[number][0], leader_epoch=epoch
+            )
             for number, (end, epoch) in ends.items()
         }
         return TopicFacts(topic=topic, topic_id=look.topic_id, partitions=partitions)
