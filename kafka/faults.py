@@ -113,7 +113,7 @@ class Said:
 
 
 def lasting(said: Said, what: str) -> PenstockError | None:
-    """The error for what asking again cannot mend; None for the rest. `what` begins the text: what was done, to what."""
+    """The error for what asking again cannot mend; None for the rest. Its text begins with `what` was done, to what."""
     text = f"{what}: {said.text} ({said.name})"
     if said.denies:
         return Unauthenticated(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -44,9 +45,13 @@ SURE_AFTER: Final = 3
 """A log is cut back when it is seen so in so many checks: a new leader's end may lag for a moment."""
 
 
+_AGAIN: Final = "start again from the lake"
+
+
 @dataclass(slots=True)
 class _Silence:
-    """How long nothing has come; `checks` counts in WAIT_S spans, `short` how often the log was too short in a row."""
+    """How long nothing has come, when the brokers were asked last, how often in a row the log was too short then, and
+    the last error in the place of a record."""
 
     waited_s: float = 0.0
     asked_at_s: float = 0.0
@@ -96,13 +101,14 @@ class KafkaRecords:
         while not progress.is_passed:
             began, before = self._clock(), progress.next
             self._gather(consumer, heard, progress, silence)
+            waited_s = self._clock() - began
             if progress.has_rows and (progress.is_full or progress.next == before) and not progress.is_passed:
                 yield progress.take()
             if progress.next > before:
                 silence = _Silence()
                 heard.answered()
             elif not progress.is_passed:
-                silence.waited_s += self._clock() - began
+                silence.waited_s += waited_s
                 self._look_around(heard, progress, silence)
         if progress.has_rows:
             yield progress.take()
@@ -126,7 +132,8 @@ class KafkaRecords:
         what = _reading(progress)
         silence.heard = said
         if said.name in OUT_OF_RANGE:
-            self._check_bounds(progress)
+            with suppress(KafkaUnavailable):  # then this answer comes again
+                self._check_bounds(progress)
             self._pause(WAIT_S)
             _assign(consumer, progress)
         elif said.name in CUT_BACK:
@@ -204,9 +211,6 @@ class KafkaRecords:
                 f"created again; {_AGAIN}"
             )
         return marks.written
-
-
-_AGAIN: Final = "start again from the lake"
 
 
 def open_records(access: KafkaAccess) -> RecordsDoor:

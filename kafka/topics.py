@@ -23,6 +23,7 @@ from penstock.proto.errors import TopicGone
 from penstock.proto.hybrid import ClientConfig, KafkaAccess
 
 PATIENCE_S: Final = 15.0
+FIRST_ATTEMPT_S: Final = 1.0
 ATTEMPT_S: Final = 5.0
 PAUSE_S: Final = 0.2
 SURE_AFTER: Final = 3
@@ -103,7 +104,7 @@ class KafkaTopics:
         def question(admin: Any, seconds: float) -> dict[int, int]:
             request = [kafka.ConsumerGroupTopicPartitions(group)]
             (future,) = admin.list_consumer_group_offsets(request, request_timeout=seconds).values()
-            found = future.result(seconds + 1).topic_partitions or ()
+            found = self._answer(admin, future, seconds).topic_partitions or ()
             for one in found:
                 if one.topic == topic and one.error is not None:
                     raise kafka.KafkaException(one.error)
@@ -119,10 +120,8 @@ class KafkaTopics:
             if self._mock(admin, seconds):
                 return self._listed(admin, topic, seconds)
             (future,) = admin.describe_topics(library().TopicCollection([topic]), request_timeout=seconds).values()
-            described = future.result(seconds + 1)
-            topic_id = str(described.topic_id)
-            numbers = tuple(sorted(one.id for one in described.partitions))
-            return Look("" if topic_id in (_NO_ID, "None") else topic_id, numbers)
+            described = self._answer(admin, future, seconds)
+            return Look(_topic_id(described.topic_id), tuple(sorted(one.id for one in described.partitions)))
 
         return self._ask(f"looking up topic {topic}", question, patience_s)
 
@@ -143,7 +142,7 @@ class KafkaTopics:
         committed: bool,
         patience_s: float | None = None,
     ) -> dict[int, tuple[int, int]]:
-        """By partition (offset, leader epoch) at 'latest', 'earliest' or a time; offset -1: none, epoch -1: not told."""
+        """By partition (offset, leader epoch) at 'latest', 'earliest' or a time; -1: none, not told."""
         kafka = library()
         spec = kafka.admin.OffsetSpec
         place = spec.for_timestamp(at) if isinstance(at, int) else getattr(spec, at)()
@@ -152,7 +151,7 @@ class KafkaTopics:
         def question(admin: Any, seconds: float) -> dict[int, tuple[int, int]]:
             wanted = {kafka.TopicPartition(topic, number): place for number in partitions}
             futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
-            found = {one.partition: future.result(seconds + 1) for one, future in futures.items()}
+            found = {one.partition: self._answer(admin, future, seconds) for one, future in futures.items()}
             return {number: (found[number].offset, _epoch(found[number].leader_epoch)) for number in partitions}
 
         return self._ask(f"asking for the offsets of topic {topic}", question, patience_s) if partitions else {}
@@ -172,13 +171,13 @@ class KafkaTopics:
     def _ask(self, what: str, question: Callable[[Any, float], T], patience_s: float | None = None) -> T:
         kafka = library()
         patience = self._patience_s if patience_s is None else patience_s
-        began, gone = self._clock(), 0
+        began, gone, attempt_s = self._clock(), 0, FIRST_ATTEMPT_S
         while True:
             left = patience - (self._clock() - began)
             admin = self._connected()
             admin.poll(0)
             try:
-                answer = question(admin, max(min(left, ATTEMPT_S), 0.1))
+                answer = question(admin, max(min(left, attempt_s), 0.1))
             except kafka.KafkaException as error:
                 said = self._heard.said(error.args[0])
             except NoAnswer:
@@ -188,15 +187,27 @@ class KafkaTopics:
                 return answer
             admin.poll(0)
             said = self._heard.denial or said
-            error = lasting(said, what)
+            end = lasting(said, what)
             gone = gone + 1 if said.name in GONE else 0
-            if error is not None and (gone >= SURE_AFTER or not isinstance(error, TopicGone)):
-                raise error
+            if end is not None and (gone >= SURE_AFTER or not isinstance(end, TopicGone)):
+                raise end
             if self._clock() - began >= patience:
-                raise error or unavailable(self._heard.last or said, what, patience)
+                raise end or unavailable(self._heard.last or said, what, patience)
             if said.name in STALE:
                 self._refresh(admin)
             self._pause(PAUSE_S)
+            attempt_s = min(attempt_s * 2, ATTEMPT_S)
+
+    def _answer(self, admin: Any, future: Any, seconds: float) -> Any:
+        """The future's result; ends early when the brokers refuse who asks, which the future would not tell."""
+        for _ in range(round((seconds + 1) / PAUSE_S)):
+            try:
+                return future.result(PAUSE_S)
+            except NoAnswer:
+                admin.poll(0)
+                if self._heard.denial:
+                    raise
+        raise NoAnswer
 
     def _refresh(self, admin: Any) -> None:
         kafka = library()
@@ -226,6 +237,12 @@ def topics_of(client: ClientConfig) -> KafkaTopics:
 def _cached(client: ClientConfig, process: int) -> KafkaTopics:
     """By process: a client's threads do not follow a fork."""
     return KafkaTopics(client)
+
+
+def _topic_id(told: object) -> str:
+    """As Kafka's own tools print it; the client writes `+/` for `-_`."""
+    text = str(told).replace("+", "-").replace("/", "_")
+    return "" if text in (_NO_ID, "None") else text
 
 
 def _epoch(told: int | None) -> int:
