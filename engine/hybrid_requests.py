@@ -55,7 +55,7 @@ def hybrid_of(options: GivenOptions, door: Door, policy: OnLostRange = OnLostRan
         value_format=_value_format(options),
         rules=_rules(options, topic),
         fail_on_data_loss=policy is OnLostRange.FAIL,
-        access=_access(options),
+        access=access_of(options) or KafkaAccess(),
     )
 
 
@@ -195,7 +195,10 @@ def _rules(options: GivenOptions, topic: str) -> HandOverRules:
     )
 
 
-def _access(options: GivenOptions) -> KafkaAccess:
+def access_of(options: GivenOptions) -> KafkaAccess | None:
+    """How this process reaches the topic; None for a read that has none. ConfigurationError as `hybrid_of`."""
+    if options.hybrid is None:
+        return None
     named = {name for name, value in options.kafka if value}
     if not named.intersection(_BROKER_KEYS):
         raise ConfigurationError(

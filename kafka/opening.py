@@ -11,13 +11,13 @@ from penstock.proto.hybrid import KafkaAccess
 
 def open_topic(access: KafkaAccess) -> TopicDoor:
     """See `doors.TopicDoor`. ConfigurationError without the extra `kafka`, or for settings that cannot be."""
-    from penstock.kafka.topics import topic_door
+    from penstock.kafka import topics
 
-    return topic_door(access)
+    return topics.open_topic(access)
 
 
 def open_records(access: KafkaAccess) -> RecordsDoor:
     """See `doors.RecordsDoor`. Errors as for `open_topic`."""
-    from penstock.kafka.records import records_door
+    from penstock.kafka import records
 
-    return records_door(access)
+    return records.open_records(access)
