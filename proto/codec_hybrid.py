@@ -141,8 +141,10 @@ def place_to_message(place: KafkaPlace) -> pb.KafkaPlace:
         lake=position_to_message(place.lake),
         starts=_numbers_to_messages(place.starts),
         epochs=_numbers_to_messages(place.epochs),
-        places=[pb.PartitionPlace(partition=at.partition, next=at.next, high_us=at.high_us) for at in place.places],
-        behind=place.behind,
+        places=[
+            pb.PartitionPlace(partition=item.partition, next=item.next, high_us=item.high_us, behind=item.behind)
+            for item in place.places
+        ],
     )
 
 
@@ -163,10 +165,11 @@ def place_from_message(what: str, field: str, message: pb.KafkaPlace) -> KafkaPl
             starts=tuple((item.partition, item.number) for item in message.starts),
             epochs=tuple((item.partition, item.number) for item in message.epochs),
             places=tuple(
-                PartitionPlace(item.partition, item.next, item.high_us if item.HasField("high_us") else None)
+                PartitionPlace(
+                    item.partition, item.next, item.high_us if item.HasField("high_us") else None, item.behind
+                )
                 for item in message.places
             ),
-            behind=message.behind,
         ),
     )
 

@@ -61,12 +61,12 @@ def checked_place(what: str, field: str, place: KafkaPlace) -> KafkaPlace:
     _topic(what, field, place.topic, place.topic_id)
     if is_behind_lake(place.lake):
         raise check.breach(what, f"{field}.lake", str(place.lake), "a position of the lake")
-    check.number(what, f"{field}.behind", place.behind)
     _by_partition(what, f"{field}.starts", place.starts, MAX_OFFSET)
     _by_partition(what, f"{field}.epochs", place.epochs, check.MAX_INDEX)
     _by_partition(what, f"{field}.places", [(item.partition, item.next) for item in place.places], MAX_OFFSET)
     begin = dict(place.starts)
     for item in place.places:
+        check.number(what, f"{field}.places", item.behind)
         if item.high_us is not None and not -(2**63) <= item.high_us < 2**63:
             raise check.breach(what, f"{field}.places", item.high_us, "microseconds of 64 bits")
         if item.next < begin.get(item.partition, 0):

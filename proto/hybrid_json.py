@@ -14,7 +14,7 @@ from penstock.proto import hybrid_checks
 from penstock.proto.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.positions import Position
 
-_KEYS: Final = ("topic", "topic_id", "instant", "lake", "starts", "epochs", "places", "behind")
+_KEYS: Final = ("topic", "topic_id", "instant", "lake", "starts", "epochs", "places")
 
 
 def place_to_json(place: KafkaPlace) -> dict[str, object]:
@@ -26,8 +26,7 @@ def place_to_json(place: KafkaPlace) -> dict[str, object]:
         "lake": [str(place.lake.order_key), place.lake.index],
         "starts": [list(pair) for pair in place.starts],
         "epochs": [list(pair) for pair in place.epochs],
-        "places": [[item.partition, item.next, item.high_us] for item in place.places],
-        "behind": place.behind,
+        "places": [[item.partition, item.next, item.high_us, item.behind] for item in place.places],
     }
 
 
@@ -53,7 +52,6 @@ def place_from_json(what: str, field: str, phase: str, told: object) -> KafkaPla
             starts=_pairs(what, f"{field}.starts", told["starts"]),
             epochs=_pairs(what, f"{field}.epochs", told["epochs"]),
             places=_places(what, f"{field}.places", told["places"]),
-            behind=_number(what, f"{field}.behind", told["behind"]),
         ),
     )
 
@@ -69,9 +67,12 @@ def _pairs(what: str, field: str, rows: object) -> tuple[tuple[int, int], ...]:
 def _places(what: str, field: str, rows: object) -> tuple[PartitionPlace, ...]:
     found = []
     for row in _list(what, field, rows):
-        partition, next_offset, high_us = _row(what, field, row, 3)
+        partition, next_offset, high_us, behind = _row(what, field, row, 4)
         high = None if high_us is None else _number(what, field, high_us)
-        found.append(PartitionPlace(_number(what, field, partition), _number(what, field, next_offset), high))
+        place = PartitionPlace(
+            _number(what, field, partition), _number(what, field, next_offset), high, _number(what, field, behind)
+        )
+        found.append(place)
     return tuple(found)
 
 

@@ -70,7 +70,10 @@ def decode_record(stored: StoredRecord) -> Durable:
             "start the release that wrote it, or a newer one"
         )
     try:
-        return _DECODERS[stored.kind](json.loads(stored.payload))
+        record = _DECODERS[stored.kind](json.loads(stored.payload))
+        if _version(record) != stored.version:
+            raise ValueError(f"version {stored.version}, but its content is one of version {_version(record)}")
+        return record
     except (KeyError, ValueError, TypeError, AttributeError, ConfigurationError) as error:
         raise StateDamaged(
             f"state record {stored.kind!r}: {type(error).__name__}: {error}; the state directory is damaged: restore a "

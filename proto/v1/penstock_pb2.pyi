@@ -820,17 +820,19 @@ class PartitionNumber(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
 
 class PartitionPlace(_message.Message):
-    __slots__ = ("partition", "next", "high_us")
+    __slots__ = ("partition", "next", "high_us", "behind")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     HIGH_US_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
     partition: int
     next: int
     high_us: int
-    def __init__(self, partition: _Optional[int] = ..., next: _Optional[int] = ..., high_us: _Optional[int] = ...) -> None: ...
+    behind: int
+    def __init__(self, partition: _Optional[int] = ..., next: _Optional[int] = ..., high_us: _Optional[int] = ..., behind: _Optional[int] = ...) -> None: ...
 
 class KafkaPlace(_message.Message):
-    __slots__ = ("phase", "topic", "topic_id", "instant", "lake", "starts", "epochs", "places", "behind")
+    __slots__ = ("phase", "topic", "topic_id", "instant", "lake", "starts", "epochs", "places")
     PHASE_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
@@ -839,7 +841,6 @@ class KafkaPlace(_message.Message):
     STARTS_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     PLACES_FIELD_NUMBER: _ClassVar[int]
-    BEHIND_FIELD_NUMBER: _ClassVar[int]
     phase: str
     topic: str
     topic_id: str
@@ -848,8 +849,7 @@ class KafkaPlace(_message.Message):
     starts: _containers.RepeatedCompositeFieldContainer[PartitionNumber]
     epochs: _containers.RepeatedCompositeFieldContainer[PartitionNumber]
     places: _containers.RepeatedCompositeFieldContainer[PartitionPlace]
-    behind: int
-    def __init__(self, phase: _Optional[str] = ..., topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., instant: _Optional[str] = ..., lake: _Optional[_Union[Position, _Mapping]] = ..., starts: _Optional[_Iterable[_Union[PartitionNumber, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PartitionNumber, _Mapping]]] = ..., places: _Optional[_Iterable[_Union[PartitionPlace, _Mapping]]] = ..., behind: _Optional[int] = ...) -> None: ...
+    def __init__(self, phase: _Optional[str] = ..., topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., instant: _Optional[str] = ..., lake: _Optional[_Union[Position, _Mapping]] = ..., starts: _Optional[_Iterable[_Union[PartitionNumber, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PartitionNumber, _Mapping]]] = ..., places: _Optional[_Iterable[_Union[PartitionPlace, _Mapping]]] = ...) -> None: ...
 
 class KafkaRange(_message.Message):
     __slots__ = ("topic", "topic_id", "partition", "first", "end")

@@ -112,10 +112,10 @@ def places(draw: st.DrawFn) -> KafkaPlace:
                 partition,
                 starts.get(partition, 0) + read[partition],
                 draw(st.none() | st.integers(-(2**63), 2**63 - 1)),
+                draw(offsets),
             )
             for partition in sorted(read)
         ),
-        behind=draw(offsets),
     )
 
 
@@ -240,8 +240,7 @@ PLACE = KafkaPlace(
     lake=Position(KEY),
     starts=((0, 3), (2, 0)),
     epochs=((0, 7),),
-    places=(PartitionPlace(0, 9, 1_700_000_000_000_000), PartitionPlace(2, 1)),
-    behind=4,
+    places=(PartitionPlace(0, 9, 1_700_000_000_000_000, 4), PartitionPlace(2, 1)),
 )
 POINT = StreamPoint(progress=Progress(PLACE.position, kafka=PLACE), content=TopicBatch((RANGE, OTHER)))
 SPLIT = Split(
@@ -448,7 +447,7 @@ BAD_PLACES: dict[str, tuple[Callable[[pb.KafkaPlace], object], str]] = {
         lambda m: (setattr(m.places[0], "next", MAX_OFFSET), setattr(m.places[1], "next", MAX_OFFSET)),
         r"`progress\.kafka\.places`: got 18446744073709551611",
     ),
-    "behind": (lambda m: setattr(m, "behind", HUGE), r"`progress\.kafka\.behind`: got 18446744073709551615"),
+    "behind": (lambda m: setattr(m.places[1], "behind", HUGE), r"`progress\.kafka\.places`: got 18446744073709551615"),
     "elsewhere": (
         lambda m: setattr(m.places[0], "next", 10),
         r"`progress\.position`: got 99\d+8, expected that of its",
@@ -486,7 +485,7 @@ def test_a_batch_of_ranges_ends_at_its_point() -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        replace(PLACE, behind=-1),
+        replace(PLACE, places=(PartitionPlace(0, 9, None, -1),)),
         replace(PLACE, starts=((-1, 3),)),
         replace(PLACE, epochs=((0, -1),)),
         replace(PLACE, places=(PartitionPlace(0, 9, 2**63),)),

@@ -290,7 +290,7 @@ SWITCHING = (
     '"snapshot": null, "watermark_us": 5, "high_us": 7, "content": {"kind": "none"}, "ended": false, '
     '"phase": "switching", "kafka": {"topic": "orders", "topic_id": "H0f_tVwXQEO4Zr8mSsgGAg", '
     '"instant": "20261120213501000", "lake": ["20261120213505364", 2147483647], "starts": [[0, 17], [3, 0]], '
-    '"epochs": [[0, 2]], "places": [[0, 17, null], [3, 0, null]], "behind": 0}}'
+    '"epochs": [[0, 2]], "places": [[0, 17, null, 0], [3, 0, null, 0]]}}'
 )
 KAFKA = (
     '{"version": 3, "scope": "hybrid-00112233445566ff", "upto": null, "order_key": "990000000000000000000006", '
@@ -298,7 +298,7 @@ KAFKA = (
     '"snapshot": null, "watermark_us": 5, "high_us": 7, "content": {"kind": "topic", "ranges": [[0, 17, 20], '
     '[3, 0, 2]]}, "ended": false, "phase": "kafka", "kafka": {"topic": "orders", "topic_id": "H0f_tVwXQEO4Zr8mSsgGAg", '
     '"instant": "20261120213501000", "lake": ["20261120213505364", 2147483647], "starts": [[0, 17], [3, 0]], '
-    '"epochs": [[0, 2]], "places": [[0, 20, 1700000000000000], [3, 2, null]], "behind": 40}}'
+    '"epochs": [[0, 2]], "places": [[0, 20, 1700000000000000, 40], [3, 2, null, 0]]}}'
 )
 AT_SWITCH = KafkaPlace(
     phase=Phase.SWITCHING,
@@ -313,8 +313,7 @@ AT_SWITCH = KafkaPlace(
 IN_TOPIC = replace(
     AT_SWITCH,
     phase=Phase.KAFKA,
-    places=(PartitionPlace(0, 20, 1_700_000_000_000_000), PartitionPlace(3, 2)),
-    behind=40,
+    places=(PartitionPlace(0, 20, 1_700_000_000_000_000, 40), PartitionPlace(3, 2)),
 )
 
 
@@ -352,8 +351,10 @@ def hybrid_points(draw: st.DrawFn) -> StreamPoint:
         lake=draw(st.builds(Position, st.sampled_from([InstantTime("0"), InstantTime("20261120213501000")]))),
         starts=tuple(sorted(starts.items())),
         epochs=tuple(sorted(draw(st.dictionaries(st.integers(0, 9), st.integers(0, 3), max_size=2)).items())),
-        places=tuple(PartitionPlace(item, starts[item] + read[item], draw(times)) for item in sorted(starts)),
-        behind=draw(st.integers(0, 3)),
+        places=tuple(
+            PartitionPlace(item, starts[item] + read[item], draw(times), draw(st.integers(0, 3)))
+            for item in sorted(starts)
+        ),
     )
     ranges = [(item, starts[item], starts[item] + read[item]) for item in sorted(starts) if read[item]]
     return behind_lake(place, *ranges if place.phase is Phase.KAFKA and draw(st.booleans()) else ())
@@ -453,13 +454,14 @@ def at(**values: Any) -> dict[str, Any]:
         at(starts=[[0, 17], [3, 0.0]]),
         at(starts=[[True, 17], [3, 0]]),
         at(epochs=[[0, 2**31]]),
-        at(places=[[0, 16, None], [3, 6, None]]),
-        at(places=[[0, 20], [3, 2]]),
-        at(places=[[0, 20, 2**63], [3, 2, None]]),
-        at(places=[[0, 20, "1"], [3, 2, None]]),
-        at(places=[[0, 2**63, None], [3, 2, None]]),
-        at(behind=-1),
-        at(behind=True),
+        at(places=[[0, 16, None, 0], [3, 6, None, 0]]),
+        at(places=[[0, 20, None], [3, 2, None]]),
+        at(places=[[0, 20, 2**63, 0], [3, 2, None, 0]]),
+        at(places=[[0, 20, "1", 0], [3, 2, None, 0]]),
+        at(places=[[0, 2**63, None, 0], [3, 2, None, 0]]),
+        at(places=[[0, 20, None, -1], [3, 2, None, 0]]),
+        at(places=[[0, 20, None, True], [3, 2, None, 0]]),
+        at(behind=40),
     ],
 )
 def test_what_is_no_offset_of_a_hybrid_stream_is_refused(foreign: dict[str, object]) -> None:

@@ -54,8 +54,7 @@ PLACE = KafkaPlace(
     lake=INSIDE,
     starts=((0, 17), (3, 0)),
     epochs=((0, 2),),
-    places=(PartitionPlace(0, 2**40, -5), PartitionPlace(3, 0)),
-    behind=9,
+    places=(PartitionPlace(0, 2**40, -5, 9), PartitionPlace(3, 0)),
 )
 BEHIND = replace(PROGRESS, position=PLACE.position, kafka=PLACE)
 SWITCHING = replace(PLACE, phase=Phase.SWITCHING, places=(PartitionPlace(0, 17), PartitionPlace(3, 0)), epochs=())
@@ -165,9 +164,10 @@ def test_a_group_that_was_moved_into_a_topic_is_of_the_newer_version_even_withou
         {"starts": {"0": 17}},
         {"starts": [[0, 17.0], [3, 0]]},
         {"starts": [[3, 0], [0, 17]]},
-        {"places": [[0, 16, None], [3, 0, None]]},
+        {"places": [[0, 16, None, 9], [3, 0, None, 0]]},
         {"places": [[0, 2**40]]},
-        {"behind": -1},
+        {"places": [[0, 2**40, -5, -1], [3, 0, None, 0]]},
+        {"behind": 9},
         {"more": 1},
     ],
 )
