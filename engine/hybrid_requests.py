@@ -8,25 +8,19 @@ here: names and types of options (`penstock.proto.option_kafka`), the rest of a 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from penstock.enumerator.hybrid.claims import NEVER_A_POSITION
 from penstock.enumerator.hybrid.formats import NotKafka, parse_streamer, parse_topics
 from penstock.enumerator.hybrid.offsets import MalformedOffsets, OffsetMap, check_topic
+from penstock.kafka.config import checked_settings
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.groups import OnLostRange
 from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess, ValueFormat
-from penstock.proto.option_kafka import BROKERS, CLIENT, KAFKA_OPTIONS
+from penstock.proto.option_kafka import CLIENT, KAFKA_OPTIONS, TOPIC, checkpoints_of
 from penstock.proto.options import Door, GivenOptions
 
-_BROKER_KEYS: Final = ("bootstrap.servers", "metadata.broker.list")
-_FIXED: Final = frozenset({
-    "auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof", "topic",
-    "allow.auto.create.topics",
-})  # fmt: skip
-"""Settings that decide what is read, or where: they are Penstock's own."""
 _REGISTERED: Final = (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
 
 
@@ -64,22 +58,6 @@ def changes_read(options: GivenOptions) -> ChangeFormat | None:
     if options.hybrid is not None:
         return ChangeFormat.ROWS if HybridMode(options.hybrid) is HybridMode.CHANGELOG else None
     return ChangeFormat(options.cdc_format) if options.query == "cdc" else None
-
-
-def checkpoints_of(name: str, given: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """(ID, folder) of checkpoints written `[ID=]FOLDER`, by ID; ID '' for the only one. What is before a first `=` and
-    holds no `/` is an ID."""
-    found: dict[str, str] = {}
-    for text in given:
-        identifier, equals, folder = text.partition("=")
-        if not equals or "/" in identifier:
-            identifier, folder = "", text
-            if len(given) > 1:
-                raise ConfigurationError(f"{name}: with several, each needs the identifier of its query: ID=FOLDER")
-        elif not identifier or not folder or identifier in found:
-            raise ConfigurationError(f"{name} {text[:200]!r}: expected ID=FOLDER, each ID once")
-        found[identifier] = folder
-    return tuple(sorted(found.items()))
 
 
 def given_offsets(name: str, text: str, topic: str) -> OffsetMap:
@@ -182,6 +160,11 @@ def _rules(options: GivenOptions, topic: str) -> HandOverRules:
         )
     if key in NEVER_A_POSITION:
         raise ConfigurationError(f"option kafkaOffsetsKey={key}: a writer's next run begins there, it is not its place")
+    if options.kafka_checkpoint and options.server is not None:
+        raise ConfigurationError(
+            "option kafkaCheckpoint with server: the server reads the checkpoint, and only folders that its own "
+            "configuration names (kafkaCheckpoint of the table); leave it out here"
+        )
     if options.kafka_starting_offsets:
         given_offsets("option kafkaStartingOffsets", options.kafka_starting_offsets, topic)
     return HandOverRules(
@@ -199,15 +182,9 @@ def access_of(options: GivenOptions) -> KafkaAccess | None:
     """How this process reaches the topic; None for a read that has none. ConfigurationError as `hybrid_of`."""
     if options.hybrid is None:
         return None
-    named = {name for name, value in options.kafka if value}
-    if not named.intersection(_BROKER_KEYS):
-        raise ConfigurationError(
-            f"hybrid={options.hybrid} reads its topic in this process: give {BROKERS} (HOST:PORT,…; in Python "
-            'kafka={"bootstrap.servers": …})'
-        )
-    for setting in sorted(named & _FIXED):
-        advice = "give kafka.topic" if setting == "topic" else "offsets are Penstock's own; leave it out"
-        raise ConfigurationError(f"option {CLIENT}.{setting} decides what is read, or where: {advice}")
+    if any(name == "topic" for name, _ in options.kafka):
+        raise ConfigurationError(f"option {CLIENT} holds a setting `topic`: give {TOPIC} (in Python kafka_topic)")
+    checked_settings(options.kafka)
     return KafkaAccess(
         client=options.kafka, registry_url=options.schema_registry_url, dead_letter=options.dead_letter_path
     )

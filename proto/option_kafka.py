@@ -7,7 +7,7 @@ which of them go together (`penstock.engine.hybrid_requests`). Standard library 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
@@ -88,7 +88,7 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         default=(),
         doors=TRIGGERED,
         doc="The checkpoint of the Spark query that fills the table; of several queries each with its ID, which states "
-        "that they read disjoint partitions. It is read where the hand-over is resolved.",
+        "that they read disjoint partitions. With `server` its configuration says it.",
     ),
     Option(
         name="othersReadOtherTopics",
@@ -156,3 +156,19 @@ def is_client_setting(name: str) -> bool:
     """Whether it is the dotted name of one setting of the client."""
     lower = name.strip("-").lower()
     return lower.startswith(_PREFIX) and lower != TOPIC
+
+
+def checkpoints_of(name: str, given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """(ID, folder) of checkpoints written `[ID=]FOLDER`, by ID; ID '' for the only one. What is before a first `=` and
+    holds no `/` is an ID."""
+    found: dict[str, str] = {}
+    for text in given:
+        identifier, equals, folder = text.partition("=")
+        if not equals or "/" in identifier:
+            identifier, folder = "", text
+            if len(given) > 1:
+                raise ConfigurationError(f"{name}: with several, each needs the identifier of its query: ID=FOLDER")
+        elif not identifier or not folder or identifier in found:
+            raise ConfigurationError(f"{name} {text[:200]!r}: expected ID=FOLDER, each ID once")
+        found[identifier] = folder
+    return tuple(sorted(found.items()))

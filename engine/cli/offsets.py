@@ -73,11 +73,12 @@ def resolve(
 ) -> None:
     """Resolve the next offset of each partition at an instant: what is below it is in the table, and nothing else."""
     local_options(shell_of(context), {})
-    from penstock.engine.hybrid_requests import checkpoints_of, given_offsets
+    from penstock.engine.hybrid_requests import given_offsets
     from penstock.enumerator.hybrid.ladder import GivenOffsets, hand_over
     from penstock.enumerator.hybrid.spark_checkpoints import SparkCheckpoints
     from penstock.enumerator.hybrid.table_commits import commits_back
     from penstock.enumerator.hybrid.walk import Rules, walk_back
+    from penstock.proto.option_kafka import checkpoints_of
     from penstock.table.hudi_table import open_table
 
     folders = dict(checkpoints_of("--checkpoint", checkpoint or ()))

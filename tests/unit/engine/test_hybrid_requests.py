@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from penstock.engine.group_requests import group_spec
-from penstock.engine.hybrid_requests import changes_read, checkpoints_of, given_offsets, hybrid_of
+from penstock.engine.hybrid_requests import changes_read, given_offsets, hybrid_of
 from penstock.engine.stream_requests import check_stream_options, stream_scope
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.groups import OnLostRange, StartAt
 from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, ValueFormat
+from penstock.proto.option_kafka import checkpoints_of
 from penstock.proto.options import Door, GivenOptions, parse_options
 from penstock.proto.queries import Changes, Incremental
 from penstock.proto.reports import TableDescription
@@ -137,11 +138,15 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
         "it is not its place",
     ),
     "several checkpoints without ID": ({"kafkaCheckpoint": "/a,/b"}, "option kafkaCheckpoint: with several"),
+    "a folder that a server would read": (
+        {"kafkaCheckpoint": "/a", "server": "127.0.0.1:1"},
+        "option kafkaCheckpoint with server",
+    ),
     "offsets that are none": ({"kafkaStartingOffsets": "orders"}, "option kafkaStartingOffsets: got 'orders'"),
     "offsets of another topic": ({"kafkaStartingOffsets": "other,0:1"}, "expected the offsets of orders"),
-    "the client's own place": ({"kafka.auto.offset.reset": "earliest"}, r"option kafka\.auto\.offset\.reset decides"),
-    "the client's own commits": ({"kafka.enable.auto.commit": "true"}, r"option kafka\.enable\.auto\.commit decides"),
-    "a topic among the settings": ({"kafka": {"topic": "orders"}}, r"option kafka\.topic decides.*give kafka\.topic"),
+    "the client's own place": ({"kafka.auto.offset.reset": "earliest"}, r"kafka\.auto\.offset\.reset must be error"),
+    "the client's own commits": ({"kafka.enable.auto.commit": "true"}, r"kafka\.enable\.auto\.commit must be false"),
+    "a topic among the settings": ({"kafka": {"topic": "orders"}}, r"holds a setting `topic`: give kafka\.topic"),
 }
 
 
