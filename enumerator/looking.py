@@ -133,7 +133,8 @@ class Looker:
             path = self.path_of(key.table)
             if path not in glances:
                 glances[path] = self.follows.glance(path)
-            if idle is not None and idle[:2] == (number, start) and nothing_changed(idle[2], glances[path]):
+            in_lake = following.request.hybrid is None
+            if in_lake and idle is not None and idle[:2] == (number, start) and nothing_changed(idle[2], glances[path]):
                 self._idle[key] = idle
                 self._seen(key)
                 return 0
@@ -193,7 +194,7 @@ class Looker:
     ) -> None:
         """The range behind the position is gone: what the group's scope says is done, and always told."""
         start = following.progress.position
-        if on_lost is OnLostRange.FAIL:
+        if on_lost is OnLostRange.FAIL or following.request.hybrid is not None:
             self._stop(key, number, start, error)
             return
         try:
@@ -253,4 +254,10 @@ class Looker:
 
 
 def _following(group: Group) -> Following:
-    return Following(request=group.scope.request, progress=group.progress, limits=group.limits, upto=group.scope.upto)
+    return Following(
+        request=group.scope.request,
+        progress=group.progress,
+        limits=group.limits,
+        upto=group.scope.upto,
+        drained=not group.rounds,
+    )

@@ -82,6 +82,7 @@ PURE = (
     "enumerator/hybrid/ladder.py",
     "enumerator/hybrid/lake_commits.py",
     "enumerator/hybrid/offsets.py",
+    "enumerator/hybrid/topic_rounds.py",
     "enumerator/hybrid/walk.py",
     "enumerator/hybrid/wording.py",
     "table/instants.py",
