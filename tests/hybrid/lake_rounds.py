@@ -112,10 +112,9 @@ class LakeFiller(threading.Thread):
         except BaseException as error:  # noqa: BLE001 - the test tells it
             self.failure = error
 
-    def stop(self) -> None:
-        """Returns when the round that is under way is over."""
+    def ask_to_stop(self) -> None:
+        """It ends behind what it is at."""
         self._stop_asked.set()
-        self.join()
 
     def _round(self) -> None:
         """One round; while the broker is away it is tried again. A try that failed left no commit, or all of it."""

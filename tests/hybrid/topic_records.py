@@ -121,8 +121,8 @@ class TopicProducer(threading.Thread):
         """`n` of the last record of each partition, once it is stopped."""
 
     def begin(self, records: int) -> None:
-        """The first records, in the caller's thread."""
-        if self._is_transactional:
+        """Records before it runs, in the caller's thread."""
+        if self._is_transactional and not self._sent:
             self._producer.init_transactions(PATIENCE_S)
         self._burst(records)
 
@@ -140,10 +140,9 @@ class TopicProducer(threading.Thread):
         """The idle partition gets records too from now on."""
         self._idle = None
 
-    def stop(self) -> None:
-        """Returns when every record has been acknowledged."""
+    def ask_to_stop(self) -> None:
+        """It ends behind what it is at."""
         self._stop_asked.set()
-        self.join()
 
     def _burst(self, count: int) -> None:
         aborts = self._is_transactional and self._rng.random() < 0.2
