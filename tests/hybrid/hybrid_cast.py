@@ -67,15 +67,17 @@ class Strike:
 
 @dataclass(kw_only=True)
 class HybridCast:
-    """Everybody around one table and one topic. `options` are the stream's, by the registry's names; `serve` are more
-    words for the server."""
+    """Everybody around one table and one topic. `reading` are the stream's options by the registry's names, `client`
+    the settings of a Kafka client; `checkpoint` is of the Spark query
+    that fills the table, if one does."""
 
     door: Door
     broker: Any
     table: pathlib.Path
     folder: pathlib.Path
-    options: Mapping[str, str]
-    serve: Sequence[str]
+    reading: Mapping[str, str]
+    client: Mapping[str, str]
+    checkpoint: pathlib.Path | None
     readers: int
     happened: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
@@ -85,8 +87,8 @@ class HybridCast:
             (self.folder / name).mkdir()
         self.delivered = Delivered(self.folder / "out")
         self.address = f"127.0.0.1:{free_port()}"
-        serve = ["serve", "--table", f"t={self.table}", "--state", str(self.folder / "state"), "--listen", self.address]
-        serve += ["--lease", f"{LEASE_S}s", "--poll-interval", "200ms", *self.serve]
+        serve = ["serve", "--config", str(self._config()), "--state", str(self.folder / "state")]
+        serve += ["--listen", self.address, "--lease", f"{LEASE_S}s", "--poll-interval", "200ms"]
         self.server = None if self.door is Door.SPARK else Actor("server", serve, self.folder / "logs")
         self.actors: list[Actor] = [] if self.server is None else [self.server]
         self.actors += [Driver(f"reader{n}", self._reader(n), self.folder / "logs") for n in range(self.readers)]
@@ -170,14 +172,29 @@ class HybridCast:
             [*self.problems, *self._failures()[-3:], *(f"{one.name}: {_tail(one)}" for one in self.actors)]
         )
 
+    def _config(self) -> pathlib.Path:
+        """A server keeps to itself how its tables' topics are reached."""
+        lines = ["[tables.t]", f"path = {json.dumps(str(self.table))}", "[tables.t.kafka]"]
+        if self.checkpoint is not None:
+            lines.append(f"checkpoints = {json.dumps([str(self.checkpoint)])}")
+        lines += ["[tables.t.kafka.client]", *(f'"{key}" = {json.dumps(value)}' for key, value in self.client.items())]
+        path = self.folder / "server.toml"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
     def _reader(self, number: int) -> list[str]:
         given: dict[str, Any] = {"folder": str(self.folder)}
         if self.door is Door.GROUP:
-            options = {**self.options, "group": "hybrid", "reader_id": f"r{number}"}
+            options = {name.replace(".", "_"): value for name, value in self.reading.items()}
+            options |= {"kafka": dict(self.client), "group": "hybrid", "reader_id": f"r{number}"}
             given |= {"server": self.address, "table": "t", "options": options}
             return [str(HERE / "group_reader_process.py"), json.dumps(given)]
-        served = {} if self.server is None else {"server": self.address}
-        given |= {"target": str(self.table) if self.server is None else "t", "options": {**self.options, **served}}
+        options = {**self.reading, **{f"kafka.{key}": value for key, value in self.client.items()}}
+        if self.server is not None:
+            options["server"] = self.address
+        elif self.checkpoint is not None:
+            options["kafkaCheckpoint"] = str(self.checkpoint)
+        given |= {"target": str(self.table) if self.server is None else "t", "options": options}
         return [str(HERE / "spark_reader.py"), json.dumps(given)]
 
     def _strike(self, strike: Strike, rng: random.Random) -> None:

@@ -130,7 +130,7 @@ def _cast(plot: Plot, broker: Any, filler: LakeFiller, folder: pathlib.Path) -> 
 
 
 def _strikes(plot: Plot, rng: random.Random) -> list[Strike]:
-    """In each of two or three moments somebody is killed, the broker once; a driver of Spark takes long to come back."""
+    """In each of two or three moments somebody is killed, the broker once."""
     moments = sorted(rng.sample(list(Moment), rng.choice((2, 3))), key=list(Moment).index)
     others = [Victim.READER] if plot.door is Door.SPARK else [Victim.READER, Victim.SERVER]
     victims = [rng.choice(others) for _ in moments]
