@@ -60,6 +60,7 @@ PURE = (
     "proto/group_names.py",
     "proto/streams.py",
     "proto/hybrid.py",
+    "proto/hybrid_checks.py",
     "enumerator/order*.py",
     "enumerator/planner*.py",
     "enumerator/assigner*.py",
