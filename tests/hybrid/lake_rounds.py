@@ -45,11 +45,11 @@ UPSERT_COLUMNS: Final = (
     "k AS id",
     "coalesce(v.region, split(k, '-')[0]) AS region",
     "CASE WHEN has_value THEN v.ts ELSE at_ms END AS ts",
-    *(f"v.{name} AS {name}" for name in ("n", "amount", "note")),
+    *(f"v.{name} AS {name}" for name in ("n", "at", "amount", "note")),
     "NOT has_value OR coalesce(v._hoodie_is_deleted, false) AS _hoodie_is_deleted",
 )
 """A tombstone tells neither region nor time: the key and the record's own time do."""
-APPEND_COLUMNS: Final = tuple(f"v.{name} AS {name}" for name in ("id", "region", "ts", "n", "amount", "note"))
+APPEND_COLUMNS: Final = tuple(f"v.{name} AS {name}" for name in ("id", "region", "ts", "n", "at", "amount", "note"))
 COMPACTS: Final = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
 WAITS_S: Final = 120.0
 

@@ -6,6 +6,7 @@ Belongs here: what is in the topic. Not here: who fills a table from it (`lake_r
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
 import threading
@@ -25,9 +26,10 @@ QUIET: Final[Mapping[str, Any]] = {"log_level": 0}
 """librdkafka writes to stderr of brokers that were killed on purpose."""
 PATIENCE_S: Final = 60.0
 
-COLUMNS: Final = ("id", "region", "ts", "n", "amount", "note")
+COLUMNS: Final = ("id", "region", "ts", "n", "at", "amount", "note")
 Row = tuple[Any, ...]
-"""Values of COLUMNS. `n` is another one in each record; `ts` in milliseconds orders the records of a key."""
+"""Values of COLUMNS. `n` is another one in each record; `ts` in milliseconds orders the records of a key; `at` is the
+same as a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,9 @@ class Record:
     def row(self) -> Row | None:
         """What it says about its key; None: that it is deleted."""
         fields = json.loads(self.value) if self.value is not None else {"_hoodie_is_deleted": True}
-        return None if fields.get("_hoodie_is_deleted") else tuple(fields.get(name) for name in COLUMNS)
+        if fields.get("_hoodie_is_deleted"):
+            return None
+        return tuple(dt.datetime.fromisoformat(fields[n]) if n == "at" else fields.get(n) for n in COLUMNS)
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None:
@@ -210,6 +214,7 @@ class TopicProducer(threading.Thread):
     def _put(self, number: int, ts: int, n: int) -> None:
         key = key_of(number)
         fields: dict[str, Any] = {"id": key, "region": region_of(number), "ts": ts, "n": n}
+        fields["at"] = dt.datetime.fromtimestamp(ts / 1000, dt.UTC).isoformat(timespec="milliseconds")
         fields["amount"] = round(self._rng.uniform(-1e6, 1e6), 2)
         if self._rng.random() < 0.7:
             fields["note"] = self._rng.choice((None, "", "plain", 'Zoë said "no" \\ 東京', "line\nbreak"))
