@@ -18,7 +18,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 from topic_records import PARTITIONS, ends
 
-FIELDS: Final = "id string, region string, ts bigint, n bigint, amount double, note string, _hoodie_is_deleted boolean"
+FIELDS: Final = (
+    "id string, region string, ts bigint, n bigint, at timestamp, amount double, note string, "
+    "_hoodie_is_deleted boolean"
+)
 OPTIONS: Final = {
     "hoodie.write.table.version": "9",
     "hoodie.datasource.write.partitionpath.field": "region",
@@ -102,13 +105,13 @@ class LakeFiller(threading.Thread):
     def begin(self, rounds: int) -> None:
         """The first rounds, in the caller's thread: then there is a table with a hand-over point."""
         for _ in range(rounds):
-            self._round()
+            self._round(within_s=0)
 
     def run(self) -> None:
         """A round now and then."""
         try:
             while not self._stop_asked.wait(self._rng.uniform(0, 1.5)):
-                self._round()
+                self._round(WAITS_S)
         except BaseException as error:  # noqa: BLE001 - the test tells it
             self.failure = error
 
@@ -116,9 +119,9 @@ class LakeFiller(threading.Thread):
         """It ends behind what it is at."""
         self._stop_asked.set()
 
-    def _round(self) -> None:
+    def _round(self, within_s: float) -> None:
         """One round; while the broker is away it is tried again. A try that failed left no commit, or all of it."""
-        give_up = time.monotonic() + WAITS_S
+        give_up = time.monotonic() + within_s
         while True:
             before = self._commits()
             try:

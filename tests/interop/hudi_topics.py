@@ -14,6 +14,7 @@ def write_range(spark, request):
     raw = (
         spark.read.format("kafka")
         .options(**connection(request))
+        .option("subscribe", request["topic"])
         .option("startingOffsets", json.dumps({request["topic"]: request["begin"]}))
         .option("endingOffsets", json.dumps({request["topic"]: request["end"]}))
         .load()
