@@ -6,7 +6,7 @@ from __future__ import annotations
 import pathlib
 import random
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from lake_rounds import Kind, LakeFiller, Road
@@ -19,22 +19,39 @@ from penstock.enumerator.hybrid.table_commits import commits_back
 from penstock.enumerator.hybrid.walk import Rules, walk_back
 from penstock.table.hudi_table import open_table
 
-SEED = 7
+SEED: Final = 7
+EVERY: Final = (
+    *((road, transactions) for road in (Road.STREAMER, Road.SINK) for transactions in (False, True)),
+    (Road.HOODIE_STREAMER, False),
+)
 
 
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("transactions", [False, True], ids=["plain", "transactions"])
-@pytest.mark.parametrize("road", Road)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("road", "transactions"), EVERY)
 @pytest.mark.parametrize("kind", Kind)
 def test_the_table_is_the_fold(
-    hudi: Any, kafka: Any, tmp_path: pathlib.Path, kind: Kind, road: Road, transactions: bool
+    hudi: Any,
+    kafka: Any,
+    tmp_path: pathlib.Path,
+    request: pytest.FixtureRequest,
+    kind: Kind,
+    road: Road,
+    transactions: bool,
 ) -> None:
+    plain = road is Road.HOODIE_STREAMER
+    streamer = request.getfixturevalue("streamer") if plain else None
     topic, rng = f"rounds_{kind}_{road}_{transactions}", random.Random(SEED)
     make_topic(kafka.bootstrap, topic)
     producer = TopicProducer(
-        kafka.bootstrap, topic, rng, deletes=kind is Kind.UPSERT, transactions=transactions, idle=1
+        kafka.bootstrap,
+        topic,
+        rng,
+        deletes=kind is Kind.UPSERT,
+        tombstones=not plain,
+        transactions=transactions,
+        idle=1,
     )
-    filler = LakeFiller(hudi, tmp_path, kafka.bootstrap, topic, rng, kind=kind, road=road)
+    filler = LakeFiller(hudi, tmp_path, kafka.bootstrap, topic, rng, kind=kind, road=road, streamer=streamer)
     producer.begin(150)
     filler.begin(1)
     producer.wake_idle()
