@@ -57,7 +57,7 @@ class Look:
     partitions: tuple[int, ...]
 
 
-class KafkaTopics:
+class KafkaTopics(TopicDoor):
     """A `TopicDoor` (there is what its methods promise). One admin client, made at the first question. Any thread."""
 
     def __init__(
