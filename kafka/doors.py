@@ -21,10 +21,12 @@ from penstock.proto.hybrid import KafkaAccess, KafkaRange
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
     """`log_start` is the first offset that is there, `end` the one behind the last that may be read: the last stable
-    offset (`isolation.level=read_committed`), else the high watermark. `leader_epoch` -1: not told."""
+    offset (`isolation.level=read_committed`), else the high watermark. `high_watermark` is behind the last record
+    of all, those of open transactions included. `leader_epoch` -1: not told."""
 
     log_start: int
     end: int
+    high_watermark: int = -1
     leader_epoch: int = -1
 
 

@@ -1,4 +1,4 @@
-"""Hybrid reads: the lake up to a hand-over instant, then the topic that fills it from the very next offset. Values only.
+"""Hybrid reads: the lake up to a hand-over instant, then the topic that fills it from the next offset. Values only.
 
 Belongs here: what a caller asks of a hybrid read, and the place of one behind the lake. Not here: how the hand-over is
 resolved (`enumerator.hybrid`), clients of Kafka (`kafka`), how it travels (`codec_hybrid`).
@@ -57,12 +57,13 @@ class KafkaAccess:
     shown, compared, stored or sent.
 
     `registry_url`: of a schema registry, '' for none. `dead_letter`: a folder for records that cannot be decoded; '':
-    such a record is an error.
+    such a record is an error. `checkpoints`: those of `HandOverRules`, as a server's configuration names them.
     """
 
     client: ClientConfig = field(default=(), repr=False)
     registry_url: str = field(default="", repr=False)
-    dead_letter: str = ""
+    dead_letter: str = field(default="", repr=False)
+    checkpoints: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ class HandOverRules:
 
     key: str = ""
     key_format: str = ""
-    checkpoints: tuple[tuple[str, str], ...] = ()
+    checkpoints: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     others_elsewhere: bool = False
     group: str = ""
     timestamp_ms: int | None = None
@@ -98,11 +99,13 @@ class Hybrid:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlace:
-    """A partition's next offset to read, and the highest event time read so far (UTC microseconds), None: none yet."""
+    """A partition's next offset to read, the highest event time read so far (UTC microseconds; None: none yet), and how
+    many offsets lay behind `next` when that was planned."""
 
     partition: int
     next: int
     high_us: int | None = None
+    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +113,7 @@ class KafkaPlace:
     """A place behind the lake. `instant` is the hand-over instant (requested time), `lake` the position there.
 
     `starts` are the offsets resolved there, `epochs` the leader epochs then, of partitions that told one; both
-    (partition, number), ascending. `places` is where each partition stands, ascending. `behind`: records that lay
-    behind them when they were planned.
+    (partition, number), ascending. `places` is where each partition stands, ascending.
     """
 
     phase: Phase
@@ -122,7 +124,11 @@ class KafkaPlace:
     starts: tuple[tuple[int, int], ...]
     epochs: tuple[tuple[int, int], ...] = ()
     places: tuple[PartitionPlace, ...] = ()
-    behind: int = 0
+
+    @property
+    def behind(self) -> int:
+        """Offsets that lay behind the place when it was planned."""
+        return sum(place.behind for place in self.places)
 
     @property
     def position(self) -> Position:

@@ -20,6 +20,10 @@ FORMAT_VERSION: Final = 5
 """The version this build writes. Every version from 1 up to it is decoded; a fixture of each is kept."""
 
 
+RECORD_BYTES: Final = 128
+"""What a record of a topic is taken to weigh: only reading it tells."""
+
+
 @dataclass(frozen=True, slots=True)
 class WholeFile:
     """All row groups of the split's base file."""
@@ -84,6 +88,8 @@ class Split:
         """Bytes on storage that reading it takes, of all its files: the weight by which splits are packed."""
         if isinstance(self.part, RowGroupRun) and self.part.size_bytes:
             return self.part.size_bytes
+        if isinstance(self.part, KafkaRange):
+            return (self.part.end - self.part.first) * RECORD_BYTES
         if isinstance(self.part, GroupChanges):
             return sum({file.path: file.size_bytes for step in self.part.steps for file in step.files}.values())
         return (self.base.size_bytes if self.base else 0) + sum(log.size_bytes for log in self.logs)
@@ -238,7 +244,8 @@ class Scan:
     log is passed over whatever was lost, as Hudi does; else a loss is an error. `key_fields` are the columns that the
     record key is made of; empty where rows store it. `schema_history` (JSON) tells the ids of columns by the instants
     of files: where it is not empty, columns are found by id. `keys_may_be_named`: a delete may call a key of one column
-    `name:value`, as some releases' complex key generators do. `topic`: the splits are ranges of a topic; None: of files.
+    `name:value`, as some releases' complex key generators do. `topic`: the splits are ranges of a topic;
+    None: of files.
     """
 
     format_version: int = FORMAT_VERSION

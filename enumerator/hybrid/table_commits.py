@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from penstock.enumerator.hybrid.lake_commits import LakeCommit
 from penstock.enumerator.discovery import complete_from, pending_clusterings
+from penstock.enumerator.hybrid.lake_commits import LakeCommit
 from penstock.enumerator.order import completed_in_order, horizon
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.positions import InstantTime
+from penstock.proto.positions import InstantTime, Position
 from penstock.table.commits import CommitMetadata
 from penstock.table.hudi_table import HudiTable
 from penstock.table.instants import Instant
@@ -34,9 +34,9 @@ class CommitsBack:
     far: Iterable[LakeCommit]
 
 
-def commits_back(table: HudiTable, instant: str | None = None) -> CommitsBack:
+def commits_back(table: HudiTable, instant: str | None = None, *, upto: Position | None = None) -> CommitsBack:
     """From the completed write of this requested time back; without one from the newest that nothing pending precedes
-    on timeline layout 1, the newest on layout 2.
+    on timeline layout 1, the newest on layout 2; with `upto` the newest up to that position.
 
     ConfigurationError if there is no such write, or something pending on layout 1 was requested before it. Errors of
     `HudiTable`, also while iterating.
@@ -45,7 +45,7 @@ def commits_back(table: HudiTable, instant: str | None = None) -> CommitsBack:
     clusterings = pending_clusterings(table, timeline)
     ordered = completed_in_order(timeline, clusterings)
     whole_from = complete_from(table, timeline)
-    newest = _start(table, timeline, clusterings, ordered, instant)
+    newest = _start(table, timeline, clusterings, ordered, instant, upto)
     last = _place(timeline, newest)
     near = [
         item for item in reversed(ordered) if timeline.order_key(item) >= whole_from and _place(timeline, item) <= last
@@ -76,10 +76,13 @@ def _start(
     clusterings: frozenset[str],
     ordered: tuple[Instant, ...],
     instant: str | None,
+    upto: Position | None,
 ) -> Instant:
     name = shown_uri(table.base_path)
     if instant is None:
-        known = ordered or _archived_in_order(table, timeline, clusterings)
+        known = _up_to(timeline, ordered, upto) or _up_to(
+            timeline, _archived_in_order(table, timeline, clusterings), upto
+        )
         if not known:
             raise ConfigurationError(f"table {name} has no completed write to hand over at")
         return known[-1]
@@ -99,6 +102,10 @@ def _start(
             f"table {name}: {wanted} is not the requested time of a completed write (`penstock timeline` lists them)"
         )
     return found
+
+
+def _up_to(timeline: Timeline, ordered: tuple[Instant, ...], upto: Position | None) -> tuple[Instant, ...]:
+    return tuple(item for item in ordered if upto is None or timeline.order_key(item) <= upto.order_key)
 
 
 def _archived_in_order(table: HudiTable, timeline: Timeline, clusterings: frozenset[str]) -> tuple[Instant, ...]:
