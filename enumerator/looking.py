@@ -127,13 +127,12 @@ class Looker:
         on_lost: OnLostRange,
         glances: dict[str, Look],
     ) -> int:
-        start = following.progress.position
+        start, in_lake = following.progress.position, following.request.hybrid is None
         idle = self._idle.pop(key, None)
         try:
             path = self.path_of(key.table)
             if path not in glances:
                 glances[path] = self.follows.glance(path)
-            in_lake = following.request.hybrid is None
             if in_lake and idle is not None and idle[:2] == (number, start) and nothing_changed(idle[2], glances[path]):
                 self._idle[key] = idle
                 self._seen(key)
@@ -156,7 +155,8 @@ class Looker:
         match found:
             case NothingNew():
                 self._idle[key] = (number, start, glances[path])
-                self._tell(ev.NothingFound(key=key, number=number, start=start))
+                if in_lake or following.drained:  # else the topic was not asked: what is held must be done first
+                    self._tell(ev.NothingFound(key=key, number=number, start=start))
                 return 0
             case NextRound():
                 self._found(key, number, start, found)

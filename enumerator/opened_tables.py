@@ -26,7 +26,7 @@ from penstock.enumerator.watch.table_watch import Look, TableWatch, nothing_chan
 from penstock.kafka.doors import OpenTopic
 from penstock.kafka.opening import open_topic
 from penstock.proto.errors import TableNotFound
-from penstock.proto.hybrid import KafkaAccess
+from penstock.proto.hybrid import Hybrid, KafkaAccess
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import PlanRequest, SnapshotPart, TopicRanges
 from penstock.proto.reports import TableDescription
@@ -141,6 +141,10 @@ class OpenedTables:
             clock_ms=self._wall_ms,
             rows_of=lambda of, split: rows_of(of, split, self._sources.cache),
         )
+
+    def allow_topic(self, name: str, hybrid: Hybrid) -> None:
+        """See `service.ServiceReads.allow_topic`."""
+        self._accesses.given(name, hybrid)
 
     def _with_access(self, name: str, request: PlanRequest) -> PlanRequest:
         return (

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.proto import codec_checks as check
 from penstock.proto import codec_groups as groups
-from penstock.proto.codec_splits import position_to_message
+from penstock.proto.codec_positions import position_to_message
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.group_names import checked_name
 from penstock.proto.groups import (

@@ -7,11 +7,13 @@ PenstockError
 │   ├── PositionExpired           OUT_OF_RANGE         files or instants the answer needs were cleaned
 │   ├── DataInvalidated           DATA_LOSS            consumed or planned data is no longer the table's
 │   ├── LateInstant               DATA_LOSS            an instant completed at or behind a position that passed it
+│   ├── TopicGone                 NOT_FOUND            no such Kafka topic, or not the partition to go on in
 │   └── UnsupportedFeature        UNIMPLEMENTED        the table uses something Penstock does not read (yet)
 ├── FormatError                   DATA_LOSS            bytes that are not what the format says
 │   ├── CorruptBlock                                   a log block
 │   ├── CorruptFile                                    a commit, properties or base file
-│   └── SchemaMismatch                                 a file whose schema does not fit the table's
+│   ├── SchemaMismatch                                 a file whose schema does not fit the table's
+│   └── UndecodableRecord                              a record of a topic that is no row of the table
 ├── PlanError                     ABORTED
 │   ├── UnknownPlan                                    no such plan (never an empty answer)
 │   └── UnknownSplit                                   no such split in that plan
@@ -25,6 +27,7 @@ PenstockError
 ├── StateDamaged                  DATA_LOSS            the service's own state directory holds damaged records
 ├── Overloaded                    RESOURCE_EXHAUSTED   a stated limit is reached; asking later may help
 └── StorageError                  UNAVAILABLE          storage or the server did not answer; asking again may help
+    └── KafkaUnavailable                               nor did the brokers of a topic
 
 InvariantViolation (INTERNAL) stands outside: it is our own bug, is never caught and never retried.
 
@@ -98,6 +101,7 @@ class TopicGone(TableError):
     """A Kafka topic, or a partition of it that a read goes on in, is not there."""
 
     code = "TOPIC_GONE"
+    grpc_status = "NOT_FOUND"
 
 
 class UnsupportedFeature(TableError):

@@ -62,8 +62,8 @@ class KafkaAccess:
 
     client: ClientConfig = field(default=(), repr=False)
     registry_url: str = field(default="", repr=False)
-    dead_letter: str = ""
-    checkpoints: tuple[tuple[str, str], ...] = ()
+    dead_letter: str = field(default="", repr=False)
+    checkpoints: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class HandOverRules:
 
     key: str = ""
     key_format: str = ""
-    checkpoints: tuple[tuple[str, str], ...] = ()
+    checkpoints: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     others_elsewhere: bool = False
     group: str = ""
     timestamp_ms: int | None = None

@@ -323,7 +323,7 @@ class FakeReading:
     open_now: int = 0
 
     def read(
-        self, scan: Scan, split: Split, *, start: int = 0, options: Any = None, tally: Any = None
+        self, scan: Scan, split: Split, *, start: int = 0, options: Any = None, tally: Any = None, topics: Any = None
     ) -> Generator[SplitBatch, None, None]:
         self.opened.append((split.split_id, start))
         return self._batches(split, start, tally)

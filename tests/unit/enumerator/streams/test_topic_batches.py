@@ -38,10 +38,10 @@ ACCESS = KafkaAccess(client=(("bootstrap.servers", "scripted"),))
 class Lake:
     """A golden table of family C beside its topic."""
 
-    def __init__(self, golden: Any, name: str) -> None:
+    def __init__(self, golden: Any, name: str, folder: pathlib.Path | None = None) -> None:
 
         self.case = golden.case(name)
-        self.path = str(golden.table(name))
+        self.path = str(golden.table(name) if folder is None else golden.copy(name, folder))
         self.topic = ScriptedTopic.of_golden(GOLDEN, self.case)
         self.reads = OpenedTables(open_topic=self.topic.open)
 
@@ -203,3 +203,17 @@ def test_the_watermark_goes_on_and_never_back(streamer: Lake) -> None:
     streamer.topic.append(1, "k", {"id": "k"})
     highs[1] = 3_000_000
     assert streamer.next(scope, free).point.watermark.at_us == 9_000_000 - 500_000
+
+
+def test_row_03_a_consumed_instant_that_is_gone_behind_the_hand_over_stops_the_stream(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    lake = Lake(golden, "C_v6_streamer", tmp_path)
+    scope = lake.scope()
+    point = lake.next(scope, lake.until_topic(scope)[-1]).point
+    told = lake.case["handover"]["found_in"]
+    for file in (pathlib.Path(lake.path) / ".hoodie").glob(f"{told}*"):
+        file.unlink()
+    lake.topic.append(0, "k", {"id": "k"})
+    with pytest.raises(DataInvalidated, match=told):
+        lake.next(scope, point)
