@@ -82,6 +82,7 @@ class KafkaRecords:
         self._patience_s, self._clock, self._pause, self._connect = patience_s, clock, pause, connect
 
     def read(self, wanted: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
+        """See `RecordsDoor.read`."""
         progress = RangeProgress(wanted, first, chunk_rows)
         if progress.is_passed:
             return

@@ -79,6 +79,7 @@ class KafkaTopics:
         self._is_mock: bool | None = None
 
     def facts(self, topic: str) -> TopicFacts:
+        """See `TopicDoor.facts`."""
         look = self.look(topic)
         ends = self._offsets(topic, look.partitions, "latest", committed=self._committed)
         starts = self._offsets(topic, look.partitions, "earliest", committed=False)
@@ -92,6 +93,7 @@ class KafkaTopics:
         return TopicFacts(topic=topic, topic_id=look.topic_id, partitions=partitions)
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> Mapping[int, int]:
+        """See `TopicDoor.offsets_at`."""
         # The ends come first: a record that arrives in between is behind them, or has its own answer.
         partitions = self.look(topic).partitions
         ends = self._offsets(topic, partitions, "latest", committed=self._committed)
@@ -99,6 +101,7 @@ class KafkaTopics:
         return {number: at if at >= 0 else ends[number][0] for number, (at, _) in found.items()}
 
     def group_offsets(self, topic: str, group: str) -> Mapping[int, int]:
+        """See `TopicDoor.group_offsets`."""
         kafka = library()
 
         def question(admin: Any, seconds: float) -> dict[int, int]:

@@ -22,6 +22,13 @@ import pytest
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 REQUIREMENTS = REPOSITORY / "requirements" / "hudi-peer.txt"
 BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12"
+KAFKA_SOURCE = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.12:3.5.7",
+    "org.apache.kafka:kafka-clients:3.4.1",
+    "org.apache.commons:commons-pool2:2.11.1",
+)
+"""Spark's own, and what it needs of others."""
 NEWEST = "1.2.0"
 CACHE = REPOSITORY / ".cache" / "hudi"
 SIGNS_OF_A_LOST_SESSION = ("OutOfMemoryError", "stopped SparkContext", "ConnectionRefusedError", "Py4JNetworkError")
@@ -30,16 +37,18 @@ SIGNS_OF_A_LOST_SESSION = ("OutOfMemoryError", "stopped SparkContext", "Connecti
 
 @dataclass(frozen=True)
 class HudiEnvironment:
-    """Where a release runs: a Python with PySpark 3.5, and its bundle; `jar` None lets Spark resolve the bundle."""
+    """Where a release runs: a Python with PySpark 3.5, its bundle, and Spark's Kafka source; `jar` None lets Spark
+    resolve bundle and source."""
 
     python: pathlib.Path
     release: str
     jar: pathlib.Path | None
+    kafka_source: tuple[pathlib.Path, ...] = ()
 
     def bundle_arguments(self) -> list[str]:
         if self.jar:
-            return ["--jar", str(self.jar)]
-        return ["--package", f"{BUNDLE}:{self.release}", "--ivy", str(CACHE / "ivy")]
+            return ["--jar", ",".join(map(str, (self.jar, *self.kafka_source)))]
+        return ["--package", f"{BUNDLE}:{self.release},{KAFKA_SOURCE[0]}", "--ivy", str(CACHE / "ivy")]
 
 
 def run(*command: str | pathlib.Path) -> None:
@@ -68,6 +77,20 @@ def fetch_bundle(release: str, folder: pathlib.Path) -> pathlib.Path | None:
     run(maven, "--batch-mode", "-q", "dependency:copy", artifact, f"-DoutputDirectory={folder}")
     (jar,) = folder.glob("*.jar")
     return jar
+
+
+def fetch_kafka_source(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
+    """Spark's Kafka source by Maven, each jar once; () leaves it to Spark, as `fetch_bundle` does."""
+    maven = shutil.which("mvn")
+    if not maven:
+        return ()
+    folder.mkdir(parents=True, exist_ok=True)
+    for artifact in KAFKA_SOURCE:
+        _, name, release = artifact.split(":")
+        if not (folder / f"{name}-{release}.jar").exists():
+            copy = (f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")
+            run(maven, "--batch-mode", "-q", "dependency:copy", *copy)
+    return tuple(sorted(folder.glob("*.jar")))
 
 
 def ready_python() -> pathlib.Path:
@@ -99,11 +122,12 @@ def ready_bundle(release: str) -> pathlib.Path | None:
 
 
 def make_environment(release: str = NEWEST) -> HudiEnvironment:
-    """Makes the environment, or finds it made: one Python for all releases, a bundle for each."""
+    """Makes the environment, or finds it made: one Python and Kafka source for all releases, a bundle for each."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return HudiEnvironment(ready_python(), release, ready_bundle(release))
+        kafka_source = fetch_kafka_source(CACHE / "jars" / "kafka-source")
+        return HudiEnvironment(ready_python(), release, ready_bundle(release), kafka_source)
 
 
 class Hudi:
@@ -163,6 +187,14 @@ class Hudi:
             for name, (rows, options) in (("slow", slow), ("fast", fast))
         }
         return [tuple(instant) for instant in self._ask({"do": "race", "path": str(table), **writes})]
+
+    def write_range(self, table: pathlib.Path, **request: Any) -> None:
+        """One write of a range of a topic (`hudi_topics.write_range`)."""
+        self._ask({"do": "write_range", "path": str(table), **request})
+
+    def run_sink(self, table: pathlib.Path, **request: Any) -> None:
+        """A streaming query up to the topic's end (`hudi_topics.run_sink`)."""
+        self._ask({"do": "run_sink", "path": str(table), **request})
 
     def instants(self, table: pathlib.Path) -> list[tuple[str, str | None, str]]:
         """The table's completed instants as (requested, completion, action)."""

@@ -327,7 +327,6 @@ def behind(phase: Phase, records: int, *, read: int = 0) -> StreamPoint:
         instant=InstantTime("20260101000000000"),
         lake=at(3).progress.position,
         starts=((0, 5),),
-        places=(PartitionPlace(0, 5 + read),),
-        behind=records,
+        places=(PartitionPlace(0, 5 + read, behind=records),),
     )
     return StreamPoint(progress=Progress(place.position, layout=2, kafka=place))
