@@ -81,8 +81,9 @@ class KafkaTopics(TopicDoor):
     def facts(self, topic: str) -> TopicFacts:
         """See `TopicDoor.facts`."""
         look = self.look(topic)
-        ends = self._offsets(topic, look.partitions, "latest", committed=self._committed)
+        # The starts come first: retention in between would put them above the ends.
         starts = self._offsets(topic, look.partitions, "earliest", committed=False)
+        ends = self._offsets(topic, look.partitions, "latest", committed=self._committed)
         written = self._offsets(topic, look.partitions, "latest", committed=False) if self._committed else ends
         partitions = {
             number: PartitionFacts(
@@ -133,9 +134,9 @@ class KafkaTopics(TopicDoor):
     def marks(self, topic: str, partition: int, patience_s: float | None = None) -> Marks:
         """Where a partition starts and ends now."""
         of = (partition,)
+        start = self._offsets(topic, of, "earliest", committed=False, patience_s=patience_s)
         end = self._offsets(topic, of, "latest", committed=self._committed, patience_s=patience_s)
         written = self._offsets(topic, of, "latest", committed=False, patience_s=patience_s)
-        start = self._offsets(topic, of, "earliest", committed=False, patience_s=patience_s)
         return Marks(log_start=start[partition][0], end=end[partition][0], written=written[partition][0])
 
     def _offsets(
