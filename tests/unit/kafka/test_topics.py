@@ -149,6 +149,17 @@ def test_stale_leaders_are_looked_up_again(door: Any) -> None:
     assert admin.asked == ["describe", "offsets", "refresh", "offsets", "offsets", "offsets"]
 
 
+def test_an_offset_that_nobody_told_is_none(door: Any) -> None:
+    """For a partition whose leader has just gone the client answers -1001, and no error."""
+    untold = offset(-1001)
+    admin = ScriptedAdmin(describe=[described(0)], offsets=[untold, offset(0), untold, untold, offset(5)])
+    assert door(admin).facts("orders").partitions[0] == PartitionFacts(log_start=0, end=5, high_watermark=5)
+    at_time = ScriptedAdmin(describe=[described(0)], offsets=[offset(5), untold, offset(-1)])
+    assert door(at_time).offsets_at("orders", 1) == {0: 5}
+    with pytest.raises(KafkaUnavailable, match="LEADER_NOT_AVAILABLE"):
+        door(ScriptedAdmin(describe=[described(0)], offsets=[untold])).facts("orders")
+
+
 def test_a_broker_that_has_just_started_may_not_know_the_topic_yet(door: Any) -> None:
     unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
     assert door(ScriptedAdmin(describe=[unknown, unknown, described(0)])).look("orders").partitions == (0,)
