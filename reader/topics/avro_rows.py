@@ -55,7 +55,10 @@ class AvroKeys:
         found = list(self._framed.groups([key], reasons))
         if not found:
             raise Unfit(f"the {reasons[0]}")
-        row: dict[str, object] = found[0].rows.to_pylist()[0]
+        try:
+            row: dict[str, object] = found[0].rows.to_pylist()[0]
+        except (OverflowError, ValueError):
+            raise Unfit("the key holds a date or time beyond the years 1 to 9999") from None
         for path in self._paths:
             part: object = row
             for name in (path,) if isinstance(path, str) else path:

@@ -51,7 +51,8 @@ class Chunks:
         found = self._values.values(chunk.values)
         reasons = dict(found.reasons)
         kinds = np.full(len(chunk.values), UPSERT, np.uint8) if found.kinds is None else found.kinds.copy()
-        kinds[[place for place, value in enumerate(chunk.values) if value is None]] = DELETE
+        if None in chunk.values:
+            kinds[[place for place, value in enumerate(chunk.values) if value is None]] = DELETE
         marked = self._shape.marks.marked(found.rows)
         if marked is not None:
             kinds[marked & (kinds == UPSERT)] = DELETE

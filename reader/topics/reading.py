@@ -31,6 +31,7 @@ from penstock.reader.topics.shape import TopicShape, topic_shape
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
 
 CHUNK_ROWS: Final = 8192
+_OFFSET_DIGITS: Final = 19
 RECORDS, UNKNOWN_FIELDS, UNDECODABLE, DELETES_DROPPED = (
     "kafka_records",
     "kafka_unknown_fields",
@@ -228,22 +229,28 @@ class _Read:
 
 def _sequence(offsets: np.ndarray, partition: int, minus: np.ndarray) -> pa.Array:
     """Text behind that of every commit's changes, in offset order; the parts are those of `changes.rows_format`."""
-    digits = pc.utf8_lpad(pa.array(offsets).cast(pa.string()), 22, "0")
-    parts = pc.binary_join_element_wise(pa.scalar("99"), digits, "")
-    return pc.binary_join_element_wise(parts, f"{partition:018d}", pa.array(np.where(minus, "0", "1")), ".")
+    form = np.frombuffer(f"99{0:022d}.{partition:018d}.1".encode(), np.uint8)
+    letters = np.tile(form, (len(offsets), 1))
+    rest = offsets.astype(np.int64)
+    for place in range(23, 23 - _OFFSET_DIGITS, -1):
+        rest, digit = np.divmod(rest, 10)
+        letters[:, place] += digit.astype(np.uint8)
+    letters[minus, -1] = ord("0")
+    bounds = np.arange(0, letters.size + 1, len(form), dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(offsets), [None, pa.py_buffer(bounds), pa.py_buffer(letters)])
 
 
 def _size(piece: RecordChunk) -> int:
-    return sum(len(item) for item in (*piece.keys, *piece.values) if item is not None)
+    return sum(map(len, filter(None, piece.keys))) + sum(map(len, filter(None, piece.values)))
 
 
 def _pieces(chunk: RecordChunk) -> Iterator[RecordChunk]:
     """The chunk in pieces of `BATCH_BYTES`, or of one record."""
-    sizes = np.fromiter((len(value or b"") for value in chunk.values), np.int64, len(chunk.values))
-    behind = np.cumsum(sizes)
-    if not len(sizes) or behind[-1] <= BATCH_BYTES:
+    if sum(map(len, filter(None, chunk.values))) <= BATCH_BYTES:
         yield chunk
         return
+    sizes = [len(value or b"") for value in chunk.values]
+    behind = np.cumsum(sizes)
     begin = 0
     while begin < len(sizes):
         before = int(behind[begin - 1]) if begin else 0
