@@ -57,7 +57,7 @@ class Look:
     partitions: tuple[int, ...]
 
 
-class KafkaTopics:
+class KafkaTopics(TopicDoor):
     """A `TopicDoor` (there is what its methods promise). One admin client, made at the first question. Any thread."""
 
     def __init__(
@@ -103,15 +103,17 @@ class KafkaTopics:
     def group_offsets(self, topic: str, group: str) -> Mapping[int, int]:
         """See `TopicDoor.group_offsets`."""
         kafka = library()
+        partitions = self.look(topic).partitions
 
         def question(admin: Any, seconds: float) -> dict[int, int]:
-            request = [kafka.ConsumerGroupTopicPartitions(group)]
+            wanted = [kafka.TopicPartition(topic, number) for number in partitions]
+            request = [kafka.ConsumerGroupTopicPartitions(group, wanted)]
             (future,) = admin.list_consumer_group_offsets(request, request_timeout=seconds).values()
-            found = self._answer(admin, future, seconds).topic_partitions or ()
+            found = self._answer(admin, future, seconds).topic_partitions
             for one in found:
-                if one.topic == topic and one.error is not None:
+                if one.error is not None:
                     raise kafka.KafkaException(one.error)
-            return {one.partition: one.offset for one in found if one.topic == topic and one.offset >= 0}
+            return {one.partition: one.offset for one in found if one.offset >= 0}
 
         offsets = self._ask(f"asking for the offsets of consumer group {group!r}", question)
         return dict(sorted(offsets.items()))
@@ -161,7 +163,10 @@ class KafkaTopics:
 
     def _mock(self, admin: Any, seconds: float) -> bool:
         if self._is_mock is None:
-            self._is_mock = str(admin.list_topics(timeout=seconds).cluster_id).startswith(_MOCK)
+            cluster = admin.cluster_id(timeout=seconds)
+            if cluster is None:
+                raise NoAnswer
+            self._is_mock = cluster.startswith(_MOCK)
         return self._is_mock
 
     def _listed(self, admin: Any, topic: str, seconds: float) -> Look:

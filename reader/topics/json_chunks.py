@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.reader.topics.decoded import BAD, DELETE, UPSERT, Decoded, replaced, rows_of_cells
+from penstock.reader.topics.json_columns import JsonColumns
 from penstock.reader.topics.json_keys import JsonKeys
 from penstock.reader.topics.json_rows import JsonRows
 from penstock.reader.topics.problems import Unfit
@@ -16,11 +17,12 @@ from penstock.reader.topics.shape import TopicShape
 
 
 class JsonChunks:
-    """A `ChunkDecoder` of JSON objects. Immutable."""
+    """A `ChunkDecoder` of JSON objects. Not for two threads at once."""
 
     def __init__(self, shape: TopicShape, *, compiled: bool = True) -> None:
         self._shape = shape
-        self._rows = JsonRows(shape.fields, shape.decoded, shape.known)
+        road = JsonColumns if compiled else JsonRows
+        self._rows = road(shape.fields, shape.decoded, shape.known)
         self._keys = JsonKeys(shape.topic.key_fields, shape.table)
 
     def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:

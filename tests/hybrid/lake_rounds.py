@@ -90,7 +90,7 @@ class LakeFiller(threading.Thread):
         road: Road,
     ) -> None:
         super().__init__(name=f"filler-{topic}", daemon=True)
-        self._hudi, self._bootstrap, self._topic, self._rng = hudi, bootstrap, topic, rng
+        self._hudi, self._brokers, self._topic, self._rng = hudi, bootstrap, topic, rng
         self.kind, self.road = kind, road
         self.table, self.checkpoint = folder / "table", folder / "sink"
         self._upto = dict.fromkeys(range(PARTITIONS), 0)
@@ -140,7 +140,7 @@ class LakeFiller(threading.Thread):
     def _ranged(self) -> None:
         """From where the last one ended up to somewhere before the topic's end."""
         rng = self._rng
-        end = ends(self._bootstrap, self._topic)
+        end = ends(self._brokers, self._topic)
         upto = {p: end[p] if rng.random() < 0.5 else rng.randint(self._upto[p], end[p]) for p in end}
         if upto == self._upto:
             return
@@ -173,7 +173,7 @@ class LakeFiller(threading.Thread):
                 "hoodie.datasource.write.table.type": self._type,
             }
         return {
-            "bootstrap": self._bootstrap,
+            "bootstrap": self._brokers,
             "topic": self._topic,
             "fields": FIELDS,
             "columns": UPSERT_COLUMNS if self.kind is Kind.UPSERT else APPEND_COLUMNS,
