@@ -174,10 +174,10 @@ class HybridCast:
 
     def _config(self) -> pathlib.Path:
         """A server keeps to itself how its tables' topics are reached."""
-        lines = ["[tables.t]", f"path = {json.dumps(str(self.table))}", "[tables.t.kafka]"]
+        lines = ["[tables.t]", f"path = {json.dumps(str(self.table))}"]
         if self.checkpoint is not None:
-            lines.append(f"checkpoints = {json.dumps([str(self.checkpoint)])}")
-        lines += ["[tables.t.kafka.client]", *(f'"{key}" = {json.dumps(value)}' for key, value in self.client.items())]
+            lines.append(f"kafkaCheckpoint = {json.dumps([str(self.checkpoint)])}")
+        lines += ["[tables.t.kafka]", *(f'"{key}" = {json.dumps(value)}' for key, value in self.client.items())]
         path = self.folder / "server.toml"
         path.write_text("\n".join(lines) + "\n")
         return path
