@@ -185,6 +185,9 @@ def access_of(options: GivenOptions) -> KafkaAccess | None:
     if any(name == "topic" for name, _ in options.kafka):
         raise ConfigurationError(f"option {CLIENT} holds a setting `topic`: give {TOPIC} (in Python kafka_topic)")
     checked_settings(options.kafka)
+    if "://" in options.dead_letter_path:
+        scheme = options.dead_letter_path.partition("://")[0][:20]
+        raise ConfigurationError(f"option deadLetterPath: got {scheme}://…, expected a local folder")
     return KafkaAccess(
         client=options.kafka, registry_url=options.schema_registry_url, dead_letter=options.dead_letter_path
     )

@@ -6,7 +6,6 @@ here: which options go together (`hybrid_requests`), clients (`penstock.kafka`).
 
 from __future__ import annotations
 
-from penstock.kafka.doors import OpenRecords
 from penstock.kafka.opening import open_records
 from penstock.kafka.secrets import with_secrets
 from penstock.proto.hybrid import KafkaAccess
@@ -14,7 +13,7 @@ from penstock.proto.splits import Scan
 from penstock.reader.topics.reading import TopicReading
 
 
-def topic_reading(scan: Scan, access: KafkaAccess | None, open_door: OpenRecords = open_records) -> TopicReading | None:
+def topic_reading(scan: Scan, access: KafkaAccess | None) -> TopicReading | None:
     """What `read_split` needs for splits of the scan; None for splits of files, or (which that refuses) without access.
 
     ConfigurationError without the extra `kafka`, for settings that a client refuses, and for references to secrets that
@@ -22,4 +21,4 @@ def topic_reading(scan: Scan, access: KafkaAccess | None, open_door: OpenRecords
     """
     if scan.topic is None or access is None:
         return None
-    return TopicReading(records=open_door(access), access=with_secrets(access))
+    return TopicReading(records=open_records(access), access=with_secrets(access))

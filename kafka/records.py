@@ -63,7 +63,7 @@ class _Silence:
         return self.waited_s - self.asked_at_s >= CHECK_S
 
 
-class KafkaRecords:
+class KafkaRecords(RecordsDoor):
     """A `RecordsDoor` (there is what its method promises)."""
 
     def __init__(

@@ -7,6 +7,7 @@ a reference looks like. Not here: who makes a client.
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -41,7 +42,7 @@ def _named(name: str, kind: str, what: str, environment: Mapping[str, str]) -> s
             raise ConfigurationError(f"option {name}: environment variable {what} is not set in this process")
         return environment[what]
     try:
-        with open(what, "rb") as opened:
+        with pathlib.Path(what).open("rb") as opened:
             data = opened.read(MAX_SECRET_BYTES + 1)
         if len(data) > MAX_SECRET_BYTES:
             raise ConfigurationError(f"option {name}: file {what} has more than {MAX_SECRET_BYTES} bytes")

@@ -37,6 +37,10 @@ _NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 _MOCK: Final = "mockCluster"
 """Cluster ids of librdkafka's mock brokers, which do not describe topics: no topic ids there."""
 
+_NO_OFFSET: Final = -1
+"""No record at or behind a time. Below it (-1001) nobody answered: so the client puts it, without an error, for a
+partition whose leader has just gone."""
+
 T = TypeVar("T")
 
 
@@ -57,7 +61,7 @@ class Look:
     partitions: tuple[int, ...]
 
 
-class KafkaTopics:
+class KafkaTopics(TopicDoor):
     """A `TopicDoor` (there is what its methods promise). One admin client, made at the first question. Any thread."""
 
     def __init__(
@@ -81,8 +85,9 @@ class KafkaTopics:
     def facts(self, topic: str) -> TopicFacts:
         """See `TopicDoor.facts`."""
         look = self.look(topic)
-        ends = self._offsets(topic, look.partitions, "latest", committed=self._committed)
+        # The starts come first: retention in between would put them above the ends.
         starts = self._offsets(topic, look.partitions, "earliest", committed=False)
+        ends = self._offsets(topic, look.partitions, "latest", committed=self._committed)
         written = self._offsets(topic, look.partitions, "latest", committed=False) if self._committed else ends
         partitions = {
             number: PartitionFacts(
@@ -103,15 +108,17 @@ class KafkaTopics:
     def group_offsets(self, topic: str, group: str) -> Mapping[int, int]:
         """See `TopicDoor.group_offsets`."""
         kafka = library()
+        partitions = self.look(topic).partitions
 
         def question(admin: Any, seconds: float) -> dict[int, int]:
-            request = [kafka.ConsumerGroupTopicPartitions(group)]
+            wanted = [kafka.TopicPartition(topic, number) for number in partitions]
+            request = [kafka.ConsumerGroupTopicPartitions(group, wanted)]
             (future,) = admin.list_consumer_group_offsets(request, request_timeout=seconds).values()
-            found = self._answer(admin, future, seconds).topic_partitions or ()
+            found = self._answer(admin, future, seconds).topic_partitions
             for one in found:
-                if one.topic == topic and one.error is not None:
+                if one.error is not None:
                     raise kafka.KafkaException(one.error)
-            return {one.partition: one.offset for one in found if one.topic == topic and one.offset >= 0}
+            return {one.partition: one.offset for one in found if one.offset >= 0}
 
         offsets = self._ask(f"asking for the offsets of consumer group {group!r}", question)
         return dict(sorted(offsets.items()))
@@ -131,9 +138,9 @@ class KafkaTopics:
     def marks(self, topic: str, partition: int, patience_s: float | None = None) -> Marks:
         """Where a partition starts and ends now."""
         of = (partition,)
+        start = self._offsets(topic, of, "earliest", committed=False, patience_s=patience_s)
         end = self._offsets(topic, of, "latest", committed=self._committed, patience_s=patience_s)
         written = self._offsets(topic, of, "latest", committed=False, patience_s=patience_s)
-        start = self._offsets(topic, of, "earliest", committed=False, patience_s=patience_s)
         return Marks(log_start=start[partition][0], end=end[partition][0], written=written[partition][0])
 
     def _offsets(
@@ -148,20 +155,25 @@ class KafkaTopics:
         """By partition (offset, leader epoch) at 'latest', 'earliest' or a time; -1: none, not told."""
         kafka = library()
         spec = kafka.admin.OffsetSpec
-        place = spec.for_timestamp(at) if isinstance(at, int) else getattr(spec, at)()
+        place, lowest = (spec.for_timestamp(at), _NO_OFFSET) if isinstance(at, int) else (getattr(spec, at)(), 0)
         level = kafka.IsolationLevel.READ_COMMITTED if committed else kafka.IsolationLevel.READ_UNCOMMITTED
 
         def question(admin: Any, seconds: float) -> dict[int, tuple[int, int]]:
             wanted = {kafka.TopicPartition(topic, number): place for number in partitions}
             futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
             found = {one.partition: self._answer(admin, future, seconds) for one, future in futures.items()}
+            if any(one.offset < lowest for one in found.values()):
+                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.LEADER_NOT_AVAILABLE))
             return {number: (found[number].offset, _epoch(found[number].leader_epoch)) for number in partitions}
 
         return self._ask(f"asking for the offsets of topic {topic}", question, patience_s) if partitions else {}
 
     def _mock(self, admin: Any, seconds: float) -> bool:
         if self._is_mock is None:
-            self._is_mock = str(admin.list_topics(timeout=seconds).cluster_id).startswith(_MOCK)
+            cluster = admin.cluster_id(timeout=seconds)
+            if cluster is None:
+                raise NoAnswer
+            self._is_mock = cluster.startswith(_MOCK)
         return self._is_mock
 
     def _listed(self, admin: Any, topic: str, seconds: float) -> Look:

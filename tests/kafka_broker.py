@@ -55,6 +55,8 @@ rootLogger.appenderRef.out.ref=OUT
 SMALL_AND_QUICK = {
     "auto.create.topics.enable": "false",
     "background.threads": "2",
+    "broker.heartbeat.interval.ms": "400",
+    "broker.session.timeout.ms": "4000",  # a killed broker may come back when its session is over
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "4194304",  # the default alone is half of a small heap
@@ -159,6 +161,7 @@ class KafkaBroker:
         self._folder, self._heap_mb, self._settings = folder, heap_mb, dict(settings or {})
         self._nodes = range(1, nodes + 1)
         self._jars = jars()
+        self._admin: Any = None
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "log4j2.properties").write_text(LOGGING)
@@ -224,10 +227,13 @@ class KafkaBroker:
         self.stop()
 
     def admin(self) -> Any:
-        """A new admin client (confluent-kafka)."""
+        """The tests' admin client (confluent-kafka)."""
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient({"bootstrap.servers": self.bootstrap})
+        if self._admin is None:
+            settings = {"bootstrap.servers": self.bootstrap, "reconnect.backoff.max.ms": 1000, "log_level": 2}
+            self._admin = AdminClient(settings)
+        return self._admin
 
     def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **config: str) -> None:
         """A new topic, its settings written with `_` for a dot (`cleanup_policy="compact"`); returns when it leads."""
@@ -256,7 +262,8 @@ class KafkaBroker:
         """Writes (key, value) records to a partition, in order; returns when the broker has them all."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 2})
+        settings = {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 2}
+        producer = Producer(settings)
         for key, value in records:
             producer.produce(topic, key=key, value=value, partition=partition)
         assert producer.flush(60) == 0

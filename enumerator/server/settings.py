@@ -66,6 +66,8 @@ class TableSettings:
                     raise ConfigurationError(f"tables: {camel(name)} is given without kafka: it is about its topic")
         else:
             checked_settings(access.client)
+            if "://" in access.dead_letter:
+                raise ConfigurationError("tables: deadLetterPath: got a URI, expected a local folder")
 
     @property
     def kafka_access(self) -> KafkaAccess | None:

@@ -20,12 +20,22 @@ PASSED: Final = 3
 class Values:
     """One row for each value handed in, null where there is none or it is unfit.
 
-    `reasons` says by number why a value is unfit. `unknown`: fields that the table has no column for.
+    `reasons` says by number why a value is unfit. `kinds` (uint8): UPSERT, DELETE or PASSED, None where all are
+    upserts. `unknown`: fields that the table has no column for.
     """
 
     rows: pa.RecordBatch
     reasons: Mapping[int, str]
+    kinds: npt.NDArray[np.uint8] | None = None
     unknown: int = 0
+
+
+class ValuesDecoder(Protocol):
+    """One form of values."""
+
+    def values(self, texts: Sequence[bytes | None]) -> Values:
+        """Their columns (`TopicShape.decoded`). Never raises for what a value holds."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,14 +49,6 @@ class Decoded:
     unknown: int = 0
 
 
-class ChunkDecoder(Protocol):
-    """One form of values."""
-
-    def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
-        """The records' columns (`TopicShape.decoded`). Never raises for what a record holds."""
-        ...
-
-
 def replaced(rows: pa.RecordBatch, places: Sequence[int], others: pa.RecordBatch) -> pa.RecordBatch:
     """`rows` with those of `others` in these places."""
     if not places:
@@ -58,6 +60,24 @@ def replaced(rows: pa.RecordBatch, places: Sequence[int], others: pa.RecordBatch
         pa.concat_arrays([mine, other]).take(taken) for mine, other in zip(rows.columns, others.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def gathered(
+    parts: Sequence[tuple[npt.NDArray[np.int64], pa.RecordBatch]], rows: int, schema: pa.Schema
+) -> pa.RecordBatch:
+    """So many rows, those of each part in its places; null where no part has one."""
+    if not parts:
+        return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in schema], schema=schema)
+    places = np.concatenate([own for own, _ in parts])
+    indices = np.zeros(rows, np.int64)
+    indices[places] = np.arange(len(places))
+    missing = np.ones(rows, bool)
+    missing[places] = False
+    taken = pa.array(indices, mask=missing)
+    columns = [
+        pa.concat_arrays([batch.column(number) for _, batch in parts]).take(taken) for number in range(len(schema))
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def rows_of_cells(cells: Mapping[str, list[object]], schema: pa.Schema) -> pa.RecordBatch:

@@ -23,11 +23,11 @@ class JsonKeys:
         self._paths = [(name,) if name in own else tuple(name.split(".")) for name in key_fields]
         self._columns: list[AvroField] = [own[name] for name in tops if name in own]
         self._converters = {field.name: converter(field.type) for field in self._columns}
-        self._complete = bool(key_fields) and len(self._columns) == len(tops)
+        self.complete = bool(key_fields) and len(self._columns) == len(tops)
 
     def cells(self, key: bytes | None) -> dict[str, object]:
         """The key columns' values by name, as converted. Unfit for a key that does not tell every one."""
-        if not self._complete:
+        if not self.complete:
             raise Unfit("nobody can tell what it deletes: the table has no columns that make its keys")
         if key is None:
             raise Unfit("there is no key, so nobody can tell what it deletes")

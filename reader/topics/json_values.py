@@ -167,17 +167,22 @@ def _boolean(value: object) -> object:
 
 
 def _double(value: object) -> float:
-    number = float(_float_text(value))
+    number = _signed(float(_float_text(value)), value)
     if math.isinf(number) and not _says_infinity(value):
         raise Unfit(f"{shown(value)}, beyond a double")
     return number
 
 
 def _float(value: object) -> float:
-    number = float(pa.scalar(_float_text(value)).cast(pa.float32()).as_py())
+    number = _signed(float(pa.scalar(_float_text(value)).cast(pa.float32()).as_py()), value)
     if math.isinf(number) and not _says_infinity(value):
         raise Unfit(f"{shown(value)}, beyond a float")
     return number
+
+
+def _signed(number: float, value: object) -> float:
+    """Java's decimals have no zero below zero, its texts of doubles do."""
+    return number + 0.0 if isinstance(value, NumberText) else number
 
 
 def _float_text(value: object) -> str:

@@ -1,7 +1,7 @@
 """One range of a topic's partition in, Arrow batches out.
 
 Belongs here: the walk through the chunks, ordinals, what becomes of deletes and of what cannot be decoded, filters.
-Not here: what a record's bytes mean (a `ChunkDecoder` each).
+Not here: what a record's bytes mean (`forms`).
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.kafka.doors import RecordChunk, RecordsDoor
-from penstock.proto.errors import ConfigurationError, InvariantViolation, UnsupportedFeature
-from penstock.proto.hybrid import KafkaAccess, KafkaRange, ValueFormat
+from penstock.proto.errors import ConfigurationError, InvariantViolation
+from penstock.proto.hybrid import KafkaAccess, KafkaRange
 from penstock.proto.splits import Scan, Split
 from penstock.reader.batches import BATCH_BYTES, SplitBatch
 from penstock.reader.filters import kept_rows
 from penstock.reader.report import SplitTally
-from penstock.reader.topics.decoded import BAD, DELETE, UPSERT, ChunkDecoder, Decoded
-from penstock.reader.topics.json_chunks import JsonChunks
+from penstock.reader.topics.chunks import Chunks
+from penstock.reader.topics.decoded import BAD, DELETE, UPSERT, Decoded
+from penstock.reader.topics.forms import chunks_of
 from penstock.reader.topics.letters import DeadLetters, dead_letters, undecodable
+from penstock.reader.topics.registry import SchemaRegistry
 from penstock.reader.topics.shape import TopicShape, topic_shape
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
 
 CHUNK_ROWS: Final = 8192
+_OFFSET_DIGITS: Final = 19
 RECORDS, UNKNOWN_FIELDS, UNDECODABLE, DELETES_DROPPED = (
     "kafka_records",
     "kafka_unknown_fields",
@@ -41,10 +44,12 @@ letters; deletes of a read that has no rows for them."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReading:
-    """What a reader of topics needs beside scan and split: where records come from, and where a dead letter goes."""
+    """What a reader of topics needs beside scan and split: where records come from, and where a dead letter goes.
+    `registry`: where schemas are, None for the one that `access` names."""
 
     records: RecordsDoor
     access: KafkaAccess = field(default=KafkaAccess(), repr=False)
+    registry: SchemaRegistry | None = None
 
 
 def read_topic(
@@ -86,18 +91,12 @@ def read_topic(
         split_id=split.split_id,
         wanted=wanted,
         shape=shape,
-        decoder=_decoder(shape, scan, compiled=compiled),
+        decoder=chunks_of(shape, scan.table, reading.registry, reading.access.registry_url, compiled=compiled),
         letters=dead_letters(reading.access, wanted, wanted.first + start, scan.table),
         tally=tally,
     )
     tally.begin(0)
     return read.batches(reading.records, wanted.first + start, min(batch_rows, CHUNK_ROWS))
-
-
-def _decoder(shape: TopicShape, scan: Scan, *, compiled: bool) -> ChunkDecoder:
-    if shape.topic.value_format is ValueFormat.JSON:
-        return JsonChunks(shape, compiled=compiled)
-    raise UnsupportedFeature(f"table {scan.table}: values of a topic as {shape.topic.value_format}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,16 +107,17 @@ class _Read:
     split_id: str
     wanted: KafkaRange
     shape: TopicShape
-    decoder: ChunkDecoder
+    decoder: Chunks
     letters: DeadLetters | None
     tally: SplitTally
 
     def batches(self, door: RecordsDoor, first: int, chunk_rows: int) -> Generator[SplitBatch, None, None]:
         size_bytes = 0
         try:
-            with closing(door.read(self.wanted, first, chunk_rows)) as chunks:
+            begin = max(first - 1, self.wanted.first) if self.decoder.looks_back else first
+            with closing(door.read(self.wanted, begin, chunk_rows)) as chunks:
                 for chunk in self._timed(chunks):
-                    for piece in _pieces(chunk):
+                    for piece in _pieces(self._looked_at(chunk, first) if begin < first else chunk):
                         size_bytes += _size(piece)
                         self.tally.begin(size_bytes)
                         yield from self._of_piece(piece, first)
@@ -125,6 +125,13 @@ class _Read:
         finally:
             if self.letters is not None:
                 self.letters.close()
+
+    def _looked_at(self, chunk: RecordChunk, first: int) -> RecordChunk:
+        """The chunk from offset `first` on; what is in front of it has only been looked at."""
+        number = int(np.searchsorted(chunk.offsets, first))
+        if number:
+            self.decoder.decode(_part(chunk, 0, number))
+        return _part(chunk, number, len(chunk.offsets)) if number else chunk
 
     def _timed(self, chunks: Iterator[RecordChunk]) -> Iterator[RecordChunk]:
         while True:
@@ -141,7 +148,7 @@ class _Read:
         if not len(piece.offsets):
             return
         with self.tally.phase("log_decode"):
-            decoded = self.decoder.decode(piece.keys, piece.values)
+            decoded = self.decoder.decode(piece)
         bad = self._bad(piece, decoded)
         rows = len(piece.offsets) if bad is None else bad
         next_offset = piece.next_offset if bad is None else int(piece.offsets[bad])
@@ -222,32 +229,43 @@ class _Read:
 
 def _sequence(offsets: np.ndarray, partition: int, minus: np.ndarray) -> pa.Array:
     """Text behind that of every commit's changes, in offset order; the parts are those of `changes.rows_format`."""
-    digits = pc.utf8_lpad(pa.array(offsets).cast(pa.string()), 22, "0")
-    parts = pc.binary_join_element_wise(pa.scalar("99"), digits, "")
-    return pc.binary_join_element_wise(parts, f"{partition:018d}", pa.array(np.where(minus, "0", "1")), ".")
+    form = np.frombuffer(f"99{0:022d}.{partition:018d}.1".encode(), np.uint8)
+    letters = np.tile(form, (len(offsets), 1))
+    rest = offsets.astype(np.int64)
+    for place in range(23, 23 - _OFFSET_DIGITS, -1):
+        rest, digit = np.divmod(rest, 10)
+        letters[:, place] += digit.astype(np.uint8)
+    letters[minus, -1] = ord("0")
+    bounds = np.arange(0, letters.size + 1, len(form), dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(offsets), [None, pa.py_buffer(bounds), pa.py_buffer(letters)])
 
 
 def _size(piece: RecordChunk) -> int:
-    return sum(len(item) for item in (*piece.keys, *piece.values) if item is not None)
+    return sum(map(len, filter(None, piece.keys))) + sum(map(len, filter(None, piece.values)))
 
 
 def _pieces(chunk: RecordChunk) -> Iterator[RecordChunk]:
     """The chunk in pieces of `BATCH_BYTES`, or of one record."""
-    sizes = np.fromiter((len(value or b"") for value in chunk.values), np.int64, len(chunk.values))
-    behind = np.cumsum(sizes)
-    if not len(sizes) or behind[-1] <= BATCH_BYTES:
+    if sum(map(len, filter(None, chunk.values))) <= BATCH_BYTES:
         yield chunk
         return
+    sizes = [len(value or b"") for value in chunk.values]
+    behind = np.cumsum(sizes)
     begin = 0
     while begin < len(sizes):
         before = int(behind[begin - 1]) if begin else 0
         end = max(begin + 1, int(np.searchsorted(behind, before + BATCH_BYTES, side="right")))
-        yield replace(
-            chunk,
-            offsets=chunk.offsets[begin:end],
-            timestamps_ms=chunk.timestamps_ms[begin:end],
-            keys=chunk.keys[begin:end],
-            values=chunk.values[begin:end],
-            next_offset=chunk.next_offset if end == len(sizes) else int(chunk.offsets[end]),
-        )
+        yield _part(chunk, begin, end)
         begin = end
+
+
+def _part(chunk: RecordChunk, begin: int, end: int) -> RecordChunk:
+    """Records begin..end-1."""
+    return replace(
+        chunk,
+        offsets=chunk.offsets[begin:end],
+        timestamps_ms=chunk.timestamps_ms[begin:end],
+        keys=chunk.keys[begin:end],
+        values=chunk.values[begin:end],
+        next_offset=chunk.next_offset if end == len(chunk.offsets) else int(chunk.offsets[end]),
+    )

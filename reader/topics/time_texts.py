@@ -13,11 +13,11 @@ from typing import Final
 from penstock.reader.topics.problems import Unfit
 
 _DATE: Final = r"(\d{4}|\+\d{5,9}|-\d{4,9})-(\d\d)-(\d\d)"
-_TIME: Final = r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{0,9}))?)?"
+_TIME: Final = r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?"
 _OFFSET: Final = r"(?:([Zz])|([+-])(\d\d):(\d\d)(?::(\d\d))?)?"
 _DATES: Final = re.compile(_DATE, re.ASCII)
 _TIMES: Final = re.compile(_TIME, re.ASCII)
-_LOCALS: Final = re.compile(_DATE + "[Tt ]" + _TIME, re.ASCII)
+_LOCALS: Final = re.compile(_DATE + "[T ]" + _TIME, re.ASCII)
 _INSTANTS: Final = re.compile(_DATE + "[Tt ]" + _TIME + _OFFSET, re.ASCII)
 
 _DAYS_OF_MONTH: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)

@@ -35,6 +35,8 @@ OPTIONS: Final = {
     "hoodie.parquet.small.file.limit": "0",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
+    "hoodie.datasource.compaction.async.enable": "false",
+    "hoodie.datasource.write.streaming.retry.count": "1",
     **{f"hoodie.{step}.shuffle.parallelism": "1" for step in ("insert", "upsert", "delete", "bulkinsert")},
 }
 UPSERTS: Final = {
@@ -97,13 +99,16 @@ class LakeFiller(threading.Thread):
         streamer: HoodieStreamer | None = None,
     ) -> None:
         super().__init__(name=f"filler-{topic}", daemon=True)
-        self._hudi, self._bootstrap, self._topic, self._rng = hudi, bootstrap, topic, rng
+        self._hudi, self._brokers, self._topic, self._rng = hudi, bootstrap, topic, rng
         self.kind, self.road = kind, road
         self.table, self.checkpoint = folder / "table", folder / "sink"
         self._upto = dict.fromkeys(range(PARTITIONS), 0)
         self._type = "MERGE_ON_READ" if kind is Kind.UPSERT or rng.random() < 0.5 else "COPY_ON_WRITE"
         self._compacts = kind is Kind.UPSERT and rng.random() < 0.5
-        self._operation = "upsert" if kind is Kind.UPSERT else rng.choice(("bulk_insert", "insert"))
+        ways = ("insert",) if road is Road.SINK else ("bulk_insert", "insert")
+        """1.2.0's sink fails in a query's second micro-batch of bulk inserts."""
+        way = rng.choice(ways)
+        self._operation = "upsert" if kind is Kind.UPSERT else way
         self._job = self._job_of(streamer, folder) if streamer is not None else None
         self._stop_asked = threading.Event()
         self.hand_overs: list[dict[int, int]] = []
@@ -157,7 +162,7 @@ class LakeFiller(threading.Thread):
     def _ranged(self) -> None:
         """From where the last one ended up to somewhere before the topic's end."""
         rng = self._rng
-        end = ends(self._bootstrap, self._topic)
+        end = ends(self._brokers, self._topic)
         upto = {p: end[p] if rng.random() < 0.5 else rng.randint(self._upto[p], end[p]) for p in end}
         if upto == self._upto:
             return
@@ -171,7 +176,7 @@ class LakeFiller(threading.Thread):
         self.hand_overs.append(upto)
 
     def _streamed(self) -> None:
-        at_most = str(self._rng.choice((50, 100_000)))
+        at_most = str(self._rng.choice((300, 100_000)))
         self._hudi.run_sink(self.table, checkpoint=str(self.checkpoint), at_most=at_most, **self._request({}))
         self.hand_overs = [self._of_batch(path) for path in sorted((self.checkpoint / "commits").glob("[0-9]*"))]
 
@@ -186,7 +191,7 @@ class LakeFiller(threading.Thread):
             streamer,
             folder,
             self.table,
-            bootstrap=self._bootstrap,
+            bootstrap=self._brokers,
             topic=self._topic,
             operation=self._operation.upper(),
             table_type=self._type,
@@ -208,7 +213,7 @@ class LakeFiller(threading.Thread):
                 "hoodie.datasource.write.table.type": self._type,
             }
         return {
-            "bootstrap": self._bootstrap,
+            "bootstrap": self._brokers,
             "topic": self._topic,
             "fields": FIELDS,
             "columns": UPSERT_COLUMNS if self.kind is Kind.UPSERT else APPEND_COLUMNS,

@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import random
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -71,12 +72,12 @@ def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, 
 def read_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list[Record]:
     """Every committed record, by partition and offset."""
     consumer, left, found = _reader(bootstrap), set(range(partitions)), list[Record]()
+    give_up = time.monotonic() + PATIENCE_S
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
         while left:
-            messages = consumer.consume(1000, timeout=PATIENCE_S)
-            assert messages, f"{topic}: partitions {sorted(left)} were not read to their end"
-            for message in messages:
+            assert time.monotonic() < give_up, f"{topic}: partitions {sorted(left)} were not read to their end"
+            for message in consumer.consume(1000, timeout=0.2):
                 error = message.error()
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     left.discard(message.partition())
@@ -194,7 +195,7 @@ class TopicProducer(threading.Thread):
         if not is_real:
             self._put(number, FIRST_MS + 10**9, -self._next())
         elif draw < 0.1 and (not self._deletes or self._used[key]):
-            self._delete(number, has_value=self._deletes and (draw < 0.05 or not self._tombstones))
+            self._remove(number, has_value=self._deletes and (draw < 0.05 or not self._tombstones))
         elif draw < 0.25 and self._deletes:
             self._put(number, self._late(key), self._next())
         else:
@@ -224,7 +225,7 @@ class TopicProducer(threading.Thread):
         self._used[key].add(ts)
         self._send(number, ts, json.dumps(fields, ensure_ascii=self._rng.random() < 0.5).encode())
 
-    def _delete(self, number: int, *, has_value: bool) -> None:
+    def _remove(self, number: int, *, has_value: bool) -> None:
         """The record's own time is what orders a tombstone."""
         key, ts = key_of(number), FIRST_MS + 10 * self._next()
         self._floor[key], self._used[key] = ts, set()

@@ -137,6 +137,10 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
         {"kafkaOffsetsKey": "deltastreamer.checkpoint.reset_key", "kafkaOffsetsFormat": "streamer"},
         "it is not its place",
     ),
+    "dead letters elsewhere": (
+        {"deadLetterPath": f"s3://key:{SECRET}@b"},
+        "deadLetterPath: got s3://…, expected a loc",
+    ),
     "several checkpoints without ID": ({"kafkaCheckpoint": "/a,/b"}, "option kafkaCheckpoint: with several"),
     "a folder that a server would read": (
         {"kafkaCheckpoint": "/a", "server": "127.0.0.1:1"},
@@ -217,7 +221,7 @@ def test_a_batch_refuses_hybrid_by_name(door: Door, name: str) -> None:
 @pytest.mark.parametrize("door", [Door.STREAM, Door.CONSUMER])
 def test_no_secret_is_ever_shown(case: str | None, door: Door) -> None:
     more = {} if case is None else dict(REFUSED[case][0])
-    secrets = {"kafka.sasl.password": SECRET, "deadLetterPath": f"s3://key:{SECRET}@b/d"}
+    secrets = {"kafka.sasl.password": SECRET, "deadLetterPath": f"/letters/{SECRET}"}
     registry = {"kafkaValueFormat": "avro", "schemaRegistryUrl": f"http://u:{SECRET}@r"}
     told = LEAST | secrets | registry | more
     try:

@@ -14,6 +14,7 @@ from penstock.proto.hybrid import HybridMode, KafkaAccess, KafkaRange, TopicReco
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import AllRows, CommitTimeOrdering, Scan, Split, VisibleInstants
 from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, TopicReading, read_split
+from penstock.reader.topics.registry import SchemaRegistry
 from penstock.table.schema.avro import META_COLUMNS
 
 META = [{"name": name, "type": ["null", "string"]} for name in META_COLUMNS]
@@ -120,8 +121,9 @@ def read_all(
     access: KafkaAccess | None = None,
     tally: SplitTally | None = None,
     compiled: bool = True,
+    registry: SchemaRegistry | None = None,
 ) -> list[SplitBatch]:
-    reading = TopicReading(records=topic, access=access or KafkaAccess())
+    reading = TopicReading(records=topic, access=access or KafkaAccess(), registry=registry)
     options = ReadOptions(batch_rows=batch_rows, compiled=compiled)
     split = split or topic_split(end=max(topic.records, default=-1) + 1)
     return list(read_split(scan, split, start=start, options=options, tally=tally, topics=reading))
