@@ -6,6 +6,7 @@ Shell: `penstock.table` through `watch`. Not here: when they are looked at (`loo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from penstock.enumerator.hybrid.following import advance_hybrid
 from penstock.enumerator.opened_tables import OpenedTables, wall_clock_ms
@@ -45,18 +46,18 @@ class FollowedTables(OpenedTables):
     def advance(self, path: str, name: str, following: Following) -> Advance:
         """See `watch.advance.advance`, and `hybrid.following.advance_hybrid` for a hybrid read."""
         table = self._table(path)
-        hybrid = following.request.hybrid
-        if hybrid is not None:
-            return advance_hybrid(
-                table,
-                name,
-                following,
-                hybrid,
-                self._side,
-                lambda asked: self._in_lake(table, name, asked),
-                self._planned,
-            )
-        return self._in_lake(table, name, following)
+        request = self._with_access(name, following.request)
+        if request.hybrid is None:
+            return self._in_lake(table, name, following)
+        return advance_hybrid(
+            table,
+            name,
+            replace(following, request=request),
+            request.hybrid,
+            self._side,
+            lambda asked: self._in_lake(table, name, asked),
+            self._planned,
+        )
 
     def _in_lake(self, table: HudiTable, name: str, following: Following) -> Advance:
         return advance(

@@ -178,6 +178,8 @@ class Looker:
         self.keeper.handle(event, lambda state, answer: None, (plan_id, plan))
         if found.issued is not None:
             self.issued[key] = found.issued
+        if found.lost_records:
+            self.keeper.observer.kafka_lost(key.table, key.group, found.lost_records)
         tell(
             "round planned",
             table=key.table,

@@ -37,6 +37,10 @@ _NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 _MOCK: Final = "mockCluster"
 """Cluster ids of librdkafka's mock brokers, which do not describe topics: no topic ids there."""
 
+_NO_OFFSET: Final = -1
+"""No record at or behind a time. Below it (-1001) nobody answered: so the client puts it, without an error, for a
+partition whose leader has just gone."""
+
 T = TypeVar("T")
 
 
@@ -81,8 +85,9 @@ class KafkaTopics(TopicDoor):
     def facts(self, topic: str) -> TopicFacts:
         """See `TopicDoor.facts`."""
         look = self.look(topic)
-        ends = self._offsets(topic, look.partitions, "latest", committed=self._committed)
+        # The starts come first: retention in between would put them above the ends.
         starts = self._offsets(topic, look.partitions, "earliest", committed=False)
+        ends = self._offsets(topic, look.partitions, "latest", committed=self._committed)
         written = self._offsets(topic, look.partitions, "latest", committed=False) if self._committed else ends
         partitions = {
             number: PartitionFacts(
@@ -133,9 +138,9 @@ class KafkaTopics(TopicDoor):
     def marks(self, topic: str, partition: int, patience_s: float | None = None) -> Marks:
         """Where a partition starts and ends now."""
         of = (partition,)
+        start = self._offsets(topic, of, "earliest", committed=False, patience_s=patience_s)
         end = self._offsets(topic, of, "latest", committed=self._committed, patience_s=patience_s)
         written = self._offsets(topic, of, "latest", committed=False, patience_s=patience_s)
-        start = self._offsets(topic, of, "earliest", committed=False, patience_s=patience_s)
         return Marks(log_start=start[partition][0], end=end[partition][0], written=written[partition][0])
 
     def _offsets(
@@ -150,13 +155,15 @@ class KafkaTopics(TopicDoor):
         """By partition (offset, leader epoch) at 'latest', 'earliest' or a time; -1: none, not told."""
         kafka = library()
         spec = kafka.admin.OffsetSpec
-        place = spec.for_timestamp(at) if isinstance(at, int) else getattr(spec, at)()
+        place, lowest = (spec.for_timestamp(at), _NO_OFFSET) if isinstance(at, int) else (getattr(spec, at)(), 0)
         level = kafka.IsolationLevel.READ_COMMITTED if committed else kafka.IsolationLevel.READ_UNCOMMITTED
 
         def question(admin: Any, seconds: float) -> dict[int, tuple[int, int]]:
             wanted = {kafka.TopicPartition(topic, number): place for number in partitions}
             futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
             found = {one.partition: self._answer(admin, future, seconds) for one, future in futures.items()}
+            if any(one.offset < lowest for one in found.values()):
+                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.LEADER_NOT_AVAILABLE))
             return {number: (found[number].offset, _epoch(found[number].leader_epoch)) for number in partitions}
 
         return self._ask(f"asking for the offsets of topic {topic}", question, patience_s) if partitions else {}

@@ -251,6 +251,7 @@ def report_to_message(report: SplitReport) -> pb.SplitReport:
             skipped_bytes=report.skipped_bytes,
             pruned_row_groups=report.pruned_row_groups,
             pruned_rows=report.pruned_rows,
+            counts=dict(report.counts),
         )
 
 
@@ -266,7 +267,9 @@ def checked_report(what: str, report: pb.SplitReport) -> SplitReport:
     """A report, wherever it stands."""
     if len(report.phase_ms) > check.MAX_PHASES:
         raise check.breach(what, "phase_ms", f"{len(report.phase_ms)} phases", f"at most {check.MAX_PHASES}")
-    phases = sorted(report.phase_ms.items())
+    if len(report.counts) > check.MAX_PHASES:
+        raise check.breach(what, "counts", f"{len(report.counts)} names", f"at most {check.MAX_PHASES}")
+    phases, counts = sorted(report.phase_ms.items()), sorted(report.counts.items())
     return SplitReport(
         rows=check.number(what, "rows", report.rows),
         size_bytes=check.number(what, "size_bytes", report.size_bytes),
@@ -282,4 +285,5 @@ def checked_report(what: str, report: pb.SplitReport) -> SplitReport:
         skipped_bytes=check.number(what, "skipped_bytes", report.skipped_bytes),
         pruned_row_groups=check.number(what, "pruned_row_groups", report.pruned_row_groups),
         pruned_rows=check.number(what, "pruned_rows", report.pruned_rows),
+        counts=tuple((check.name(what, "counts", k), check.number(what, f"counts[{k}]", n)) for k, n in counts if n),
     )

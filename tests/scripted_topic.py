@@ -73,6 +73,7 @@ class ScriptedTopic:
 
     def open(self, access: KafkaAccess) -> ScriptedTopic:
         """As `OpenTopic` and `OpenRecords`."""
+        assert access.client, "whoever opens a topic says how it is reached"
         return self
 
     def facts(self, topic: str) -> TopicFacts:

@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 
 from penstock.enumerator.hybrid.claims import WriterKind
 from penstock.enumerator.hybrid.offsets import OffsetMap
-from penstock.enumerator.hybrid.walk import Found, NothingFound
+from penstock.enumerator.hybrid.walk import Found, NothingFound, PassedElsewhere, Step
 from penstock.proto.errors import ConfigurationError
 
 
@@ -90,11 +90,18 @@ def hand_over(found: Found | NothingFound, fallbacks: Collection[Fallback] = (),
             raise ConfigurationError(f"the offsets given are of topic {offsets.topic}, expected {topic}")
         guarantee = Guarantee.AS_GIVEN if isinstance(step, GivenOffsets) else Guarantee.NO_LOSS
         return HandOver(offsets, step, guarantee, tuple(passed))
+    others = sorted({name for step in found.steps for name in _topics(step)})
+    told = f"; they tell of {', '.join(others[:10])}" if others else ""
     raise ConfigurationError(
         f"no commit up to the hand-over instant tells a position in {topic or 'a topic'} ({len(found.steps)} looked "
-        "at, archived ones included): name the key and form that hold it (--key, --format), or give the offsets "
-        "(--starting-offsets)"
+        f"at, archived ones included{told}): name the key and form that hold it (kafkaOffsetsKey and "
+        "kafkaOffsetsFormat; --key and --format of `penstock offsets resolve`), or give the offsets "
+        "(kafkaStartingOffsets; --starting-offsets)"
     )
+
+
+def _topics(step: Step) -> tuple[str, ...]:
+    return step.verdict.claim.topics if isinstance(step.verdict, PassedElsewhere) else ()
 
 
 def _rank(step: Fallback) -> int:

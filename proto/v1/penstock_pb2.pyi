@@ -257,7 +257,7 @@ class FinishSplitResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class SplitReport(_message.Message):
-    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us", "skipped_gaps", "skipped_bytes", "pruned_row_groups", "pruned_rows")
+    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us", "skipped_gaps", "skipped_bytes", "pruned_row_groups", "pruned_rows", "counts")
     class PhaseMsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -265,6 +265,13 @@ class SplitReport(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     PHASE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -277,6 +284,7 @@ class SplitReport(_message.Message):
     SKIPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
     PRUNED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     PRUNED_ROWS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     rows: int
     size_bytes: int
     phase_ms: _containers.ScalarMap[str, float]
@@ -289,7 +297,8 @@ class SplitReport(_message.Message):
     skipped_bytes: int
     pruned_row_groups: int
     pruned_rows: int
-    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ..., skipped_gaps: _Optional[int] = ..., skipped_bytes: _Optional[int] = ..., pruned_row_groups: _Optional[int] = ..., pruned_rows: _Optional[int] = ...) -> None: ...
+    counts: _containers.ScalarMap[str, int]
+    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ..., skipped_gaps: _Optional[int] = ..., skipped_bytes: _Optional[int] = ..., pruned_row_groups: _Optional[int] = ..., pruned_rows: _Optional[int] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class StartLatest(_message.Message):
     __slots__ = ()
@@ -544,7 +553,7 @@ class GroupLag(_message.Message):
     def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ...) -> None: ...
 
 class DescribeGroupResponse(_message.Message):
-    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error")
+    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
@@ -555,6 +564,7 @@ class DescribeGroupResponse(_message.Message):
     LAG_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    KAFKA_FIELD_NUMBER: _ClassVar[int]
     summary: GroupSummary
     scope: GroupScope
     limits: RoundLimits
@@ -565,7 +575,8 @@ class DescribeGroupResponse(_message.Message):
     lag: GroupLag
     error_code: str
     error: str
-    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+    kafka: KafkaPlace
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ...) -> None: ...
 
 class ResetGroupRequest(_message.Message):
     __slots__ = ("table", "group", "start_latest", "start_at", "dry_run", "request_id", "client_version")

@@ -34,6 +34,8 @@ OPTIONS: Final = {
     "hoodie.parquet.small.file.limit": "0",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
+    "hoodie.datasource.compaction.async.enable": "false",
+    "hoodie.datasource.write.streaming.retry.count": "1",
     **{f"hoodie.{step}.shuffle.parallelism": "1" for step in ("insert", "upsert", "delete", "bulkinsert")},
 }
 UPSERTS: Final = {
@@ -96,7 +98,9 @@ class LakeFiller(threading.Thread):
         self._upto = dict.fromkeys(range(PARTITIONS), 0)
         self._type = "MERGE_ON_READ" if kind is Kind.UPSERT or rng.random() < 0.5 else "COPY_ON_WRITE"
         self._compacts = kind is Kind.UPSERT and rng.random() < 0.5
-        self._operation = "upsert" if kind is Kind.UPSERT else rng.choice(("bulk_insert", "insert"))
+        ways = ("bulk_insert", "insert") if road is Road.STREAMER else ("insert",)
+        """1.2.0's sink fails in a query's second micro-batch of bulk inserts."""
+        self._operation = rng.choice(ways)
         self._stop_asked = threading.Event()
         self.hand_overs: list[dict[int, int]] = []
         self.happened: Counter[str] = Counter()
@@ -154,7 +158,7 @@ class LakeFiller(threading.Thread):
         self.hand_overs.append(upto)
 
     def _streamed(self) -> None:
-        at_most = str(self._rng.choice((50, 100_000)))
+        at_most = str(self._rng.choice((300, 100_000)))
         self._hudi.run_sink(self.table, checkpoint=str(self.checkpoint), at_most=at_most, **self._request({}))
         self.hand_overs = [self._of_batch(path) for path in sorted((self.checkpoint / "commits").glob("[0-9]*"))]
 

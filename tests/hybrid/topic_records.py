@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import random
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -71,12 +72,12 @@ def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, 
 def read_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list[Record]:
     """Every committed record, by partition and offset."""
     consumer, left, found = _reader(bootstrap), set(range(partitions)), list[Record]()
+    give_up = time.monotonic() + PATIENCE_S
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
         while left:
-            messages = consumer.consume(1000, timeout=PATIENCE_S)
-            assert messages, f"{topic}: partitions {sorted(left)} were not read to their end"
-            for message in messages:
+            assert time.monotonic() < give_up, f"{topic}: partitions {sorted(left)} were not read to their end"
+            for message in consumer.consume(1000, timeout=0.2):
                 error = message.error()
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     left.discard(message.partition())

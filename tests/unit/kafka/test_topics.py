@@ -94,8 +94,8 @@ def test_facts_of_a_topic_on_the_mock_broker(mock: Any) -> None:
     facts = mock.topics().facts("facts")
     assert facts.topic == "facts" and facts.topic_id == ""
     assert list(facts.partitions) == [0, 1, 2, 3]
-    assert facts.partitions[1] == PartitionFacts(log_start=0, end=3)
-    assert facts.partitions[0] == PartitionFacts(log_start=0, end=0)
+    assert facts.partitions[1] == PartitionFacts(log_start=0, end=3, high_watermark=3)
+    assert facts.partitions[0] == PartitionFacts(log_start=0, end=0, high_watermark=0)
 
 
 def test_row_13_a_partition_without_a_record_at_the_time_is_read_from_its_end(mock: Any) -> None:
@@ -127,12 +127,13 @@ def test_nobody_listens() -> None:
 
 
 def test_ids_and_epochs_are_told_as_kafka_tells_them(door: Any) -> None:
-    admin = ScriptedAdmin(describe=[described(1, 0)], offsets=[offset(9, 4), offset(8, None), offset(2), offset(3)])
+    starts, ends, written = [offset(2), offset(3)], [offset(9, 4), offset(8, None)], [offset(10), offset(8)]
+    admin = ScriptedAdmin(describe=[described(1, 0)], offsets=[*starts, *ends, *written])
     facts = door(admin).facts("orders")
     assert facts.topic_id == "ab-c_d"
     assert facts.partitions == {
-        0: PartitionFacts(log_start=2, end=9, leader_epoch=4),
-        1: PartitionFacts(log_start=3, end=8, leader_epoch=-1),
+        0: PartitionFacts(log_start=2, end=9, high_watermark=10, leader_epoch=4),
+        1: PartitionFacts(log_start=3, end=8, high_watermark=8, leader_epoch=-1),
     }
     assert list(facts.partitions) == [0, 1]
 
@@ -143,9 +144,20 @@ def test_brokers_without_ids(door: Any) -> None:
 
 
 def test_stale_leaders_are_looked_up_again(door: Any) -> None:
-    admin = ScriptedAdmin(describe=[described(0)], offsets=[KafkaError._NOENT, offset(5), offset(0)])
+    admin = ScriptedAdmin(describe=[described(0)], offsets=[KafkaError._NOENT, offset(0), offset(5)])
     assert door(admin).facts("orders").partitions[0].end == 5
-    assert admin.asked == ["describe", "offsets", "refresh", "offsets", "offsets"]
+    assert admin.asked == ["describe", "offsets", "refresh", "offsets", "offsets", "offsets"]
+
+
+def test_an_offset_that_nobody_told_is_none(door: Any) -> None:
+    """For a partition whose leader has just gone the client answers -1001, and no error."""
+    untold = offset(-1001)
+    admin = ScriptedAdmin(describe=[described(0)], offsets=[untold, offset(0), untold, untold, offset(5)])
+    assert door(admin).facts("orders").partitions[0] == PartitionFacts(log_start=0, end=5, high_watermark=5)
+    at_time = ScriptedAdmin(describe=[described(0)], offsets=[offset(5), untold, offset(-1)])
+    assert door(at_time).offsets_at("orders", 1) == {0: 5}
+    with pytest.raises(KafkaUnavailable, match="LEADER_NOT_AVAILABLE"):
+        door(ScriptedAdmin(describe=[described(0)], offsets=[untold])).facts("orders")
 
 
 def test_a_broker_that_has_just_started_may_not_know_the_topic_yet(door: Any) -> None:

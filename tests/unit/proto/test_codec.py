@@ -730,6 +730,16 @@ def test_a_phase_that_is_no_duration_is_refused(spent_ms: float) -> None:
         calls.report_from_message(pb.FinishSplitRequest(plan_id="p", report=report))
 
 
+def test_more_counts_than_a_report_can_have_are_refused() -> None:
+    report = pb.SplitReport(counts={f"n{number}": 1 for number in range(65)})
+    with pytest.raises(ConfigurationError, match="`counts`: got 65 names"):
+        calls.report_from_message(pb.FinishSplitRequest(plan_id="p", report=report))
+    kept = calls.report_from_message(
+        pb.FinishSplitRequest(plan_id="p", report=pb.SplitReport(counts={"b": 2, "a": 1, "none": 0}))
+    )
+    assert kept.counts == (("a", 1), ("b", 2))
+
+
 def test_a_value_that_no_message_can_hold_is_an_error_of_the_tree() -> None:
     with pytest.raises(ConfigurationError, match="split 's' cannot be encoded"):
         encode_split(

@@ -268,3 +268,12 @@ class TestLoad:
     def test_a_load_that_was_not_given_hybrid_reads_no_topic(self, table: str) -> None:
         load = Loaded(table, loaded({"path": table}, Door.STREAM, {}).options)
         assert PenstockStreamReader(load, schema_of(load))._reading.access is None
+
+
+def test_a_topic_other_than_the_commits_is_named_beside_theirs(table: str, topic: ScriptedTopic) -> None:
+    query = Query(table, topic, **{"kafka.topic": "gone"})
+    with pytest.raises(
+        ConfigurationError, match=r"a position in gone \(.*; they tell of orders\).*kafkaStartingOffsets"
+    ):
+        query.run()
+    assert {row["_change_type"] for row in query.rows} == {"+I"}

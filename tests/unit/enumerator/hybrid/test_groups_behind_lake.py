@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from scripted_topic import ScriptedTopic
@@ -11,6 +11,8 @@ from scripted_topic import ScriptedTopic
 from penstock.enumerator.core.answers import Settings
 from penstock.enumerator.followed_tables import FollowedTables
 from penstock.enumerator.keeper import Keeper, durable_keeper
+from penstock.enumerator.measuring import Measurer
+from penstock.enumerator.observer import KafkaGauges, NoObserver
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.memory import MemoryStore
@@ -29,11 +31,14 @@ ACCESS = KafkaAccess(client=(("bootstrap.servers", "scripted"),))
 class Lake:
     """A golden table served under the name `t`, its topic, and one reader of a group; the store outlives services."""
 
-    def __init__(self, golden: Any, name: str, mode: HybridMode = HybridMode.APPEND) -> None:
+    def __init__(
+        self, golden: Any, name: str, mode: HybridMode = HybridMode.APPEND, *, fail_on_data_loss: bool = True
+    ) -> None:
         self.case = golden.case(name)
         self.path = str(golden.table(name))
         self.topic = ScriptedTopic.of_golden(GOLDEN, self.case)
         self.mode = mode
+        self.fail_on_data_loss = fail_on_data_loss
         self.store = MemoryStore()
         self.now_ms = 1_000
         self.sequence = 0
@@ -49,7 +54,7 @@ class Lake:
             {"t": self.path}, reads=reads, clock_ms=lambda: self.now_ms, keeper=keeper, poll_ms=None
         )
         query = Changes(ChangeFormat.ROWS) if self.mode is HybridMode.CHANGELOG else Incremental()
-        hybrid = Hybrid(mode=self.mode, topic=self.topic.topic)
+        hybrid = Hybrid(mode=self.mode, topic=self.topic.topic, fail_on_data_loss=self.fail_on_data_loss)
         spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=query, hybrid=hybrid)))
         self.member: Member = self.service.join_group("g", "r", spec, f"join-{self.sequence}-{id(self.service)}").member
         self.sequence = 0
@@ -129,6 +134,35 @@ def test_a_restart_in_each_phase_goes_on_with_the_same_map_and_nothing_twice(gol
     assert len({starts for entry in phases if entry for starts in [entry[1]]}) == 1
     known = [entry[0] for entry in phases if entry]
     assert Phase.SWITCHING in known and Phase.KAFKA in known
+
+
+def test_where_it_stands_is_described_and_measured(golden: Any) -> None:
+    class Noted(NoObserver):
+        told: ClassVar[list[KafkaGauges]] = []
+        lost: ClassVar[list[int]] = []
+
+        def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
+            self.told.append(gauges)
+
+        def kafka_lost(self, table: str, group: str, records: int) -> None:
+            self.lost.append(records)
+
+    lake = Lake(golden, "C_v6_streamer", fail_on_data_loss=False)
+    lake.service.keeper.observer = Noted()
+    measurer = Measurer(lake.service.looker)
+    measurer.measure()
+    assert Noted.told == [KafkaGauges(topic="orders")]
+    assert lake.service.describe_group("t", "g").kafka is None
+    lake.drive()
+    measurer.measure()
+    described = lake.service.describe_group("t", "g")
+    assert described.kafka == lake.place
+    assert Noted.told[-1] == KafkaGauges(topic="orders", phase=Phase.KAFKA, lag=dict.fromkeys(lake.topic.ends, 0))
+    for _ in range(3):
+        lake.topic.append(0, None, {"id": "gone"})
+    lake.topic.starts[0] = lake.topic.ends[0] - 1
+    lake.drive(2)
+    assert Noted.lost == [2]
 
 
 def test_new_records_are_new_rounds(golden: Any) -> None:

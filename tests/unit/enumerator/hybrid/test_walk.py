@@ -337,7 +337,7 @@ class TestLadder:
 
     def test_without_a_step_it_fails_and_says_what_to_give(self) -> None:
         for steps in ((), (GroupOffsets("g", None),)):
-            with pytest.raises(ConfigurationError, match=r"--key, --format.*--starting-offsets"):
+            with pytest.raises(ConfigurationError, match=r"--key and --format.*--starting-offsets"):
                 hand_over(walked(COMPACTION), steps)
 
     def test_another_topic_is_refused(self) -> None:
