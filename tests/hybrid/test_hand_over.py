@@ -81,7 +81,7 @@ def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path) -> None:
         producer.begin(rng.randrange(20, 200))
         filler.begin(1)
         producer.start()
-        cast.begin()
+        cast.begin(strikes)
         filler.start()
         cast.carry_out(strikes, rng, WITHIN_S)
         cast.wait(lambda: cast.has_come(Moment.KAFKA), WITHIN_S, "rows of the topic")
@@ -136,7 +136,7 @@ def _strikes(plot: Plot, rng: random.Random) -> list[Strike]:
     victims = [rng.choice(others) for _ in moments]
     victims[rng.randrange(len(victims))] = Victim.BROKER
     return [
-        Strike(moment, victim, rng.choice((0.0, 0.0, rng.uniform(0, 1.5))), rng.choice((0.0, 0.5, 4.0)))
+        Strike(moment, victim, rng.uniform(0, 1.5) if moment is Moment.KAFKA else 0.0, rng.choice((0.0, 0.5, 4.0)))
         for moment, victim in zip(moments, victims, strict=True)
     ]
 

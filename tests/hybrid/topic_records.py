@@ -194,7 +194,7 @@ class TopicProducer(threading.Thread):
         if not is_real:
             self._put(number, FIRST_MS + 10**9, -self._next())
         elif draw < 0.1 and (not self._deletes or self._used[key]):
-            self._delete(number, has_value=self._deletes and draw < 0.05)
+            self._remove(number, has_value=self._deletes and draw < 0.05)
         elif draw < 0.25 and self._deletes:
             self._put(number, self._late(key), self._next())
         else:
@@ -224,7 +224,7 @@ class TopicProducer(threading.Thread):
         self._used[key].add(ts)
         self._send(number, ts, json.dumps(fields, ensure_ascii=self._rng.random() < 0.5).encode())
 
-    def _delete(self, number: int, *, has_value: bool) -> None:
+    def _remove(self, number: int, *, has_value: bool) -> None:
         """The record's own time is what orders a tombstone."""
         key, ts = key_of(number), FIRST_MS + 10 * self._next()
         self._floor[key], self._used[key] = ts, set()
