@@ -13,7 +13,16 @@ from penstock.enumerator.streams.watermark import Reach, next_watermark
 from penstock.enumerator.watch.values import Following, NothingNew
 from penstock.proto.hybrid import Hybrid, KafkaPlace, KafkaRange
 from penstock.proto.splits import EventTimeBounds, Plan
-from penstock.proto.streams import EventTimeRule, NextBatch, NoBatch, StreamPoint, StreamScope, TopicBatch, Watermark
+from penstock.proto.streams import (
+    EventTimeRule,
+    NextBatch,
+    NoBatch,
+    StreamPoint,
+    StreamScope,
+    TopicBatch,
+    Watermark,
+    commits_request,
+)
 from penstock.table.hudi_table import HudiTable
 
 
@@ -22,7 +31,7 @@ def behind_lake(
 ) -> tuple[NextBatch, Plan | None]:
     """The batch behind `point`, whose lake has no more, and its plan, None if it holds nothing: the very same point
     where the topic holds nothing new. Errors of `hybrid.following`."""
-    following = Following(request=scope.request, progress=point.progress, limits=scope.limits)
+    following = Following(request=commits_request(scope), progress=point.progress, limits=scope.limits)
     if point.progress.kafka is None:
         found = switched(table, name, following, hybrid, side)
         handed = replace(point, snapshot=None, progress=found.progress, content=NoBatch())

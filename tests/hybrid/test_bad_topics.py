@@ -159,9 +159,9 @@ def test_a_broker_that_is_not_there(reading: Reading, caplog: pytest.LogCaptureF
     """It may come: the group waits in the lake, and its keeper says why."""
     given: Any = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": "127.0.0.1:9"}}
     consumer = penstock.Consumer(None, reading.table, group=reading.group, reader_id="r", door=reading.door, **given)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 45
     with consumer:
-        while "KafkaUnavailable" not in caplog.text and "KAFKA_UNAVAILABLE" not in caplog.text:
+        while "no answer from the Kafka brokers" not in caplog.text:
             assert time.monotonic() < deadline, f"nothing was said of the broker: {caplog.text[-2000:]}"
             if (consumed := consumer.poll(200)) is not None:
                 assert all(row["_change_instant"] is not None for row in consumed.batch.to_pylist())
