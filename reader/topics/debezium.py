@@ -45,6 +45,6 @@ def kind_of(operation: object) -> int:
 
 def event_sequence(file: object, position: object) -> str | None:
     """Hudi's place of a MySQL event, `<number of the file>.<position>`; None where the source tells none."""
-    if not isinstance(file, str) or not isinstance(position, int) or not file.strip() or position < 0:
+    if not isinstance(file, str) or type(position) is not int or not file.strip() or position < 0:
         return None
     return f"{file.rpartition('.')[2]}.{position}"

@@ -7,6 +7,7 @@ from penstock.proto.hybrid import ValueFormat
 from penstock.reader.topics.avro_rows import AvroKeys, AvroRows
 from penstock.reader.topics.chunks import Chunks
 from penstock.reader.topics.debezium_avro import DebeziumAvro
+from penstock.reader.topics.debezium_columns import DebeziumColumns
 from penstock.reader.topics.debezium_json import DebeziumJson, DebeziumJsonKeys
 from penstock.reader.topics.json_columns import JsonColumns
 from penstock.reader.topics.json_keys import JsonKeys
@@ -25,7 +26,8 @@ def chunks_of(
             rows = road(shape.fields, shape.decoded, shape.known)
             return Chunks(shape, rows, JsonKeys(shape.topic.key_fields, shape.table), tombstone_pairs=False)
         case ValueFormat.DEBEZIUM_JSON:
-            return Chunks(shape, DebeziumJson(shape), DebeziumJsonKeys(shape), tombstone_pairs=True)
+            events = DebeziumColumns(shape) if compiled else DebeziumJson(shape)
+            return Chunks(shape, events, DebeziumJsonKeys(shape), tombstone_pairs=True)
         case ValueFormat.AVRO | ValueFormat.DEBEZIUM_AVRO as form:
             schemas = registry if registry is not None else _registry(registry_url, form, table)
             keys = AvroKeys(shape, schemas)
