@@ -126,11 +126,10 @@ class StreamLook:
             found = self._in_lake_of(hybrid, point)
             if found is not None:
                 return found
-        reached, plan = behind_lake(self.table, self.name, self.scope, hybrid, point, self.side)
-        if plan is None:
-            return NextBatch(point=reached)
-        self._keep(reached, plan)
-        return NextBatch(point=reached, schema_json=plan.scan.schema_json)
+        batch, plan = behind_lake(self.table, self.name, self.scope, hybrid, point, self.side)
+        if plan is not None:
+            self._keep(batch.point, plan)
+        return batch
 
     def _in_lake_of(self, hybrid: Hybrid, point: StreamPoint) -> NextBatch | None:
         """The next batch of the lake; None once the lake has no more. A changelog's is the state alone: the newest rows

@@ -13,22 +13,23 @@ from penstock.enumerator.streams.watermark import Reach, next_watermark
 from penstock.enumerator.watch.values import Following, NothingNew
 from penstock.proto.hybrid import Hybrid, KafkaPlace, KafkaRange
 from penstock.proto.splits import EventTimeBounds, Plan
-from penstock.proto.streams import EventTimeRule, NoBatch, StreamPoint, StreamScope, TopicBatch, Watermark
+from penstock.proto.streams import EventTimeRule, NextBatch, NoBatch, StreamPoint, StreamScope, TopicBatch, Watermark
 from penstock.table.hudi_table import HudiTable
 
 
 def behind_lake(
     table: HudiTable, name: str, scope: StreamScope, hybrid: Hybrid, point: StreamPoint, side: TopicSide
-) -> tuple[StreamPoint, Plan | None]:
-    """The point behind `point`, whose lake has no more, and the plan of its batch, None if it holds nothing: the very
-    same point where the topic holds nothing new. Errors of `hybrid.following`."""
+) -> tuple[NextBatch, Plan | None]:
+    """The batch behind `point`, whose lake has no more, and its plan, None if it holds nothing: the very same point
+    where the topic holds nothing new. Errors of `hybrid.following`."""
     following = Following(request=scope.request, progress=point.progress, limits=scope.limits)
     if point.progress.kafka is None:
         found = switched(table, name, following, hybrid, side)
-        return replace(point, snapshot=None, progress=found.progress, content=NoBatch()), None
+        handed = replace(point, snapshot=None, progress=found.progress, content=NoBatch())
+        return NextBatch(point=handed), None
     round_ = topic_round(table, name, following, hybrid, side)
     if isinstance(round_, NothingNew):
-        return point, None
+        return NextBatch(point=point), None
     place = round_.progress.kafka
     assert place is not None
     ranges = tuple(split.part for split in round_.plan.splits if isinstance(split.part, KafkaRange))
@@ -37,7 +38,9 @@ def behind_lake(
         watermark=_watermark(point.watermark, round_.plan, place, scope.rule),
         content=TopicBatch(ranges) if ranges else NoBatch(),
     )
-    return reached, round_.plan if ranges else None
+    lost = f"{round_.lost_records} records of topic {place.topic} had expired" if round_.lost_records else ""
+    batch = NextBatch(point=reached, schema_json=round_.plan.scan.schema_json if ranges else "", lost=lost)
+    return batch, round_.plan if ranges else None
 
 
 def _watermark(before: Watermark, plan: Plan, place: KafkaPlace, rule: EventTimeRule | None) -> Watermark:

@@ -1,7 +1,8 @@
 """A reader of a hybrid consumer group, to be killed at any time; run as a process.
 
 Its argument is JSON: `server`, `table`, `options`, `folder`. In the folder: each batch as a file in `out`, written
-before it is committed, named by plan and split and its ordinals; the file `stop` ends it.
+before it is committed, named by plan and split and its ordinals; nothing is committed while there is a file `hold`, and
+the file `stop` ends the process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,6 +36,8 @@ def main(text: str) -> None:
             consumed = consumer.poll(200)
             if consumed is not None:
                 keep(folder / "out", consumed)
+                while (folder / "hold").exists():
+                    time.sleep(0.01)
                 consumer.commit(consumed)
         except Fenced:
             is_member = False

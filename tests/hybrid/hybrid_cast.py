@@ -94,19 +94,23 @@ class HybridCast:
         self.actors += [Driver(f"reader{n}", self._reader(n), self.folder / "logs") for n in range(self.readers)]
         self._restarting: threading.Thread | None = None
         self._broker_again_at = 0.0
+        self._hold = self.folder / "hold"
 
-    def begin(self) -> None:
+    def begin(self, strikes: Sequence[Strike]) -> None:
         """All start, the server first."""
+        if any(strike.moment is Moment.LAKE for strike in strikes):
+            self._hold.touch()
         for actor in self.actors:
             actor.start()
 
     def carry_out(self, strikes: Sequence[Strike], rng: random.Random, within_s: float) -> None:
-        """Each strike at its moment, in their order."""
+        """Each strike at its moment, in their order. Readers write no second batch before one in the lake."""
         for strike in strikes:
             self.wait(lambda moment=strike.moment: self.has_come(moment), within_s, f"moment {strike.moment}")
             until = time.monotonic() + strike.behind_s
             self.wait(lambda until=until: time.monotonic() >= until, within_s, "the time of a strike")
             self._strike(strike, rng)
+            self._hold.unlink(missing_ok=True)
 
     def has_come(self, moment: Moment) -> bool:
         """Whether the readers are that far, or further."""

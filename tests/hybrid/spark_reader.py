@@ -1,8 +1,9 @@
 """A Spark driver that reads a hybrid stream, to be killed at any time; run as a process.
 
 Its argument is JSON: `target`, `options`, `folder`. In the folder: `checkpoint`, `out/BATCH.parquet`, one JSON line a
-failure in `failed.jsonl`; the file `stop` ends it. A stream that fails is started again: what is a failure to excuse,
-the test decides. A micro-batch that is repeated must bring what it brought before.
+failure in `failed.jsonl`; a micro-batch is not done while there is a file `hold`, and the file `stop` ends the process.
+A stream that fails is started again: what is a failure to excuse, the test decides. A micro-batch that is repeated must
+bring what it brought before.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def main(text: str) -> None:
 
     def write(frame: DataFrame, batch_id: int) -> None:
         keep(folder, batch_id, frame.toArrow())
+        while (folder / "hold").exists():
+            time.sleep(0.01)
 
     query = None
     while not (folder / "stop").exists():

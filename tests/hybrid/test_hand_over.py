@@ -49,39 +49,47 @@ class Plot:
 
 
 @pytest.mark.parametrize("number", range(len(SHORT)), ids=lambda number: "-".join(SHORT[number]))
-def test_handed_over(hudi: Any, kafka: Any, tmp_path: pathlib.Path, number: int) -> None:
+def test_handed_over(
+    hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, number: int
+) -> None:
     """What `make test` can afford."""
-    _run(Plot(SEED + number, *SHORT[number]), hudi, kafka, tmp_path)
+    _run(Plot(SEED + number, *SHORT[number]), hudi, kafka, tmp_path, request)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(RUNS))
-def test_handed_over_again_and_again(hudi: Any, kafka: Any, tmp_path: pathlib.Path, number: int) -> None:
+def test_handed_over_again_and_again(
+    hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, number: int
+) -> None:
     """PENSTOCK_HYBRID_RUNS times."""
-    _run(Plot(SEED + 100 + number, *EVERY[number % len(EVERY)]), hudi, kafka, tmp_path)
+    _run(Plot(SEED + 100 + number, *EVERY[number % len(EVERY)]), hudi, kafka, tmp_path, request)
 
 
-def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path) -> None:
+def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pytest.FixtureRequest) -> None:
+    streamer = request.getfixturevalue("streamer") if plot.road is Road.HOODIE_STREAMER else None
     began, rng = time.monotonic(), random.Random(plot.seed)
-    deletes = plot.kind is Kind.UPSERT
+    deletes, plain = plot.kind is Kind.UPSERT, plot.road is Road.HOODIE_STREAMER
     make_topic(broker.bootstrap, plot.topic)
     producer = TopicProducer(
         broker.bootstrap,
         plot.topic,
         random.Random(rng.random()),
         deletes=deletes,
-        transactions=rng.random() < 0.3,
+        tombstones=not plain,
+        transactions=rng.random() < 0.3 and not plain,
         idle=rng.choice((None, 0, 1, 2)),
     )
     drawn = random.Random(rng.random())
-    filler = LakeFiller(hudi, folder, broker.bootstrap, plot.topic, drawn, kind=plot.kind, road=plot.road)
+    filler = LakeFiller(
+        hudi, folder, broker.bootstrap, plot.topic, drawn, kind=plot.kind, road=plot.road, streamer=streamer
+    )
     cast = _cast(plot, broker, filler, folder)
     strikes = _strikes(plot, rng)
     try:
         producer.begin(rng.randrange(20, 200))
         filler.begin(1)
         producer.start()
-        cast.begin()
+        cast.begin(strikes)
         filler.start()
         cast.carry_out(strikes, rng, WITHIN_S)
         cast.wait(lambda: cast.has_come(Moment.KAFKA), WITHIN_S, "rows of the topic")
@@ -136,7 +144,7 @@ def _strikes(plot: Plot, rng: random.Random) -> list[Strike]:
     victims = [rng.choice(others) for _ in moments]
     victims[rng.randrange(len(victims))] = Victim.BROKER
     return [
-        Strike(moment, victim, rng.choice((0.0, 0.0, rng.uniform(0, 1.5))), rng.choice((0.0, 0.5, 4.0)))
+        Strike(moment, victim, rng.uniform(0, 1.5) if moment is Moment.KAFKA else 0.0, rng.choice((0.0, 0.5, 4.0)))
         for moment, victim in zip(moments, victims, strict=True)
     ]
 

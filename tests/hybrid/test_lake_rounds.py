@@ -22,17 +22,26 @@ from penstock.table.hudi_table import open_table
 SEED = 7
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("road", Road)
 @pytest.mark.parametrize("kind", Kind)
-def test_the_table_is_the_fold(hudi: Any, kafka: Any, tmp_path: pathlib.Path, kind: Kind, road: Road) -> None:
-    topic, rng = f"rounds_{kind}_{road}", random.Random(SEED)
-    transactions = (kind is Kind.UPSERT) is (road is Road.SINK)
+def test_the_table_is_the_fold(
+    hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, kind: Kind, road: Road
+) -> None:
+    topic, rng, plain = f"rounds_{kind}_{road}", random.Random(SEED), road is Road.HOODIE_STREAMER
+    streamer = request.getfixturevalue("streamer") if plain else None
+    transactions = not plain and (kind is Kind.UPSERT) is (road is Road.SINK)
     make_topic(kafka.bootstrap, topic)
     producer = TopicProducer(
-        kafka.bootstrap, topic, rng, deletes=kind is Kind.UPSERT, transactions=transactions, idle=1
+        kafka.bootstrap,
+        topic,
+        rng,
+        deletes=kind is Kind.UPSERT,
+        tombstones=not plain,
+        transactions=transactions,
+        idle=1,
     )
-    filler = LakeFiller(hudi, tmp_path, kafka.bootstrap, topic, rng, kind=kind, road=road)
+    filler = LakeFiller(hudi, tmp_path, kafka.bootstrap, topic, rng, kind=kind, road=road, streamer=streamer)
     producer.begin(150)
     filler.begin(1)
     producer.wake_idle()

@@ -96,8 +96,8 @@ class TopicProducer(threading.Thread):
 
     `deletes`: records of a key replace one another, some are late, some delete their key, by a tombstone or by a mark;
     a delete is never late, nor is a record behind it. Otherwise each record is one of its own, with a tombstone now and
-    then that means nothing. `transactions`: in transactions, some of them aborted; `idle`: a partition without records
-    at first.
+    then that means nothing. `tombstones`: with some; otherwise a mark deletes. `transactions`: in transactions, some of
+    them aborted; `idle`: a partition without records at first.
     """
 
     def __init__(
@@ -107,12 +107,13 @@ class TopicProducer(threading.Thread):
         rng: random.Random,
         *,
         deletes: bool,
+        tombstones: bool = True,
         transactions: bool = False,
         idle: int | None = None,
     ) -> None:
         super().__init__(name=f"producer-{topic}", daemon=True)
         self._topic, self._rng, self._deletes, self._idle = topic, rng, deletes, idle
-        self._is_transactional = transactions
+        self._tombstones, self._is_transactional = tombstones, transactions
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, **QUIET}
         if transactions:
             settings["transactional.id"] = topic
@@ -194,7 +195,7 @@ class TopicProducer(threading.Thread):
         if not is_real:
             self._put(number, FIRST_MS + 10**9, -self._next())
         elif draw < 0.1 and (not self._deletes or self._used[key]):
-            self._delete(number, has_value=self._deletes and draw < 0.05)
+            self._remove(number, has_value=self._deletes and (draw < 0.05 or not self._tombstones))
         elif draw < 0.25 and self._deletes:
             self._put(number, self._late(key), self._next())
         else:
@@ -224,7 +225,7 @@ class TopicProducer(threading.Thread):
         self._used[key].add(ts)
         self._send(number, ts, json.dumps(fields, ensure_ascii=self._rng.random() < 0.5).encode())
 
-    def _delete(self, number: int, *, has_value: bool) -> None:
+    def _remove(self, number: int, *, has_value: bool) -> None:
         """The record's own time is what orders a tombstone."""
         key, ts = key_of(number), FIRST_MS + 10 * self._next()
         self._floor[key], self._used[key] = ts, set()

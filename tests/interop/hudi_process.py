@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from peer_process import PeerProcess
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 REQUIREMENTS = REPOSITORY / "requirements" / "hudi-peer.txt"
@@ -31,8 +32,6 @@ KAFKA_SOURCE = (
 """Spark's own, and what it needs of others."""
 NEWEST = "1.2.0"
 CACHE = REPOSITORY / ".cache" / "hudi"
-SIGNS_OF_A_LOST_SESSION = ("OutOfMemoryError", "stopped SparkContext", "ConnectionRefusedError", "Py4JNetworkError")
-"""In an error: the JVM is no use any more, and the next request starts another."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,12 @@ def run(*command: str | pathlib.Path) -> None:
         raise RuntimeError(f"{command[0]} failed ({result.returncode}): {(result.stdout + result.stderr)[-3000:]}")
 
 
-def make_python(home: pathlib.Path) -> pathlib.Path:
-    """A new environment with PySpark 3.5 and nothing else."""
+def make_python(home: pathlib.Path, requirements: pathlib.Path = REQUIREMENTS) -> pathlib.Path:
+    """A new environment with the PySpark that is required and nothing else."""
     run(sys.executable, "-m", "venv", "--without-pip", home)
     python = home / "bin" / "python"
     options = ("--quiet", "--disable-pip-version-check", "--no-compile")
-    run(sys.executable, "-m", "pip", "--python", python, "install", *options, "-r", REQUIREMENTS)
+    run(sys.executable, "-m", "pip", "--python", python, "install", *options, "-r", requirements)
     return python
 
 
@@ -130,34 +129,13 @@ def make_environment(release: str = NEWEST) -> HudiEnvironment:
         return HudiEnvironment(ready_python(), release, ready_bundle(release), kafka_source)
 
 
-class Hudi:
+class Hudi(PeerProcess):
     """A release of real Hudi: writes tables, and answers queries with the rows its own reader returns."""
 
     def __init__(self, environment: HudiEnvironment, folder: pathlib.Path) -> None:
-        self._environment, self._folder, self._answers = environment, folder, 0
-        self._log = (folder / "spark.log").open("w")
-        self._start()
-
-    def _start(self) -> None:
-        environment, self._is_lost = self._environment, False
         driver = pathlib.Path(__file__).with_name("hudi_writer.py")
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON"))
-        }
-        self._process = subprocess.Popen(
-            [str(environment.python), str(driver), *environment.bundle_arguments()],
-            cwd=self._folder,
-            env={**kept, "PYSPARK_PYTHON": str(environment.python)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-        )
-
-    def started(self) -> None:
-        """Waits until it answers."""
-        self._answer()
+        super().__init__([environment.python, driver, *environment.bundle_arguments()], folder)
+        self._answers = 0
 
     def write(
         self,
@@ -235,44 +213,6 @@ class Hudi:
             hoodie__datasource__read__begin__instanttime=begin,
             hoodie__datasource__read__end__instanttime=end,
         )
-
-    def stop(self) -> None:
-        """Ends the process and its JVM."""
-        self._end()
-        self._log.close()
-
-    def _end(self) -> None:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        try:
-            self._process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, 9)
-            self._process.wait(30)
-        self._process.stdout.close()
-
-    def _ask(self, request: Mapping[str, Any]) -> Any:
-        if self._is_lost:
-            self._end()
-            self._start()
-            self.started()
-        assert self._process.stdin
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> Any:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        if not line:
-            self._is_lost = True
-            self._log.flush()
-            raise RuntimeError(f"Hudi's process ended: {(self._folder / 'spark.log').read_text()[-3000:]}")
-        answer = json.loads(line)
-        if "error" in answer:
-            self._is_lost = any(sign in answer["error"] for sign in SIGNS_OF_A_LOST_SESSION)
-            raise RuntimeError(answer["error"])
-        return answer["ok"]
 
 
 @contextlib.contextmanager

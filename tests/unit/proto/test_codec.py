@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.proto import codec_calls as calls
@@ -254,7 +254,7 @@ def test_a_scan_round_trips(scan: Scan) -> None:
     assert decode_scan(encode_scan(scan)) == scan
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(plans())
 def test_a_plan_round_trips(plan: Plan) -> None:
     assert decode_plan(encode_plan(plan)) == plan

@@ -133,7 +133,9 @@ def test_offsets_that_expired_before_the_hand_over_stop_it(streamer: Lake) -> No
     with pytest.raises(PositionExpired, match="partition 0 at offset 17"):
         streamer.next(scope, switching)
     lossy = streamer.scope(fail_on_data_loss=False)
-    point = streamer.next(lossy, switching).point
+    found = streamer.next(lossy, switching)
+    assert "1 records of topic orders had expired" in found.lost
+    point = found.point
     assert point.progress.kafka is not None
     assert {item.partition: item.next for item in point.progress.kafka.places}[0] == 18
 
