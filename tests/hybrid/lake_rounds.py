@@ -123,7 +123,7 @@ class LakeFiller(threading.Thread):
     def run(self) -> None:
         """A round now and then."""
         try:
-            while not self._stop_asked.wait(self._rng.uniform(0, 1.5)):
+            while not self._stop_asked.wait(self._rng.uniform(0.5, 3)):
                 self._round(WAITS_S)
         except BaseException as error:  # noqa: BLE001 - the test tells it
             self.failure = error

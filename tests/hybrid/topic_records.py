@@ -135,7 +135,7 @@ class TopicProducer(threading.Thread):
     def run(self) -> None:
         """Bursts with a pause behind each, and at last a record for each partition."""
         try:
-            while not self._stop_asked.wait(self._rng.uniform(0.01, 0.1)):
+            while not self._stop_asked.wait(self._rng.uniform(0.05, 0.3)):
                 self._burst(self._rng.randrange(1, 30))
             self._idle = None
             self._in_one(self._close)
