@@ -63,7 +63,10 @@ class StreamerJob:
         options: Mapping[str, str],
     ) -> None:
         self._streamer, self._table = streamer, table
-        schemas = {"source": READ | READ_BEHIND, "target": READ | {"at": TIME} | READ_BEHIND}
+        schemas: dict[str, Mapping[str, Any]] = {
+            "source": READ | READ_BEHIND,
+            "target": READ | {"at": TIME} | READ_BEHIND,
+        }
         given = {**PROPERTIES, **options, "bootstrap.servers": bootstrap, "hoodie.streamer.source.kafka.topic": topic}
         for role, fields in schemas.items():
             path = folder / f"{role}.avsc"
