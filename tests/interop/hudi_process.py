@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,10 +109,12 @@ def make_environment(release: str = NEWEST) -> HudiEnvironment:
 
 
 class Hudi:
-    """A release of real Hudi: writes tables, and answers queries with the rows its own reader returns."""
+    """A release of real Hudi: writes tables, and answers queries with the rows its own reader returns; one request at
+    a time, from any thread."""
 
     def __init__(self, environment: HudiEnvironment, folder: pathlib.Path) -> None:
-        self._environment, self._folder, self._answers = environment, folder, 0
+        self._environment, self._folder = environment, folder
+        self._answers, self._asking = itertools.count(1), threading.Lock()
         self._log = (folder / "spark.log").open("w")
         self._start()
 
@@ -179,8 +183,7 @@ class Hudi:
 
     def read(self, table: pathlib.Path, **options: str) -> pa.Table:
         """The rows Hudi's reader returns; option names are written with `__` for a dot."""
-        self._answers += 1
-        into = self._folder / f"answer-{self._answers}"
+        into = self._folder / f"answer-{next(self._answers)}"
         named = {name.replace("__", "."): value for name, value in options.items()}
         self._ask({"do": "read", "path": str(table), "options": named, "into": str(into)})
         return ds.dataset(into, format="parquet").to_table()
@@ -220,6 +223,10 @@ class Hudi:
         self._process.stdout.close()
 
     def _ask(self, request: Mapping[str, Any]) -> Any:
+        with self._asking:
+            return self._answered(request)
+
+    def _answered(self, request: Mapping[str, Any]) -> Any:
         if self._is_lost:
             self._end()
             self._start()
