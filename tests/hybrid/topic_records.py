@@ -11,7 +11,6 @@ import json
 import random
 import threading
 import time
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
