@@ -27,7 +27,7 @@ EVERY: Final = tuple(itertools.product(Kind, Road, Door))
 SHORT: Final = (
     (Kind.APPEND, Road.STREAMER, Door.GROUP),
     (Kind.UPSERT, Road.SINK, Door.SPARK),
-    (Kind.UPSERT, Road.STREAMER, Door.GROUP),
+    (Kind.UPSERT, Road.HOODIE_STREAMER, Door.GROUP),
     (Kind.APPEND, Road.SINK, Door.SERVED),
     (Kind.UPSERT, Road.SINK, Door.GROUP),
 )

@@ -22,10 +22,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 PARTITIONS: Final = 3
 KEYS: Final = 45
 REGIONS: Final = ("eu", "us", "ap")
-FIRST_MS: Final = 1_700_000_000_000
+FIRST_MS: Final = int(time.time() - 600) * 1000
+"""Near to now: a broker that was killed forgets a producer whose records are older than a day, and then takes what it
+has and did not acknowledge a second time."""
 QUIET: Final[Mapping[str, Any]] = {"log_level": 0}
 """librdkafka writes to stderr of brokers that were killed on purpose."""
 PATIENCE_S: Final = 60.0
+KEEPS_ALL: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
 
 COLUMNS: Final = ("id", "region", "ts", "n", "at", "amount", "note")
 Row = tuple[Any, ...]
@@ -53,7 +56,7 @@ class Record:
 def make_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None:
     """A topic that keeps all of its records, whatever their time."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config={"retention.ms": "-1"})
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=KEEPS_ALL)
     admin.create_topics([new])[topic].result(PATIENCE_S)
 
 
