@@ -76,10 +76,14 @@ class Chunks:
     def _with_keys(
         self, rows: pa.RecordBatch, chunk: RecordChunk, kinds: np.ndarray, reasons: dict[int, str]
     ) -> pa.RecordBatch:
-        """The rows with the key columns of deletes that lack them; a delete without them becomes BAD."""
+        """The rows with the key columns of deletes that lack them; what has no key becomes BAD."""
         places: list[int] = []
         told: list[dict[str, object]] = []
-        for place in np.flatnonzero((kinds == DELETE) & _lacking(rows, self._shape)).tolist():
+        some, all_of_it = _lacking(rows, self._shape)
+        for place in np.flatnonzero((kinds == UPSERT) & all_of_it).tolist():
+            kinds[place] = BAD
+            reasons[place] = f"value has no {', '.join(self._shape.topic.key_fields)}, the table's record key"
+        for place in np.flatnonzero((kinds == DELETE) & some).tolist():
             try:
                 told.append(self._keys.cells(chunk.keys[place]))
                 places.append(place)
@@ -100,15 +104,18 @@ class Chunks:
         return replaced(rows, places, pa.RecordBatch.from_arrays(columns, schema=rows.schema))
 
 
-def _lacking(rows: pa.RecordBatch, shape: TopicShape) -> np.ndarray:
-    """Of each row whether a key column is null; always so where the table has no key columns."""
-    lacking = np.full(rows.num_rows, not shape.topic.key_fields)
-    for path in shape.topic.key_fields:
+def _lacking(rows: pa.RecordBatch, shape: TopicShape) -> tuple[np.ndarray, np.ndarray]:
+    """Of each row whether a part of its key is null, and whether all of it is. Where the table has no key columns, a
+    delete lacks its key, and nothing else does."""
+    paths = shape.topic.key_fields
+    some, all_of_it = np.full(rows.num_rows, not paths), np.full(rows.num_rows, bool(paths))
+    for path in paths:
         names = [path] if path in rows.schema.names else path.split(".")
         if names[0] not in rows.schema.names:
-            return np.ones(rows.num_rows, bool)
+            return np.ones(rows.num_rows, bool), np.zeros(rows.num_rows, bool)
         column = rows.column(names[0])
         if names[1:]:
             column = pc.struct_field(column, names[1:])
-        lacking |= column.is_null().to_numpy(zero_copy_only=False)
-    return lacking
+        absent = column.is_null().to_numpy(zero_copy_only=False)
+        some, all_of_it = some | absent, all_of_it & absent
+    return some, all_of_it

@@ -38,6 +38,7 @@ class Tokens:
 
     @property
     def rows(self) -> int:
+        """How many objects there are."""
         return len(self.slow)
 
     def cut(self, row: int) -> bytes:

@@ -31,6 +31,8 @@ from penstock.reader.topics.shape import TopicShape, topic_shape
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
 
 CHUNK_ROWS: Final = 8192
+CHUNK_CELLS: Final = 1 << 20
+"""Records, and values of columns, that are decoded at once at most (of very wide tables 64 records)."""
 _OFFSET_DIGITS: Final = 19
 RECORDS, UNKNOWN_FIELDS, UNDECODABLE, DELETES_DROPPED = (
     "kafka_records",
@@ -96,7 +98,8 @@ def read_topic(
         tally=tally,
     )
     tally.begin(0)
-    return read.batches(reading.records, wanted.first + start, min(batch_rows, CHUNK_ROWS))
+    chunk_rows = min(batch_rows, CHUNK_ROWS, max(64, CHUNK_CELLS // len(shape.fields)))
+    return read.batches(reading.records, wanted.first + start, chunk_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

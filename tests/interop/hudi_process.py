@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -130,12 +131,13 @@ def make_environment(release: str = NEWEST) -> HudiEnvironment:
 
 
 class Hudi(PeerProcess):
-    """A release of real Hudi: writes tables, and answers queries with the rows its own reader returns."""
+    """A release of real Hudi: writes tables, and answers queries with the rows its own reader returns; one request at
+    a time, from any thread."""
 
     def __init__(self, environment: HudiEnvironment, folder: pathlib.Path) -> None:
         driver = pathlib.Path(__file__).with_name("hudi_writer.py")
         super().__init__([environment.python, driver, *environment.bundle_arguments()], folder)
-        self._answers = 0
+        self._answers = itertools.count(1)
 
     def write(
         self,
@@ -189,8 +191,7 @@ class Hudi(PeerProcess):
 
     def read(self, table: pathlib.Path, **options: str) -> pa.Table:
         """The rows Hudi's reader returns; option names are written with `__` for a dot."""
-        self._answers += 1
-        into = self._folder / f"answer-{self._answers}"
+        into = self._folder / f"answer-{next(self._answers)}"
         named = {name.replace("__", "."): value for name, value in options.items()}
         self._ask({"do": "read", "path": str(table), "options": named, "into": str(into)})
         return ds.dataset(into, format="parquet").to_table()

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,11 +16,12 @@ SIGNS_OF_A_LOST_SESSION = ("OutOfMemoryError", "stopped SparkContext", "Connecti
 
 class PeerProcess:
     """A Python of a peer's environment with its driver: the first line of `command` and what it is given. The driver
-    says one line when it is up, then one a request: `{"ok": …}` or `{"error": text}`."""
+    says one line when it is up, then one a request: `{"ok": …}` or `{"error": text}`. One request at a time, from any
+    thread."""
 
     def __init__(self, command: Sequence[str | pathlib.Path], folder: pathlib.Path) -> None:
         self._command, self._folder = [str(part) for part in command], folder
-        self._log = (folder / "spark.log").open("w")
+        self._log, self._asking = (folder / "spark.log").open("w"), threading.Lock()
         self._start()
 
     def started(self) -> None:
@@ -58,6 +60,10 @@ class PeerProcess:
         self._process.stdout.close()
 
     def _ask(self, request: Mapping[str, Any]) -> Any:
+        with self._asking:
+            return self._answered(request)
+
+    def _answered(self, request: Mapping[str, Any]) -> Any:
         if self._is_lost:
             self._end()
             self._start()

@@ -338,3 +338,33 @@ def test_large_chunks_are_read_in_pieces_of_bounded_size() -> None:
     assert [b.batch.num_rows for b in batches] == [2, 2, 1]
     assert [b.next_ordinal for b in batches] == [2, 4, 5]
     assert isinstance(batches[0].batch, pa.RecordBatch)
+
+
+def test_a_change_without_its_key_is_no_change() -> None:
+    wrapped = {"schema": {}, "payload": order(1)}
+    for value in ({"city": "a"}, {"id": None}, wrapped):
+        with pytest.raises(UndecodableRecord, match="offset 1: value has no id, the table's record key"):
+            read_all(topic_scan(), topic_of(order(1), value))
+    several = topic_scan(key_fields=("id", "city"), columns=("id", "city"))
+    rows = rows_of(read_all(several, topic_of({"id": 1}, {"city": "a"})))
+    assert rows == [{"id": 1, "city": None}, {"id": None, "city": "a"}], "Hudi writes a null part of a key"
+    with pytest.raises(UndecodableRecord, match="value has no id, city"):
+        read_all(several, topic_of({"amount": 1}))
+    keyless = topic_scan(key_fields=(), columns=("id",))
+    assert rows_of(read_all(keyless, topic_of({"city": "a"}))) == [{"id": None}]
+
+
+def test_chunks_of_wide_tables_have_fewer_records() -> None:
+    asked: list[int] = []
+
+    class Asking(FakeTopic):
+        def read(self, wanted, first, chunk_rows):  # type: ignore[no-untyped-def]
+            asked.append(chunk_rows)
+            yield from super().read(wanted, first, chunk_rows)
+
+    wide = [{"name": f"c{n}", "type": ["null", "int"]} for n in range(4000)]
+    topic = Asking(topic_of({"c1": 1}).records)
+    read_all(topic_scan(*wide, key_fields=(), mode=APPEND), topic)
+    read_all(topic_scan(*wide, key_fields=(), mode=APPEND, columns=("c1",)), topic)
+    read_all(topic_scan(*wide, key_fields=(), mode=APPEND, columns=("c1",)), topic, batch_rows=10)
+    assert asked == [(1 << 20) // 4001, 8192, 10]
