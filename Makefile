@@ -40,10 +40,11 @@ docs: .venv/.ready ## regenerate docs/options.md from the option registry, docs/
 	@$(PY) tools/generate_options_doc.py
 	@$(PY) tools/generate_compatibility.py
 
-bench: java .venv/.ready wheel ## measure reading, the service and streams (bench/README.md)
+bench: java .venv/.ready wheel ## measure reading, the service, streams and topics (bench/README.md)
 	@$(WHEEL_PY) -P bench/read_slice.py
 	@$(WHEEL_PY) -P bench/service.py
 	@$(WHEEL_PY) -P bench/streaming.py
+	@$(WHEEL_PY) -P bench/hybrid.py
 
 java:
 	@bash tools/need_java.sh

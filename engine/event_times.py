@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.proto.changes import ChangeFormat, ChangesOf
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.hybrid import KafkaAccess
 from penstock.proto.splits import EventTimeBounds, NoEventTimes, Scan, Split
 
 _DAY_US: Final = 86_400_000_000
@@ -21,21 +22,25 @@ _UNITS_US: Final = {"s": 1_000_000, "ms": 1000, "us": 1}
 _HIGHEST_US: Final = 2**63 - 1
 
 
-def scan_event_time(scan: Scan, split: Split, column: str, unit: str) -> EventTimeBounds | NoEventTimes:
+def scan_event_time(
+    scan: Scan, split: Split, column: str, unit: str, access: KafkaAccess | None = None
+) -> EventTimeBounds | NoEventTimes:
     """The lowest and highest event time of the split's rows, of changes of both sides of each; see `EventTimeScan`.
 
     Reads the one column of the table, in bulk; a timestamp without zone is taken as UTC, a date as its midnight. A time
     that 64 bits of microseconds cannot hold is the nearest that they can. ConfigurationError for plain numbers without
     a unit; errors as for `read_split`.
     """
-    from penstock.reader.read_split import read_split  # late: a planner that never reads loads no kernels
+    from penstock.engine.topic_access import topic_reading  # late: a planner that never reads loads no kernels
+    from penstock.reader.read_split import read_split
 
     rows = scan.rows
     if isinstance(rows, ChangesOf):
         rows = replace(rows, format=ChangeFormat.ROWS)
     low = high = None
     factor = 1
-    with closing(read_split(replace(scan, columns=(column,), where="", rows=rows), split)) as found:
+    one_column = replace(scan, columns=(column,), where="", rows=rows)
+    with closing(read_split(one_column, split, topics=topic_reading(scan, access))) as found:
         for part in found:
             values = part.batch.column(0)
             factor = _factor_us(values.type, column, unit)

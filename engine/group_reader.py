@@ -22,9 +22,11 @@ import pyarrow as pa
 from penstock.engine.enumerators import GroupEnumerator
 from penstock.engine.group_requests import group_spec, group_start
 from penstock.engine.handed_out import HandedOut
+from penstock.engine.hybrid_requests import access_of
 from penstock.engine.membership import BEATS_A_LEASE, Membership
 from penstock.engine.open_split import OpenSplit
 from penstock.engine.patience import Patience, Surroundings
+from penstock.engine.topic_access import topic_reading
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, LeaseError, PenstockError
 from penstock.proto.group_names import checked_name
 from penstock.proto.groups import (
@@ -94,6 +96,7 @@ class GroupReader:
         self._describe = cache(lambda: self._door.describe_table(table))
         self._spec = group_spec(table, options, self._describe)
         self._read_options = ReadOptions(batch_rows=options.batch_rows)
+        self._access = access_of(options)
         self._scans: OrderedDict[str, Scan] = OrderedDict()
         self._woken = threading.Event()
         self._patience = Patience(self._around, self._woken)
@@ -317,7 +320,8 @@ class GroupReader:
 
     def _read(self, assigned: AssignedSplit, start: int, tally: SplitTally) -> Generator[SplitBatch, None, None]:
         scan = self._scan(assigned.ref.plan_id)
-        return read_split(scan, assigned.split, start=start, options=self._read_options, tally=tally)
+        topics = topic_reading(scan, self._access)
+        return read_split(scan, assigned.split, start=start, options=self._read_options, tally=tally, topics=topics)
 
     def _scan(self, plan_id: str) -> Scan:
         scan = self._scans.pop(plan_id, None) or self._door.describe_plan(plan_id)

@@ -6,12 +6,14 @@ Belongs here: which options go together for a group. Not here: options of any pl
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from penstock.engine.hybrid_requests import changes_read, hybrid_of
 from penstock.engine.requests import RANGES, Describe, request_of
 from penstock.engine.times import TimelineZone, range_bound
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.groups import GroupScope, GroupSpec, GroupStart, OnLostRange, StartAt, StartLatest
-from penstock.proto.options import GivenOptions
+from penstock.proto.options import Door, GivenOptions
 from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits
 
@@ -23,13 +25,14 @@ def group_spec(table: str, options: GivenOptions, describe: Describe) -> GroupSp
     """
     query = _query(options)
     policy = OnLostRange(options.on_lost_range or "fail")
+    hybrid = hybrid_of(options, Door.CONSUMER, policy)
     if policy is OnLostRange.SNAPSHOT and isinstance(query, Changes):
         raise ConfigurationError(
             "option onLostRange=snapshot hands out the table's rows, which are no changes: give fail or earliest with "
             "query=cdc, or query=incremental"
         )
     scope = GroupScope(
-        request=request_of(table, query, options, slots=0),
+        request=replace(request_of(table, query, options, slots=0), hybrid=hybrid),
         upto=_upto(table, options, describe),
         on_lost_range=policy,
     )
@@ -56,7 +59,8 @@ def _query(options: GivenOptions) -> RangeQuery:
             f"query={kind} cannot be consumed by a group: its rounds are ranges of instants; give query=incremental "
             "(rows) or query=cdc (their changes), or read a batch"
         )
-    return Changes(ChangeFormat(options.cdc_format)) if kind == "cdc" else Incremental()
+    changes = changes_read(options)
+    return Incremental() if changes is None else Changes(changes)
 
 
 def _start(table: str, options: GivenOptions, describe: Describe) -> GroupStart:

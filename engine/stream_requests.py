@@ -7,14 +7,15 @@ but for `describe`, which asks for the table.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from penstock.engine.hybrid_requests import changes_read, hybrid_of
 from penstock.engine.requests import RANGES, Describe, request_of
 from penstock.engine.times import TimelineZone, range_bound
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.groups import OnLostRange
-from penstock.proto.options import GivenOptions
+from penstock.proto.options import Door, GivenOptions
 from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits
 from penstock.proto.streams import (
@@ -55,7 +56,7 @@ def check_stream_options(options: GivenOptions) -> None:
             "option cdcFormat says what changes look like: give query=cdc with it, or leave it out"
         )
     _check_event_time(options)
-    lost_range_policy(options)
+    hybrid_of(options, Door.STREAM, lost_range_policy(options))
     if options.timeline_timezone is not None:
         named_zone(options.timeline_timezone)
     if options.upto is not None and options.upto.strip() == "latest":
@@ -101,7 +102,7 @@ def lost_range_policy(options: GivenOptions) -> OnLostRange:
             )
         said = meant
     policy = OnLostRange(said or "fail")
-    if policy is OnLostRange.SNAPSHOT and options.query == "cdc":
+    if policy is OnLostRange.SNAPSHOT and options.hybrid is None and options.query == "cdc":
         raise ConfigurationError(
             "option onLostRange=snapshot hands out the table's rows, which are no changes: give fail or earliest with "
             "query=cdc, or query=incremental"
@@ -116,11 +117,13 @@ def stream_scope(table: str, options: GivenOptions, describe: Describe) -> Strea
     option needs it.
     """
     check_stream_options(options)
+    policy = lost_range_policy(options)
+    request = request_of(table, _query(options), options)
     return StreamScope(
-        request=request_of(table, _query(options), options),
+        request=replace(request, hybrid=hybrid_of(options, Door.STREAM, policy)),
         rule=_rule(table, options, describe),
         upto=_upto(table, options, describe),
-        on_lost_range=lost_range_policy(options),
+        on_lost_range=policy,
         end_watermark_us=options.end_watermark_us,
     )
 
@@ -161,7 +164,8 @@ def check_order(table: str, options: GivenOptions, after: Position, upto: Positi
 
 
 def _query(options: GivenOptions) -> RangeQuery:
-    return Changes(ChangeFormat(options.cdc_format)) if options.query == "cdc" else Incremental()
+    changes = changes_read(options)
+    return Incremental() if changes is None else Changes(changes)
 
 
 def _upto(table: str, options: GivenOptions, describe: Describe) -> Position | None:

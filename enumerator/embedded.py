@@ -26,7 +26,7 @@ from penstock.enumerator.opened_tables import OpenedTables
 from penstock.enumerator.reports import total
 from penstock.proto.errors import ConfigurationError, InvariantViolation, TableNotFound, UnknownPlan
 from penstock.proto.positions import Position
-from penstock.proto.queries import Changes, PlanRequest
+from penstock.proto.queries import Changes, PlanRequest, TopicRanges
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import Plan, Scan
 from penstock.proto.streams import END_OF_TIME_US, NextBatch, StreamPoint, StreamScope, StreamStart
@@ -77,6 +77,8 @@ def available_cpus() -> int:
 
 
 def _kind(query: str) -> SplitKind:
+    if query.startswith(TopicRanges.__name__):
+        return SplitKind.KAFKA
     return SplitKind.CDC if query.startswith(Changes.__name__) else SplitKind.MOR
 
 

@@ -5,17 +5,23 @@ Shell: `penstock.table` through `watch`. Not here: when they are looked at (`loo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from penstock.enumerator.hybrid.following import advance_hybrid
 from penstock.enumerator.opened_tables import OpenedTables, wall_clock_ms
 from penstock.enumerator.split_times import EventTimeScan
 from penstock.enumerator.watch.advance import advance, start_progress
 from penstock.enumerator.watch.retention import earliest_position, lag
 from penstock.enumerator.watch.table_watch import Look, TableWatch
 from penstock.enumerator.watch.values import Advance, Following, Progress
+from penstock.kafka.doors import OpenTopic
+from penstock.kafka.opening import open_topic
 from penstock.proto.groups import GroupLag
+from penstock.proto.hybrid import KafkaAccess
 from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
+from penstock.table.hudi_table import HudiTable
 
 
 class FollowedTables(OpenedTables):
@@ -27,8 +33,10 @@ class FollowedTables(OpenedTables):
         hollow_after_ms: int | None = None,
         wall_ms: Callable[[], int] = wall_clock_ms,
         scan_event_time: EventTimeScan | None = None,
+        open_topic: OpenTopic = open_topic,
+        topics: Mapping[str, KafkaAccess] | None = None,
     ) -> None:
-        super().__init__(wall_ms=wall_ms, scan_event_time=scan_event_time)
+        super().__init__(wall_ms=wall_ms, scan_event_time=scan_event_time, open_topic=open_topic, topics=topics)
         self._hollow_after_ms = hollow_after_ms
 
     def glance(self, path: str) -> Look:
@@ -36,8 +44,22 @@ class FollowedTables(OpenedTables):
         return TableWatch(self.opened(path), clock_ns=lambda: self._wall_ms() * 1_000_000).look()
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
-        """See `watch.advance.advance`."""
+        """See `watch.advance.advance`, and `hybrid.following.advance_hybrid` for a hybrid read."""
         table = self._table(path)
+        request = self._with_access(name, following.request)
+        if request.hybrid is None:
+            return self._in_lake(table, name, following)
+        return advance_hybrid(
+            table,
+            name,
+            replace(following, request=request),
+            request.hybrid,
+            self._side,
+            lambda asked: self._in_lake(table, name, asked),
+            self._planned,
+        )
+
+    def _in_lake(self, table: HudiTable, name: str, following: Following) -> Advance:
         return advance(
             table,
             name,
@@ -56,5 +78,7 @@ class FollowedTables(OpenedTables):
         return start_progress(self._table(path), position)
 
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
-        """See `watch.retention.lag`."""
+        """See `watch.retention.lag`. Behind the lake no commit is waited for."""
+        if progress.kafka is not None:
+            return GroupLag(commits=0, size_bytes=0, seconds=0.0)
         return lag(self._table(path), progress, committed, clock_ms=self._wall_ms)

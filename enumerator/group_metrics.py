@@ -18,13 +18,15 @@ from penstock.enumerator.core.records import (
 )
 from penstock.enumerator.core.rounds import PENDING
 from penstock.enumerator.core.state import Group, State
-from penstock.enumerator.observer import GroupGauges, Observer, SplitEvent, SplitKind
+from penstock.enumerator.observer import GroupGauges, KafkaGauges, Observer, SplitEvent, SplitKind
 from penstock.enumerator.watch.values import Issued
 from penstock.proto.queries import Changes
 
 
 def kind_of(group: Group) -> SplitKind:
     """What the group's splits hold."""
+    if group.progress.kafka is not None:
+        return SplitKind.KAFKA
     return SplitKind.CDC if isinstance(group.scope.request.query, Changes) else SplitKind.MOR
 
 
@@ -51,6 +53,18 @@ def tell_records(observer: Observer, state: State, records: Sequence[Record]) ->
 def _count(observer: Observer, group: Group, event: SplitEvent, count: int) -> None:
     if count:
         observer.split_events(event, group.key.group, kind_of(group), count)
+
+
+def kafka_gauges_of(group: Group) -> KafkaGauges | None:
+    """Where a hybrid group stands, as far as it is planned; None for any other."""
+    hybrid, place = group.scope.request.hybrid, group.progress.kafka
+    if hybrid is None:
+        return None
+    if place is None:
+        return KafkaGauges(topic=hybrid.topic)
+    return KafkaGauges(
+        topic=hybrid.topic, phase=place.phase, lag={item.partition: item.behind for item in place.places}
+    )
 
 
 def gauges_of(group: Group, *, looked_at_s: float | None, issued: Issued | None) -> GroupGauges:

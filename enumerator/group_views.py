@@ -53,6 +53,7 @@ def description_of(group: Group, settings: Settings, now_ms: int, *, waiting: bo
         readers=readers,
         error_code=code,
         error=text,
+        kafka=group.progress.kafka,
     )
 
 

@@ -127,13 +127,13 @@ class Looker:
         on_lost: OnLostRange,
         glances: dict[str, Look],
     ) -> int:
-        start = following.progress.position
+        start, in_lake = following.progress.position, following.request.hybrid is None
         idle = self._idle.pop(key, None)
         try:
             path = self.path_of(key.table)
             if path not in glances:
                 glances[path] = self.follows.glance(path)
-            if idle is not None and idle[:2] == (number, start) and nothing_changed(idle[2], glances[path]):
+            if in_lake and idle is not None and idle[:2] == (number, start) and nothing_changed(idle[2], glances[path]):
                 self._idle[key] = idle
                 self._seen(key)
                 return 0
@@ -155,7 +155,8 @@ class Looker:
         match found:
             case NothingNew():
                 self._idle[key] = (number, start, glances[path])
-                self._tell(ev.NothingFound(key=key, number=number, start=start))
+                if in_lake or following.drained:  # else the topic was not asked: what is held must be done first
+                    self._tell(ev.NothingFound(key=key, number=number, start=start))
                 return 0
             case NextRound():
                 self._found(key, number, start, found)
@@ -177,6 +178,8 @@ class Looker:
         self.keeper.handle(event, lambda state, answer: None, (plan_id, plan))
         if found.issued is not None:
             self.issued[key] = found.issued
+        if found.lost_records:
+            self.keeper.observer.kafka_lost(key.table, key.group, found.lost_records)
         tell(
             "round planned",
             table=key.table,
@@ -193,7 +196,7 @@ class Looker:
     ) -> None:
         """The range behind the position is gone: what the group's scope says is done, and always told."""
         start = following.progress.position
-        if on_lost is OnLostRange.FAIL:
+        if on_lost is OnLostRange.FAIL or following.request.hybrid is not None:
             self._stop(key, number, start, error)
             return
         try:
@@ -253,4 +256,10 @@ class Looker:
 
 
 def _following(group: Group) -> Following:
-    return Following(request=group.scope.request, progress=group.progress, limits=group.limits, upto=group.scope.upto)
+    return Following(
+        request=group.scope.request,
+        progress=group.progress,
+        limits=group.limits,
+        upto=group.scope.upto,
+        drained=not group.rounds,
+    )

@@ -12,9 +12,9 @@ from typing import Final
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import State
 from penstock.enumerator.events import tell
-from penstock.enumerator.group_metrics import gauges_of
+from penstock.enumerator.group_metrics import gauges_of, kafka_gauges_of
 from penstock.enumerator.looking import Looker
-from penstock.enumerator.observer import GroupGauges, TableGauges
+from penstock.enumerator.observer import GroupGauges, KafkaGauges, TableGauges
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.errors import PenstockError
 from penstock.proto.groups import GroupLag
@@ -39,6 +39,8 @@ class Measurer:
         now_ms = self.looker.clock_ms()
         for key, gauges in self.looker.keeper.look(self._gauges).items():
             observer.group_gauges(key.table, key.group, gauges)
+        for key, told in self.looker.keeper.look(_topics).items():
+            observer.kafka(key.table, key.group, told)
         if now_ms - self._measured_ms < MEASURE_MS:
             return
         self._measured_ms = now_ms
@@ -70,6 +72,11 @@ class Measurer:
 
 def _places(state: State) -> dict[GroupKey, tuple[Progress, Position]]:
     return {key: (group.progress, group.committed) for key, group in state.groups.items() if not group.ended}
+
+
+def _topics(state: State) -> dict[GroupKey, KafkaGauges]:
+    found = {key: kafka_gauges_of(group) for key, group in state.groups.items()}
+    return {key: told for key, told in found.items() if told is not None}
 
 
 def _is_close(lag: GroupLag) -> bool:

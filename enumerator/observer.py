@@ -7,9 +7,11 @@ Belongs here: another number that the service knows. Not here: names, labels and
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from penstock.proto.hybrid import Phase
 from penstock.proto.reports import SplitReport
 
 
@@ -68,6 +70,16 @@ class TableGauges:
     loss_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaGauges:
+    """A hybrid read now. `phase` None: in the lake. `lag`: by partition of the topic, how many offsets lie behind what
+    is planned."""
+
+    topic: str
+    phase: Phase | None = None
+    lag: Mapping[int, int] = field(default_factory=dict)
+
+
 class Observer(Protocol):
     """Takes numbers in, from any thread; never fails, never waits."""
 
@@ -89,6 +101,14 @@ class Observer(Protocol):
 
     def table_gauges(self, table: str, gauges: TableGauges) -> None:
         """Replaces what was last said of the table."""
+        ...
+
+    def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
+        """Replaces what was last said of the group's way into its topic."""
+        ...
+
+    def kafka_lost(self, table: str, group: str, records: int) -> None:
+        """So many more offsets were passed over, for retention took them before they were read."""
         ...
 
     def watermark(self, table: str, at_us: int) -> None:
@@ -133,6 +153,12 @@ class NoObserver:
         """Nothing."""
 
     def table_gauges(self, table: str, gauges: TableGauges) -> None:
+        """Nothing."""
+
+    def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
+        """Nothing."""
+
+    def kafka_lost(self, table: str, group: str, records: int) -> None:
         """Nothing."""
 
     def watermark(self, table: str, at_us: int) -> None:

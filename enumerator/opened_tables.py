@@ -8,11 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
 from penstock.enumerator import planning
+from penstock.enumerator.hybrid.following import TopicSide
+from penstock.enumerator.hybrid.topic_accesses import TopicAccesses
+from penstock.enumerator.hybrid.topic_plans import topic_plan
 from penstock.enumerator.order import is_earliest
 from penstock.enumerator.split_times import EventTimeScan, TimeSources
 from penstock.enumerator.streams.batches import StreamLook, check_scope
@@ -20,9 +23,12 @@ from penstock.enumerator.streams.memory import IdleAt, StreamMemory
 from penstock.enumerator.streams.snapshots import plan_part, rows_of
 from penstock.enumerator.times_cache import TimesCache
 from penstock.enumerator.watch.table_watch import Look, TableWatch, nothing_changed
+from penstock.kafka.doors import OpenTopic
+from penstock.kafka.opening import open_topic
 from penstock.proto.errors import TableNotFound
+from penstock.proto.hybrid import Hybrid, KafkaAccess
 from penstock.proto.positions import EARLIEST, Position
-from penstock.proto.queries import PlanRequest, SnapshotPart
+from penstock.proto.queries import PlanRequest, SnapshotPart, TopicRanges
 from penstock.proto.reports import TableDescription
 from penstock.proto.splits import Plan
 from penstock.proto.streams import NextBatch, Progress, StreamPoint, StreamScope, StreamStart
@@ -47,6 +53,8 @@ class OpenedTables:
     A table stays open for what it has cached of commits that cannot change. Its properties are read for each question,
     so that a table that was upgraded, or deleted and created again, is seen as it is. `scan_event_time` reads splits
     whose files do not tell their event times, for requests that want that; what files and reads told is kept.
+    `open_topic` is the way to the topics of hybrid reads, `topics` says how those of tables (by name) are reached;
+    None: as each request says.
     """
 
     def __init__(
@@ -55,8 +63,12 @@ class OpenedTables:
         *,
         wall_ms: Callable[[], int] = wall_clock_ms,
         scan_event_time: EventTimeScan | None = None,
+        open_topic: OpenTopic = open_topic,
+        topics: Mapping[str, KafkaAccess] | None = None,
     ) -> None:
+        self._accesses = TopicAccesses(topics)
         self._max_tables, self._wall_ms = max_tables, wall_ms
+        self._side = TopicSide(open_topic=open_topic, scan_event_time=scan_event_time)
         self._streams = StreamMemory()
         self._sources = TimeSources(TimesCache(), scan_event_time)
         self._lock = threading.Lock()
@@ -76,17 +88,21 @@ class OpenedTables:
 
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
         """The plan of a request; its scan calls the table `name`."""
+        request = self._with_access(name, request)
         taken = self._streams.take_plan(path, request)
         if taken is not None:
             return _named(taken, name)
         table = self._table(path)
         if isinstance(request.query, SnapshotPart):
             return plan_part(table, name, request, request.query, self._planned)
+        if isinstance(request.query, TopicRanges):
+            return topic_plan(table, name, request, request.query.ranges, self._sources.scan)
         return self._planned(table, name, request, ())
 
     def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
         check_scope(scope)
+        scope = replace(scope, request=self._with_access(name, scope.request))
         try:
             table = self._table(path)
         except TableNotFound:
@@ -96,7 +112,9 @@ class OpenedTables:
     def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`. An idle table costs two file operations."""
         check_scope(scope)
-        idle = self._streams.idle.get((path, scope))
+        scope = replace(scope, request=self._with_access(name, scope.request))
+        hybrid = scope.request.hybrid is not None
+        idle = None if hybrid else self._streams.idle.get((path, scope))
         try:
             if idle is not None and idle.point == point and nothing_changed(idle.look, self._glance(path)):
                 return NextBatch(point=point)
@@ -107,7 +125,7 @@ class OpenedTables:
             if is_earliest(point.progress.position) and point.snapshot is None:
                 return NextBatch(point=point)
             raise
-        if found.point == point and scope.upto is None:
+        if found.point == point and scope.upto is None and not hybrid:
             self._streams.idle.put((path, scope), IdleAt(point, glance))
         return found
 
@@ -119,8 +137,18 @@ class OpenedTables:
             scope=scope,
             planned=self._planned,
             memory=self._streams,
+            side=self._side,
             clock_ms=self._wall_ms,
             rows_of=lambda of, split: rows_of(of, split, self._sources.cache),
+        )
+
+    def allow_topic(self, name: str, hybrid: Hybrid) -> None:
+        """See `service.ServiceReads.allow_topic`."""
+        self._accesses.given(name, hybrid)
+
+    def _with_access(self, name: str, request: PlanRequest) -> PlanRequest:
+        return (
+            request if request.hybrid is None else replace(request, hybrid=self._accesses.given(name, request.hybrid))
         )
 
     def _planned(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:

@@ -12,6 +12,7 @@ def total(reports: Iterable[SplitReport]) -> SplitReport:
     rows = size_bytes = won = lost = duplicate = deleted = skipped_gaps = skipped_bytes = 0
     pruned_row_groups = pruned_rows = 0
     phases: dict[str, float] = {}
+    counts: dict[str, int] = {}
     event_times: list[int] = []
     for report in reports:
         rows += report.rows
@@ -26,6 +27,8 @@ def total(reports: Iterable[SplitReport]) -> SplitReport:
         pruned_rows += report.pruned_rows
         for phase, spent_ms in report.phase_ms:
             phases[phase] = phases.get(phase, 0.0) + spent_ms
+        for name, number in report.counts:
+            counts[name] = counts.get(name, 0) + number
         if report.max_event_time_us is not None:
             event_times.append(report.max_event_time_us)
     return SplitReport(
@@ -38,4 +41,5 @@ def total(reports: Iterable[SplitReport]) -> SplitReport:
         skipped_bytes=skipped_bytes,
         pruned_row_groups=pruned_row_groups,
         pruned_rows=pruned_rows,
+        counts=tuple(sorted(counts.items())),
     )

@@ -29,6 +29,7 @@ from penstock.proto.queries import (
     Snapshot,
     SnapshotAsOf,
     SnapshotPart,
+    TopicRanges,
 )
 from penstock.proto.splits import AllRows, RowsOf
 from penstock.table.commits import CommitMetadata, WriteStat
@@ -131,6 +132,8 @@ def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
             return (_changes(query, facts),)
         case SnapshotPart():
             raise InvariantViolation("a part of a snapshot is planned from the whole, which is a range")
+        case TopicRanges():
+            raise InvariantViolation("ranges of a topic select nothing of a table")
 
 
 def _incremental(query: Incremental, facts: TimelineFacts) -> tuple[Selection, ...]:
@@ -331,7 +334,7 @@ def reaches_back(query: Query, facts: TimelineFacts) -> bool:
         return False
     known_from = Position(InstantTime(facts.complete_from))
     match query:
-        case Snapshot() | ReadOptimized() | SnapshotPart():
+        case Snapshot() | ReadOptimized() | SnapshotPart() | TopicRanges():
             return False
         case SnapshotAsOf(instant):
             return instant < (facts.oldest_known or facts.timeline.first_active)

@@ -47,6 +47,7 @@ from penstock.proto.groups import (
     SplitRef,
     StartLatest,
 )
+from penstock.proto.hybrid import Hybrid
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import Changes, Incremental
 from penstock.proto.splits import Scan
@@ -60,6 +61,10 @@ class ServiceReads(TableReads, Follows, Protocol):
 
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
         """See `watch.lag`."""
+        ...
+
+    def allow_topic(self, name: str, hybrid: Hybrid) -> None:
+        """ConfigurationError unless the topic behind the table of that name can be asked from now on."""
         ...
 
 
@@ -121,6 +126,8 @@ class EnumeratorService(EmbeddedEnumerator):
         scope = _checked_scope(spec.scope)
         key = GroupKey(scope.request.table, checked_name("group", group))
         checked_name("reader id", reader_id)
+        if spec.scope.request.hybrid is not None:
+            self._service_reads.allow_topic(key.table, spec.scope.request.hybrid)
         if not self.keeper.look(lambda state: key in state.groups):
             progress = self._start(key.table, spec.start)
             created = ev.CreateGroup(key=key, scope=scope, limits=spec.limits, progress=progress)

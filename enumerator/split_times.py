@@ -26,6 +26,7 @@ from penstock.enumerator.table_state import TableState
 from penstock.enumerator.times_cache import TimesCache
 from penstock.proto.changes import GroupChanges
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.hybrid import KafkaAccess
 from penstock.proto.queries import PlanRequest
 from penstock.proto.splits import (
     EventTimeBounds,
@@ -52,10 +53,12 @@ _SCANS: Final = 2
 class EventTimeScan(Protocol):
     """Reads a split's event times."""
 
-    def __call__(self, scan: Scan, split: Split, column: str, unit: str) -> EventTimeBounds | NoEventTimes:
+    def __call__(
+        self, scan: Scan, split: Split, column: str, unit: str, access: KafkaAccess | None = None
+    ) -> EventTimeBounds | NoEventTimes:
         """The lowest and highest value of the table's column among all rows of the split, whatever the scan's filter
-        keeps. `unit` (s, ms, us) is that of a column of plain numbers, '' for any other. Any thread; errors as for
-        reading the split."""
+        keeps. `unit` (s, ms, us) is that of a column of plain numbers, '' for any other. `access`: to the brokers of a
+        split that is a range of a topic. Any thread; errors as for reading the split."""
         ...
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.proto import codec_checks as check
+from penstock.proto.codec_hybrid import hybrid_from_message, hybrid_to_message
+from penstock.proto.codec_positions import position_from_message, position_to_message
 from penstock.proto.codec_queries import query_from_message, set_query
 from penstock.proto.codec_splits import (
     marker_from_message,
     marker_to_message,
-    position_from_message,
-    position_to_message,
     scan_from_message,
     scan_to_message,
     split_from_message,
@@ -111,7 +111,7 @@ def newest_answer_from_message(message: pb.NewestPositionResponse) -> Position:
 
 
 def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
-    """A plan request; the query is its one of `query`."""
+    """A plan request; the query is its one of `query`. Settings of Kafka clients stay behind (`codec_hybrid`)."""
     with check.encoding(f"plan request for table {request.table!r}"):
         message = pb.OpenPlanRequest(
             table=request.table,
@@ -127,6 +127,7 @@ def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
             delete_marker=None if request.delete_marker is None else marker_to_message(request.delete_marker),
             skip_corrupt=request.skip_corrupt,
             columns_by_name=request.columns_by_name,
+            hybrid=None if request.hybrid is None else hybrid_to_message(request.hybrid),
         )
         set_query(message, request.query)
         return message
@@ -150,6 +151,7 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
         delete_marker=marker_from_message(what, message.delete_marker) if message.HasField("delete_marker") else None,
         skip_corrupt=message.skip_corrupt,
         columns_by_name=message.columns_by_name,
+        hybrid=hybrid_from_message(what, message.hybrid) if message.HasField("hybrid") else None,
     )
 
 
@@ -249,6 +251,7 @@ def report_to_message(report: SplitReport) -> pb.SplitReport:
             skipped_bytes=report.skipped_bytes,
             pruned_row_groups=report.pruned_row_groups,
             pruned_rows=report.pruned_rows,
+            counts=dict(report.counts),
         )
 
 
@@ -264,7 +267,9 @@ def checked_report(what: str, report: pb.SplitReport) -> SplitReport:
     """A report, wherever it stands."""
     if len(report.phase_ms) > check.MAX_PHASES:
         raise check.breach(what, "phase_ms", f"{len(report.phase_ms)} phases", f"at most {check.MAX_PHASES}")
-    phases = sorted(report.phase_ms.items())
+    if len(report.counts) > check.MAX_PHASES:
+        raise check.breach(what, "counts", f"{len(report.counts)} names", f"at most {check.MAX_PHASES}")
+    phases, counts = sorted(report.phase_ms.items()), sorted(report.counts.items())
     return SplitReport(
         rows=check.number(what, "rows", report.rows),
         size_bytes=check.number(what, "size_bytes", report.size_bytes),
@@ -280,4 +285,5 @@ def checked_report(what: str, report: pb.SplitReport) -> SplitReport:
         skipped_bytes=check.number(what, "skipped_bytes", report.skipped_bytes),
         pruned_row_groups=check.number(what, "pruned_row_groups", report.pruned_row_groups),
         pruned_rows=check.number(what, "pruned_rows", report.pruned_rows),
+        counts=tuple((check.name(what, "counts", k), check.number(what, f"counts[{k}]", n)) for k, n in counts if n),
     )

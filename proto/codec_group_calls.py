@@ -10,7 +10,8 @@ from typing import Final
 
 from penstock.proto import codec_checks as check
 from penstock.proto import codec_groups as groups
-from penstock.proto.codec_splits import position_to_message
+from penstock.proto.codec_hybrid import place_from_message, place_to_message
+from penstock.proto.codec_positions import position_to_message
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.group_names import checked_name
 from penstock.proto.groups import (
@@ -208,6 +209,7 @@ def description_to_message(description: GroupDescription) -> pb.DescribeGroupRes
             lag=None if description.lag is None else groups.lag_to_message(description.lag),
             error_code=description.error_code,
             error=description.error,
+            kafka=None if description.kafka is None else place_to_message(description.kafka),
         )
 
 
@@ -229,6 +231,7 @@ def description_from_message(message: pb.DescribeGroupResponse) -> GroupDescript
         lag=groups.lag_from_message(what, message.lag) if message.HasField("lag") else None,
         error_code=check.text(what, "error_code", message.error_code),
         error=check.text(what, "error", message.error, MAX_ERROR_CHARS),
+        kafka=place_from_message(what, "kafka", message.kafka) if message.HasField("kafka") else None,
     )
 
 

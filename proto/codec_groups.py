@@ -14,12 +14,8 @@ from penstock.proto.codec_calls import (
     request_from_message,
     request_to_message,
 )
-from penstock.proto.codec_splits import (
-    position_from_message,
-    position_to_message,
-    split_from_message,
-    split_to_message,
-)
+from penstock.proto.codec_positions import position_from_message, position_to_message
+from penstock.proto.codec_splits import split_from_message, split_to_message
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.group_names import checked_name
 from penstock.proto.groups import (

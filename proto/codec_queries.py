@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from penstock.proto import codec_checks as check
 from penstock.proto.codec_changes import format_from_message
-from penstock.proto.codec_splits import position_from_message, position_to_message
+from penstock.proto.codec_hybrid import range_to_message, ranges_from_message
+from penstock.proto.codec_positions import position_from_message, position_to_message
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.positions import InstantTime, Position
 from penstock.proto.queries import (
@@ -16,6 +17,7 @@ from penstock.proto.queries import (
     Snapshot,
     SnapshotAsOf,
     SnapshotPart,
+    TopicRanges,
 )
 from penstock.proto.v1 import penstock_pb2 as pb
 
@@ -48,6 +50,8 @@ def set_query(message: pb.OpenPlanRequest, query: Query) -> None:
                 changes=query.changes or "",
             )
             message.snapshot_part.CopyFrom(part)
+        case TopicRanges(ranges):
+            message.topic_ranges.CopyFrom(pb.TopicRanges(ranges=map(range_to_message, ranges)))
 
 
 def query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
@@ -66,8 +70,10 @@ def query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
             return Changes(format_from_message(what, message.changes.format), *span)
         case "snapshot_part":
             return _part(what, message.snapshot_part)
+        case "topic_ranges":
+            return _topic_ranges(what, message)
         case None:
-            known = "snapshot, snapshot_as_of, read_optimized, incremental, changes or snapshot_part"
+            known = "snapshot, snapshot_as_of, read_optimized, incremental, changes, snapshot_part or topic_ranges"
             raise check.breach(what, "query", "no query kind that this build knows", known)
         case other:
             raise InvariantViolation(f"the stubs know query kind {other!r}, the codec does not")
@@ -97,3 +103,12 @@ def _part(what: str, message: pb.SnapshotPart) -> SnapshotPart:
         digest=check.digest(what, "snapshot_part.digest", message.digest),
         changes=format_from_message(what, message.changes) if message.changes else None,
     )
+
+
+def _topic_ranges(what: str, message: pb.OpenPlanRequest) -> TopicRanges:
+    ranges = ranges_from_message(what, "topic_ranges", message.topic_ranges.ranges)
+    if not message.HasField("hybrid"):
+        raise check.breach(what, "topic_ranges", "ranges of a topic", "none unless the request is of a hybrid read")
+    if ranges and ranges[0].topic != message.hybrid.topic:
+        raise check.breach(what, "topic_ranges", f"topic {ranges[0].topic}", "that of `hybrid`")
+    return TopicRanges(ranges)

@@ -16,8 +16,16 @@ from penstock.proto.codec_changes import (
     changes_to_message,
 )
 from penstock.proto.codec_files import file_from_message, file_to_message
+from penstock.proto.codec_hybrid import (
+    range_from_message,
+    range_to_message,
+    records_from_message,
+    records_to_message,
+)
+from penstock.proto.codec_positions import position_from_message, position_to_message
 from penstock.proto.errors import ConfigurationError, InvariantViolation
-from penstock.proto.positions import CommitRange, Position
+from penstock.proto.hybrid import KafkaRange
+from penstock.proto.positions import CommitRange
 from penstock.proto.splits import (
     AllRows,
     Ancestry,
@@ -46,17 +54,6 @@ from penstock.proto.splits import (
 from penstock.proto.v1 import penstock_pb2 as pb
 
 
-def position_to_message(position: Position) -> pb.Position:
-    """Any position."""
-    return pb.Position(order_key=position.order_key, index=position.index)
-
-
-def position_from_message(what: str, field: str, message: pb.Position) -> Position:
-    """ConfigurationError naming `what` and `field` if it is none."""
-    order_key = check.instant(what, field, message.order_key)
-    return Position(order_key, check.number(what, field, message.index, check.MAX_INDEX))
-
-
 def split_to_message(split: Split) -> pb.Split:
     """ValueError (see `codec_checks.encoding`) if a number or text has no place in a message."""
     message = pb.Split(
@@ -77,6 +74,8 @@ def split_to_message(split: Split) -> pb.Split:
             message.row_groups.CopyFrom(pb.RowGroupRun(first=first, end=end, size_bytes=size_bytes))
         case GroupChanges() as changes:
             message.changes.CopyFrom(changes_to_message(changes))
+        case KafkaRange() as part:
+            message.kafka.CopyFrom(range_to_message(part))
     match split.event_time:
         case UnknownBounds():
             pass
@@ -113,7 +112,9 @@ def split_from_message(message: pb.Split, depth: int = 0) -> Split:
     version = check.known_version(what, message.format_version)
     base = file_from_message(what, "base", message.base) if message.HasField("base") else None
     logs = check.counted(what, "logs", message.logs, check.MAX_LOGS)
-    if message.HasField("changes"):
+    if message.HasField("kafka"):
+        _refuse_beside_range(what, message, depth)
+    elif message.HasField("changes"):
         if base is not None or logs or message.HasField("row_groups"):
             raise check.breach(what, "changes", "changes beside a slice", "one of both")
     elif base is None and not logs:
@@ -136,6 +137,14 @@ def split_from_message(message: pb.Split, depth: int = 0) -> Split:
         ancestry=_ancestry_from_message(what, message, depth) if message.HasField("ancestry") else None,
         left_out=_left_out_from_message(what, message.left_out) if message.HasField("left_out") else None,
     )
+
+
+def _refuse_beside_range(what: str, message: pb.Split, depth: int) -> None:
+    beside = [field for field in ("base", "row_groups", "changes", "ancestry", "left_out") if message.HasField(field)]
+    if beside or message.logs or message.base_instant:
+        raise check.breach(what, "kafka", f"files beside a range of a topic: {beside or 'logs'}", "the range alone")
+    if depth:
+        raise check.breach(what, "ancestry.origins", "a range of a topic", "file slices")
 
 
 def _left_out_from_message(what: str, message: pb.LeftOut) -> LeftOut:
@@ -166,7 +175,9 @@ def _ancestry_from_message(what: str, message: pb.Split, depth: int) -> Ancestry
     )
 
 
-def _part_from_message(what: str, message: pb.Split) -> WholeFile | RowGroupRun | GroupChanges:
+def _part_from_message(what: str, message: pb.Split) -> WholeFile | RowGroupRun | GroupChanges | KafkaRange:
+    if message.HasField("kafka"):
+        return range_from_message(what, "kafka", message.kafka)
     if message.HasField("changes"):
         return changes_from_message(what, message.changes)
     if not message.HasField("row_groups"):
@@ -211,6 +222,7 @@ def scan_to_message(scan: Scan) -> pb.Scan:
         key_fields=scan.key_fields,
         schema_history=scan.schema_history,
         keys_may_be_named=scan.keys_may_be_named,
+        topic=None if scan.topic is None else records_to_message(scan.topic),
     )
     match scan.merge:
         case CommitTimeOrdering():
@@ -270,6 +282,7 @@ def scan_from_message(message: pb.Scan) -> Scan:
         key_fields=check.names(what, "key_fields", message.key_fields),
         schema_history=check.text(what, "schema_history", message.schema_history, check.MAX_SCHEMA_CHARS),
         keys_may_be_named=message.keys_may_be_named,
+        topic=records_from_message(what, message.topic) if message.HasField("topic") else None,
     )
 
 
@@ -339,6 +352,13 @@ def plan_to_message(plan: Plan) -> pb.Plan:
     )
 
 
+def _fits(split: Split, scan: Scan) -> bool:
+    """Whether the split holds what the scan reads: ranges of a topic, changes, or slices."""
+    if scan.topic is not None or isinstance(split.part, KafkaRange):
+        return scan.topic is not None and isinstance(split.part, KafkaRange)
+    return isinstance(split.part, GroupChanges) == isinstance(scan.rows, ChangesOf)
+
+
 def plan_from_message(message: pb.Plan) -> Plan:
     """StateVersionError for an unknown format version, ConfigurationError for a field that cannot be."""
     what = "plan"
@@ -351,7 +371,7 @@ def plan_from_message(message: pb.Plan) -> Plan:
     splits = tuple(split_from_message(s) for s in check.counted(what, "splits", message.splits, check.MAX_SPLITS))
     check.distinct(what, "splits", (split.split_id for split in splits))
     for split in splits:
-        if isinstance(split.part, GroupChanges) != isinstance(scan.rows, ChangesOf):
+        if not _fits(split, scan):
             raise ConfigurationError(f"{what}: split {split.split_id[:80]!r} is not of the kind that its scan says")
         if len(split.partition_values) != len(scan.partition_fields):
             raise ConfigurationError(

@@ -8,9 +8,16 @@ kept it, so a request is untrusted to the server, and an answer to the client.
 from __future__ import annotations
 
 from penstock.proto import codec_checks as check
+from penstock.proto import hybrid_checks
 from penstock.proto.codec_calls import request_from_message, request_to_message
 from penstock.proto.codec_groups import limits_from_message, limits_to_message, required_position
-from penstock.proto.codec_splits import position_from_message, position_to_message
+from penstock.proto.codec_hybrid import (
+    batch_ranges_from_message,
+    place_from_message,
+    place_to_message,
+    range_to_message,
+)
+from penstock.proto.codec_positions import position_from_message, position_to_message
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.groups import OnLostRange
 from penstock.proto.queries import Changes, Incremental
@@ -29,6 +36,7 @@ from penstock.proto.streams import (
     StreamPoint,
     StreamScope,
     StreamStart,
+    TopicBatch,
     Watermark,
     WatermarkFallback,
 )
@@ -165,19 +173,21 @@ def progress_to_message(progress: Progress) -> pb.Progress:
         consumed=sorted(progress.consumed),
         ahead=sorted(progress.ahead),
         table_id=progress.table_id,
+        kafka=None if progress.kafka is None else place_to_message(progress.kafka),
     )
 
 
 def progress_from_message(what: str, message: pb.Progress) -> Progress:
     """ConfigurationError naming `what` for a field that cannot be."""
+    position = required_position(what, "progress.position", message.position if message.HasField("position") else None)
+    place = place_from_message(what, "progress.kafka", message.kafka) if message.HasField("kafka") else None
     return Progress(
-        position=required_position(
-            what, "progress.position", message.position if message.HasField("position") else None
-        ),
+        position=position,
         layout=check.number(what, "progress.layout", message.layout, check.MAX_INDEX),
         consumed=check.instants(what, "progress.consumed", message.consumed, check.MAX_CONSUMED),
         ahead=check.instants(what, "progress.ahead", message.ahead, check.MAX_CONSUMED),
         table_id=check.text(what, "progress.table_id", message.table_id),
+        kafka=hybrid_checks.checked_position(what, "progress", position, place),
     )
 
 
@@ -196,6 +206,8 @@ def _point_to_message(point: StreamPoint) -> pb.StreamPoint:
             message.commits.CopyFrom(pb.CommitsBatch(after=position_to_message(after), without=sorted(without)))
         case SnapshotBatch(first):
             message.snapshot_batch.CopyFrom(pb.SnapshotBatch(first=first))
+        case TopicBatch(ranges):
+            message.topic.CopyFrom(pb.TopicBatch(ranges=map(range_to_message, ranges)))
     return message
 
 
@@ -205,11 +217,12 @@ def _point_from_message(what: str, message: pb.StreamPoint | None) -> StreamPoin
     if not message.HasField("progress"):
         raise check.breach(what, "point.progress", "nothing", "a value")
     place = _place_from_message(what, message.snapshot) if message.HasField("snapshot") else None
+    progress = progress_from_message(what, message.progress)
     return StreamPoint(
-        progress=progress_from_message(what, message.progress),
+        progress=progress,
         snapshot=place,
         watermark=_watermark_from_message(message.watermark),
-        content=_content_from_message(what, message, place),
+        content=_content_from_message(what, message, place, progress),
         ended=message.ended,
     )
 
@@ -234,7 +247,9 @@ def _watermark_from_message(message: pb.Watermark) -> Watermark:
     )
 
 
-def _content_from_message(what: str, message: pb.StreamPoint, place: SnapshotPlace | None) -> BatchContent:
+def _content_from_message(
+    what: str, message: pb.StreamPoint, place: SnapshotPlace | None, progress: Progress
+) -> BatchContent:
     match message.WhichOneof("content"):
         case "no_batch":
             return NoBatch()
@@ -250,8 +265,10 @@ def _content_from_message(what: str, message: pb.StreamPoint, place: SnapshotPla
             return SnapshotBatch(
                 check.number(what, "point.snapshot_batch.first", message.snapshot_batch.first, place.done)
             )
+        case "topic":
+            return TopicBatch(batch_ranges_from_message(what, message.topic, progress.kafka))
         case None:
-            known = "no_batch, commits or snapshot_batch"
+            known = "no_batch, commits, snapshot_batch or topic"
             raise check.breach(what, "point.content", "no content that this build knows", known)
         case other:
             raise InvariantViolation(f"the stubs know content {other!r}, the codec does not")

@@ -7,11 +7,13 @@ PenstockError
 │   ├── PositionExpired           OUT_OF_RANGE         files or instants the answer needs were cleaned
 │   ├── DataInvalidated           DATA_LOSS            consumed or planned data is no longer the table's
 │   ├── LateInstant               DATA_LOSS            an instant completed at or behind a position that passed it
+│   ├── TopicGone                 NOT_FOUND            no such Kafka topic, or not the partition to go on in
 │   └── UnsupportedFeature        UNIMPLEMENTED        the table uses something Penstock does not read (yet)
 ├── FormatError                   DATA_LOSS            bytes that are not what the format says
 │   ├── CorruptBlock                                   a log block
 │   ├── CorruptFile                                    a commit, properties or base file
-│   └── SchemaMismatch                                 a file whose schema does not fit the table's
+│   ├── SchemaMismatch                                 a file whose schema does not fit the table's
+│   └── UndecodableRecord                              a record of a topic that is no row of the table
 ├── PlanError                     ABORTED
 │   ├── UnknownPlan                                    no such plan (never an empty answer)
 │   └── UnknownSplit                                   no such split in that plan
@@ -25,6 +27,7 @@ PenstockError
 ├── StateDamaged                  DATA_LOSS            the service's own state directory holds damaged records
 ├── Overloaded                    RESOURCE_EXHAUSTED   a stated limit is reached; asking later may help
 └── StorageError                  UNAVAILABLE          storage or the server did not answer; asking again may help
+    └── KafkaUnavailable                               nor did the brokers of a topic
 
 InvariantViolation (INTERNAL) stands outside: it is our own bug, is never caught and never retried.
 
@@ -94,6 +97,13 @@ class LateInstant(TableError):
     exit_code = 3
 
 
+class TopicGone(TableError):
+    """A Kafka topic, or a partition of it that a read goes on in, is not there."""
+
+    code = "TOPIC_GONE"
+    grpc_status = "NOT_FOUND"
+
+
 class UnsupportedFeature(TableError):
     """The table uses a feature that Penstock does not read; no row is returned rather than a wrong one."""
 
@@ -125,6 +135,12 @@ class SchemaMismatch(FormatError):
     """A file's schema cannot be read as the table's schema."""
 
     code = "SCHEMA_MISMATCH"
+
+
+class UndecodableRecord(FormatError):
+    """A record of a Kafka topic that cannot be decoded into a row of the table."""
+
+    code = "UNDECODABLE_RECORD"
 
 
 class PlanError(PenstockError):
@@ -218,6 +234,12 @@ class StorageError(PenstockError):
     grpc_status = "UNAVAILABLE"
     exit_code = 75
     retryable = True
+
+
+class KafkaUnavailable(StorageError):
+    """The brokers of a topic do not answer; asking again may help."""
+
+    code = "KAFKA_UNAVAILABLE"
 
 
 class InvariantViolation(AssertionError):

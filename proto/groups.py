@@ -15,6 +15,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from penstock.proto.hybrid import KafkaPlace
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import NO_LIMITS, PlanRequest, RoundLimits
 from penstock.proto.reports import SplitReport
@@ -180,7 +181,8 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A group in full. `error_code` and `error` say why it stopped; `lag` is None where the table cannot be asked."""
+    """A group in full. `error_code` and `error` say why it stopped; `lag` is None where the table cannot be asked.
+    `kafka`: of a hybrid group that has left the lake, up to where it is planned."""
 
     summary: GroupSummary
     scope: GroupScope
@@ -192,6 +194,7 @@ class GroupDescription:
     lag: GroupLag | None = None
     error_code: str = ""
     error: str = ""
+    kafka: KafkaPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ class Option:
     @property
     def python_name(self) -> str:
         """snake_case: the keyword of `penstock.read`."""
-        return re.sub(r"([A-Z])", lambda found: "_" + found[1].lower(), self.name)
+        return re.sub(r"([A-Z])", lambda found: "_" + found[1].lower(), self.name).replace(".", "_")
 
     @property
     def field(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,9 @@ MAX_TEXT: Final = 65_536
 """Characters of one option's value; a filter is the longest there is."""
 MAX_DURATION_US: Final = 10_000 * 86_400_000_000
 
+MAX_SETTINGS: Final = 500
+
+_SETTING: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
 _UNITS_US: Final = {
     unit: microseconds
     for units, microseconds in (
@@ -193,7 +196,59 @@ class Names:
         return tuple(_text(name, part, self.form) for part in parsed)
 
 
-OptionType = Text | Address | Number | OnOff | TrueFalse | Duration | Choice | Names
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a client by name, whose values may be secrets: an error names the setting and never shows a value."""
+
+    form: str = "a mapping"
+
+    def parse(self, name: str, value: object) -> tuple[tuple[str, str], ...]:
+        """(name, value) by name, from a mapping or a JSON object. Numbers and truth values are written as text."""
+        found: object = value
+        if isinstance(value, str):
+            try:
+                found = json.loads(value, object_pairs_hook=_pairs_once) if len(value) <= MAX_TEXT else None
+            except (ValueError, RecursionError):
+                found = None
+        if not isinstance(found, Mapping) or len(found) > MAX_SETTINGS:
+            raise ConfigurationError(
+                f"option {name}: expected a mapping of at most {MAX_SETTINGS} settings, or a JSON object"
+            )
+        told = [(_setting(name, key), _setting_value(name, key, one)) for key, one in found.items()]
+        if len({key for key, _ in told}) != len(told):
+            raise ConfigurationError(f"option {name}: a setting is there twice")
+        return tuple(sorted(told))
+
+
+OptionType = Text | Address | Number | OnOff | TrueFalse | Duration | Choice | Names | Settings
+
+
+def _setting(option: str, name: object) -> str:
+    lower = name.strip().lower() if isinstance(name, str) else ""
+    if not _SETTING.fullmatch(lower):
+        raise ConfigurationError(f"option {option}: got a setting named {str(name)[:80]!r}, expected such as a.b.c")
+    return lower
+
+
+def _setting_value(option: str, name: object, value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
+    if not isinstance(text, str) or len(text) > MAX_TEXT or "\x00" in text:
+        raise ConfigurationError(
+            f"option {option}: setting {name}: expected text of at most {MAX_TEXT} characters and no NUL, got a "
+            f"{type(value).__name__}"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"option {option}: setting {name}: expected text in UTF-8") from None
+    return text
+
+
+def _pairs_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
 from penstock.proto import option_translation
-from penstock.proto.access import ServerAccess
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.given_options import GivenOptions
 from penstock.proto.option_entries import EVERYWHERE, READS, Door, Option, OptionValue
 from penstock.proto.option_groups import GROUP_OPTIONS
+from penstock.proto.option_kafka import BROKERS, CLIENT, KAFKA_OPTIONS, folded, is_client_setting
 from penstock.proto.option_streams import STREAM_OPTIONS
 from penstock.proto.option_types import (
     Address,
@@ -222,61 +223,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
     *STREAM_OPTIONS,
     *GROUP_OPTIONS,
+    *KAFKA_OPTIONS,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenOptions:
-    """Parsed options, one field each (`Option.field`); None: not given and without default. Durations are
-    microseconds; an endless `endWatermark` is None.
-
-    `given` names (camelCase) those that the caller or the environment set; `warnings` are for the door to show, once.
-    """
-
-    query: str = "snapshot"
-    cdc_format: str = "rows"
-    after: str | None = None
-    upto: str | None = None
-    as_of: str | None = None
-    columns: tuple[str, ...] = ()
-    where: str = ""
-    limit: int | None = None
-    server: str | None = None
-    server_ca: str = ""
-    server_cert: str = ""
-    server_key: str = ""
-    server_token: str = ""
-    max_commits_per_trigger: int = 0
-    max_files_per_trigger: int = 0
-    max_bytes_per_trigger: int = 0
-    max_rows_per_trigger: int = 0
-    group: str | None = None
-    reader_id: str | None = None
-    on_lost_range: str | None = None
-    fail_on_data_loss: bool | None = None
-    max_splits: int = 4
-    slots: int = 0
-    split_bytes: int = 256 << 20
-    event_time: str = ""
-    event_time_unit: str | None = None
-    max_out_of_orderness_us: int | None = None
-    watermark_fallback: str = "scan"
-    idle_timeout_us: int | None = None
-    end_watermark_us: int | None = None
-    metadata: str = "on"
-    columns_by_name: str = "off"
-    timeline_timezone: str | None = None
-    delete_field: str = ""
-    delete_marker: str = ""
-    batch_rows: int = 32_768
-    on_corrupt: str | None = None
-    given: frozenset[str] = frozenset()
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def access(self) -> ServerAccess:
-        """How `server` is spoken to. ConfigurationError for options that do not go together."""
-        return ServerAccess(ca=self.server_ca, cert=self.server_cert, key=self.server_key, token=self.server_token)
 
 
 def parse_options(
@@ -292,7 +240,7 @@ def parse_options(
     values: dict[str, object] = {}
     origin: dict[str, str] = {}
     unused: list[str] = []
-    for name, value in given.items():
+    for name, value in folded(given).items():
         if value is None:
             continue
         match _meaning(name, value):
@@ -320,7 +268,7 @@ def parse_options(
 
 def option_named(name: str) -> Option | None:
     """The option of this name in any spelling and case, None if it is not ours."""
-    return _BY_SPELLING.get(plain_spelling(name))
+    return _BY_SPELLING.get(CLIENT if is_client_setting(name) else plain_spelling(name))
 
 
 def _meaning(name: str, value: object) -> option_translation.Translation:
@@ -330,7 +278,7 @@ def _meaning(name: str, value: object) -> option_translation.Translation:
     translated = option_translation.translate(name, value)
     if translated is not None:
         return translated
-    known = [*(ours.name for ours in OPTIONS), *option_translation.RULES]
+    known = [*(ours.name for ours in OPTIONS), BROKERS, *option_translation.RULES]
     near = nearest(name, known) or f": expected one of {', '.join(ours.name for ours in OPTIONS)}"
     raise ConfigurationError(f"unknown option {name[:80]!r}{near}")
 
@@ -366,7 +314,7 @@ def _misspelt(environment: Mapping[str, str]) -> list[str]:
     return found
 
 
-_BY_SPELLING: Final = {plain_spelling(option.name): option for option in OPTIONS}
+_BY_SPELLING: Final = {plain_spelling(name): option for option in OPTIONS for name in (option.name, option.python_name)}
 assert {option.field for option in OPTIONS} == {field.name for field in fields(GivenOptions)} - {
     "given",
     "warnings",

@@ -10,6 +10,7 @@ from typing import Final
 
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.hybrid import Hybrid, KafkaRange
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.splits import DeleteMarker
 
@@ -79,7 +80,15 @@ class SnapshotPart:
     changes: ChangeFormat | None = None
 
 
-Query = Snapshot | SnapshotAsOf | ReadOptimized | Incremental | Changes | SnapshotPart
+@dataclass(frozen=True, slots=True)
+class TopicRanges:
+    """These ranges of the topic that a hybrid read goes on in (`PlanRequest.hybrid`), one a split, each partition once
+    or in ascending pieces."""
+
+    ranges: tuple[KafkaRange, ...]
+
+
+Query = Snapshot | SnapshotAsOf | ReadOptimized | Incremental | Changes | SnapshotPart | TopicRanges
 
 RangeQuery = Incremental | Changes
 """The queries that a commit range bounds."""
@@ -99,7 +108,7 @@ class PlanRequest:
     event-time bounds. `delete_marker` marks deletes in the log of a table whose own properties name no marker.
     `skip_corrupt`: rows that damaged or missing log files held are given up, as Hudi does, instead of an error.
     `columns_by_name` finds columns of older files by name where the table has a schema-on-read history, as Hudi does by
-    default: a renamed column is then null.
+    default: a renamed column is then null. `hybrid`: the read goes on in a Kafka topic behind the lake.
     """
 
     table: str
@@ -116,6 +125,7 @@ class PlanRequest:
     delete_marker: DeleteMarker | None = None
     skip_corrupt: bool = False
     columns_by_name: bool = False
+    hybrid: Hybrid | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

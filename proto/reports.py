@@ -67,7 +67,8 @@ class MergeOutcomes:
 class SplitReport:
     """How reading one split went. `phase_ms` keys: open, log_decode, build, merge, emit. Rows are rows handed on.
     `skipped_gaps` are damaged stretches of log files that were passed over, `skipped_bytes` their length.
-    `pruned_row_groups` of a base file, with `pruned_rows`, were not decoded: its footer says that no row is kept."""
+    `pruned_row_groups` of a base file, with `pruned_rows`, were not decoded: its footer says that no row is kept.
+    `counts` are further numbers by name, ascending, none of them 0: of topics `reader.topics.reading`'s."""
 
     rows: int
     size_bytes: int
@@ -78,3 +79,4 @@ class SplitReport:
     skipped_bytes: int = 0
     pruned_row_groups: int = 0
     pruned_rows: int = 0
+    counts: tuple[tuple[str, int], ...] = ()

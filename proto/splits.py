@@ -13,10 +13,15 @@ from typing import Final
 from penstock.proto.changes import ChangesOf, GroupChanges
 from penstock.proto.files import FileRef as FileRef
 from penstock.proto.files import LogWrite as LogWrite
+from penstock.proto.hybrid import KafkaRange, TopicRecords
 from penstock.proto.positions import CommitRange, InstantTime
 
-FORMAT_VERSION: Final = 4
+FORMAT_VERSION: Final = 5
 """The version this build writes. Every version from 1 up to it is decoded; a fixture of each is kept."""
+
+
+RECORD_BYTES: Final = 128
+"""What a record of a topic is taken to weigh: only reading it tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,8 @@ class EventTimeBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """One file slice, a run of row groups of a log-free one, or (with a scan of changes) a file group's changes.
+    """One file slice, a run of row groups of a log-free one, (with a scan of changes) a file group's changes, or (with
+    `Scan.topic`) a range of a topic's partition, whose ordinals are offsets from its first.
 
     `logs` are in scan order (`hudi-format` 3.1; slices of a pending compaction in slice order): a reader never sorts
     them. `partition_values` are the decoded path segments, one for each of the scan's `partition_fields`; None is the
@@ -71,7 +77,7 @@ class Split:
     order_key: InstantTime
     base: FileRef | None
     base_instant: str = ""
-    part: WholeFile | RowGroupRun | GroupChanges = WholeFile()
+    part: WholeFile | RowGroupRun | GroupChanges | KafkaRange = WholeFile()
     logs: tuple[FileRef, ...] = ()
     event_time: EventTimeBounds | NoEventTimes | UnknownBounds = UnknownBounds()
     ancestry: Ancestry | None = None
@@ -82,6 +88,8 @@ class Split:
         """Bytes on storage that reading it takes, of all its files: the weight by which splits are packed."""
         if isinstance(self.part, RowGroupRun) and self.part.size_bytes:
             return self.part.size_bytes
+        if isinstance(self.part, KafkaRange):
+            return (self.part.end - self.part.first) * RECORD_BYTES
         if isinstance(self.part, GroupChanges):
             return sum({file.path: file.size_bytes for step in self.part.steps for file in step.files}.values())
         return (self.base.size_bytes if self.base else 0) + sum(log.size_bytes for log in self.logs)
@@ -236,7 +244,8 @@ class Scan:
     log is passed over whatever was lost, as Hudi does; else a loss is an error. `key_fields` are the columns that the
     record key is made of; empty where rows store it. `schema_history` (JSON) tells the ids of columns by the instants
     of files: where it is not empty, columns are found by id. `keys_may_be_named`: a delete may call a key of one column
-    `name:value`, as some releases' complex key generators do.
+    `name:value`, as some releases' complex key generators do. `topic`: the splits are ranges of a topic;
+    None: of files.
     """
 
     format_version: int = FORMAT_VERSION
@@ -256,6 +265,7 @@ class Scan:
     key_fields: tuple[str, ...] = ()
     schema_history: str = ""
     keys_may_be_named: bool = False
+    topic: TopicRecords | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,17 @@ from typing import Final
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.groups import OnLostRange
+from penstock.proto.hybrid import KafkaPlace, KafkaRange
 from penstock.proto.positions import InstantTime, Position
-from penstock.proto.queries import NO_LIMITS, Changes, Incremental, PlanRequest, RoundLimits, SnapshotPart
+from penstock.proto.queries import (
+    NO_LIMITS,
+    Changes,
+    Incremental,
+    PlanRequest,
+    RoundLimits,
+    SnapshotPart,
+    TopicRanges,
+)
 
 END_OF_TIME_US: Final = 253_370_764_800_000_000
 """9999-01-01 UTC: the watermark behind every event time, at the end of a range."""
@@ -33,7 +42,8 @@ class Progress:
     were archived the newest is kept. `ahead` are consumed instants whose order key lies beyond the position (after an
     upgrade mapped it): they are left out of ranges until it passes them. `table_id` is the table's name in its
     properties, for error texts: another table in its place is told by its instants. `layout` 0: not looked up yet, the
-    next look fills in all but the position.
+    next look fills in all but the position. `kafka` is the place in the topic of a hybrid read that has left the lake:
+    then `position` is that place's, and all else is as it was at the hand-over.
     """
 
     position: Position
@@ -41,6 +51,7 @@ class Progress:
     consumed: frozenset[InstantTime] = field(default_factory=frozenset)
     ahead: frozenset[InstantTime] = field(default_factory=frozenset)
     table_id: str = ""
+    kafka: KafkaPlace | None = None
 
 
 class WatermarkFallback(enum.Enum):
@@ -100,7 +111,14 @@ class SnapshotBatch:
     first: int
 
 
-BatchContent = NoBatch | CommitsBatch | SnapshotBatch
+@dataclass(frozen=True, slots=True)
+class TopicBatch:
+    """These ranges of the topic that a hybrid stream goes on in."""
+
+    ranges: tuple[KafkaRange, ...]
+
+
+BatchContent = NoBatch | CommitsBatch | SnapshotBatch | TopicBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,3 +225,5 @@ def batch_request(scope: StreamScope, point: StreamPoint) -> PlanRequest | None:
                 raise ConfigurationError(f"a batch of a snapshot ends outside of one, at position {end}")
             part = SnapshotPart(at=end, first=first, end=place.done, digest=place.digest, changes=changes)
             return replace(request, query=part)
+        case TopicBatch(ranges):
+            return replace(request, query=TopicRanges(ranges))

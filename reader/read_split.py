@@ -20,6 +20,7 @@ from penstock.proto.errors import (
     SchemaMismatch,
     StateVersionError,
 )
+from penstock.proto.hybrid import KafkaRange
 from penstock.proto.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
 from penstock.reader.avro_records import warm_up as warm_up_decoding
 from penstock.reader.base_file import BaseFile, BatchSize
@@ -35,10 +36,12 @@ from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupFilter, kept_by
 from penstock.reader.shape import ReadShape, read_shape
 from penstock.reader.shape import output_schema as rows_schema
+from penstock.reader.topics.reading import TopicReading, read_topic
+from penstock.reader.topics.shape import topic_output
 from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup
 from penstock.table.storage import Storage, open_storage
 
-__all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split", "warm_up"]
+__all__ = ["ReadOptions", "SplitBatch", "SplitTally", "TopicReading", "output_schema", "read_split", "warm_up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ class ReadOptions:
 def output_schema(scan: Scan) -> pa.Schema:
     """The Arrow schema of a scan's batches: `scan.columns` in their order, the table's types, all nullable; of changes
     also their own columns, as text. ConfigurationError for a column that is not there, or asked for twice."""
+    if scan.topic is not None:
+        return topic_output(scan)
     return changes_output(scan) if isinstance(scan.rows, ChangesOf) else rows_schema(scan)
 
 
@@ -67,6 +72,7 @@ def read_split(
     options: ReadOptions | None = None,
     storage: Storage | None = None,
     tally: SplitTally | None = None,
+    topics: TopicReading | None = None,
 ) -> Generator[SplitBatch, None, None]:
     """The merged rows of a split, in an order that the split alone fixes; closing the generator lets go of its files.
 
@@ -75,6 +81,8 @@ def read_split(
     `start=n` gives the rows with ordinal n and above: exactly the tail of a full read. Batches have the schema
     `output_schema(scan)` and at least one row; their sizes, and the road taken, change nothing else. Memory grows with
     the log part of the split only.
+
+    A range of a topic is read through `topics` instead, in offset order (`reader.topics.reading.read_topic`).
 
     Raises before the first batch is asked for: StateVersionError for a scan or split of an unknown format version,
     ConfigurationError for columns or filters that do not suit the table. While reading: CorruptFile, CorruptBlock,
@@ -86,6 +94,9 @@ def read_split(
     _check_version("split", split.format_version)
     if start < 0:
         raise ConfigurationError(f"start {start}: an ordinal is 0 or above")
+    if isinstance(split.part, KafkaRange):
+        rows, compiled = options.batch_rows, options.compiled
+        return read_topic(scan, split, start, tally, topics, batch_rows=rows, compiled=compiled)
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
     storage = storage or open_storage(scan.base_path)

@@ -40,6 +40,7 @@ class SplitTally:
         self._max_event_time_us: int | None = None
         self._skipped_gaps = self._skipped_bytes = 0
         self._pruned_row_groups = self._pruned_rows = 0
+        self._counts: dict[str, int] = {}
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -83,6 +84,11 @@ class SplitTally:
         self._pruned_row_groups += 1
         self._pruned_rows += rows
 
+    def counted(self, name: str, number: int) -> None:
+        """So many more of what the report counts under this name."""
+        if number:
+            self._counts[name] = self._counts.get(name, 0) + number
+
     def report(self) -> SplitReport:
         """What was counted so far."""
         return SplitReport(
@@ -95,6 +101,7 @@ class SplitTally:
             skipped_bytes=self._skipped_bytes,
             pruned_row_groups=self._pruned_row_groups,
             pruned_rows=self._pruned_rows,
+            counts=tuple(sorted(self._counts.items())),
         )
 
 

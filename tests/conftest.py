@@ -1,5 +1,5 @@
-"""Fixtures that suites share: the golden tables (real Hudi tables, and the rows Hudi returned for them), and the two
-JVMs of a run: one Spark session, one process of real Hudi."""
+"""Fixtures that suites share: the golden tables (real Hudi tables, and the rows Hudi returned for them), and the
+JVMs of a run: one Spark session, one process of real Hudi, one Kafka broker."""
 
 from __future__ import annotations
 
@@ -82,6 +82,16 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     with running(NEWEST, tmp_path_factory.mktemp("hudi")) as peer:
         yield peer
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The run's Kafka broker (`KafkaBroker`): topics are a test's own, and a broker it kills it starts again."""
+    sys.path.append(str(TESTS))
+    from kafka_broker import running
+
+    with running(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
 
 
 @pytest.fixture(autouse=True)

@@ -27,6 +27,7 @@ from penstock.proto.queries import (
     Snapshot,
     SnapshotAsOf,
     SnapshotPart,
+    TopicRanges,
 )
 from penstock.proto.splits import AllRows, Plan, RowGroupRun, RowsOf, Split
 from penstock.table.hudi_table import HudiTable, open_table
@@ -90,6 +91,10 @@ def _meaning(planned: Plan, query: Query, layout: int) -> str:
             return f"read-optimized: the newest base file of each file group, no log file: {span}"
         case SnapshotPart(at=at, first=first, end=end):
             return f"splits {first} to {end - 1}, in event-time order, of the snapshot at {at} by order key ({key})"
+        case TopicRanges(ranges=ranges):
+            told = ", ".join(f"{each.topic}-{each.partition} {each.first} to {each.end - 1}" for each in ranges[:10])
+            more = f", and {len(ranges) - 10} more" if len(ranges) > 10 else ""
+            return f"records of the topic that the table is filled from, by partition and offset: {told}{more}"
         case _:
             assert_never(query)
 

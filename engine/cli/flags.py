@@ -7,12 +7,25 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 from penstock.engine.cli.shell import registry_flag
-from penstock.proto.option_types import Address, Choice, Duration, Names, Number, OnOff, OptionType, Text, TrueFalse
-from penstock.proto.options import OPTIONS, Door
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.option_types import (
+    Address,
+    Choice,
+    Duration,
+    Names,
+    Number,
+    OnOff,
+    OptionType,
+    Settings,
+    Text,
+    TrueFalse,
+)
+from penstock.proto.options import OPTIONS, Door, Option
 
 Command = Callable[..., None]
 
@@ -37,17 +50,14 @@ def with_registry_flags(
         ]
         added = [
             inspect.Parameter(
-                option.python_name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=None,
-                annotation=Annotated[str | None, registry_flag(option.name, metavar=_metavar(option.type))],
+                option.python_name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(option)
             )
             for option in options
         ]
 
         @functools.wraps(command)
         def taking(**values: Any) -> None:
-            flags = {option.name: values.pop(option.python_name) for option in options}
+            flags = {option.name: _typed(option, values.pop(option.python_name)) for option in options}
             command(flags=flags, **values)
 
         parameters = [*own[:2], *added, *own[2:]]
@@ -59,12 +69,35 @@ def with_registry_flags(
     return decorated
 
 
+def _annotation(option: Option) -> Any:
+    """Settings may be given as often as there are some, any other option once."""
+    flag = registry_flag(option.name, metavar=_metavar(option.type))
+    return Annotated[list[str] | None, flag] if isinstance(option.type, Settings) else Annotated[str | None, flag]
+
+
+def _typed(option: Option, value: Any) -> str | None:
+    """What was typed, as text: settings as a JSON object."""
+    if not isinstance(value, list):
+        return value if value is None else str(value)
+    found: dict[str, str] = {}
+    for number, pair in enumerate(value, 1):
+        name, equals, setting = pair.partition("=")
+        if not equals or not name:
+            raise ConfigurationError(f"{option.flag}, the one at place {number}: expected KEY=VALUE")
+        if name in found:
+            raise ConfigurationError(f"{option.flag} {name[:80]}=…: given twice")
+        found[name] = setting
+    return json.dumps(found) if found else None
+
+
 def _metavar(kind: OptionType) -> str:
     match kind:
         case Names():
             return "A,B"
         case Number():
             return "N"
+        case Settings():
+            return "KEY=VALUE"
         case OnOff():
             return "on|off"
         case TrueFalse():

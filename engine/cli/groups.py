@@ -63,10 +63,16 @@ def describe(
         return
     readers = fields.pop("members")
     assert isinstance(readers, list)
-    lag, scope = fields.pop("lag"), fields.pop("scope")
-    rows = [*_rows("", fields), *_rows("lag ", lag), *_rows("scope ", scope)]
+    lag, scope, kafka = fields.pop("lag"), fields.pop("scope"), fields.pop("kafka")
+    partitions = kafka.pop("partitions") if isinstance(kafka, dict) else []
+    behind = _rows("kafka ", kafka) if kafka is not None else []
+    rows = [*_rows("", fields), *_rows("lag ", lag), *behind, *_rows("scope ", scope)]
     write_text_table(("field", "value"), rows)
     typer.echo()
+    if partitions:
+        columns = ("partition", "start", "next", "lag_records")
+        write_text_table(columns, [tuple(_text(each[name]) for name in columns) for each in partitions])
+        typer.echo()
     names = ("reader_id", "epoch", "held_splits", "lease_left_ms")
     write_text_table(names, [tuple(str(reader[name]) for name in names) for reader in readers])
 
@@ -142,6 +148,7 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
             "loss_commits": lag.loss_commits,
             "loss_seconds": lag.loss_seconds,
         },
+        "kafka": _kafka_fields(description),
         "scope": {
             "query": _query(description),
             "columns": list(scope.request.columns),
@@ -161,6 +168,36 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
                 "lease_left_ms": reader.lease_left_ms,
             }
             for reader in description.readers
+        ],
+    }
+
+
+def _kafka_fields(description: GroupDescription) -> dict[str, object] | None:
+    """The phase of a hybrid group, and behind the lake the hand-over point and where each partition stands."""
+    hybrid, place = description.scope.request.hybrid, description.kafka
+    if hybrid is None:
+        return None
+    told: dict[str, object] = {
+        "phase": "lake" if place is None else place.phase.value,
+        "mode": hybrid.mode.value,
+        "topic": hybrid.topic,
+    }
+    if place is None:
+        return told | {"topic_id": None, "instant": None, "position": None, "lag_records": None, "partitions": []}
+    starts = dict(place.starts)
+    return told | {
+        "topic_id": place.topic_id or None,
+        "instant": str(place.instant),
+        "position": str(place.lake),
+        "lag_records": place.behind,
+        "partitions": [
+            {
+                "partition": item.partition,
+                "start": starts.get(item.partition),
+                "next": item.next,
+                "lag_records": item.behind,
+            }
+            for item in place.places
         ],
     }
 

@@ -10,14 +10,14 @@ import typer
 
 from penstock.engine.cli.output import write_json, write_text_table
 from penstock.engine.cli.shell import local_options, shell_of, show_help
-from penstock.engine.hybrid.formats import Format
+from penstock.enumerator.hybrid.formats import Format
 from penstock.proto.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from penstock.engine.hybrid.claims import NamedKey
-    from penstock.engine.hybrid.ladder import GivenOffsets, HandOver
-    from penstock.engine.hybrid.table_commits import CommitsBack
-    from penstock.engine.hybrid.walk import Rules, Step
+    from penstock.enumerator.hybrid.claims import NamedKey
+    from penstock.enumerator.hybrid.ladder import HandOver
+    from penstock.enumerator.hybrid.table_commits import CommitsBack
+    from penstock.enumerator.hybrid.walk import Step
 
 app = typer.Typer(help="Where a table ends in the Kafka topic that fills it.")
 
@@ -73,19 +73,24 @@ def resolve(
 ) -> None:
     """Resolve the next offset of each partition at an instant: what is below it is in the table, and nothing else."""
     local_options(shell_of(context), {})
-    from penstock.engine.hybrid.ladder import hand_over
-    from penstock.engine.hybrid.spark_checkpoints import SparkCheckpoints
-    from penstock.engine.hybrid.table_commits import commits_back
-    from penstock.engine.hybrid.walk import Rules, walk_back
+    from penstock.engine.hybrid_requests import given_offsets
+    from penstock.enumerator.hybrid.ladder import GivenOffsets, hand_over
+    from penstock.enumerator.hybrid.spark_checkpoints import SparkCheckpoints
+    from penstock.enumerator.hybrid.table_commits import commits_back
+    from penstock.enumerator.hybrid.walk import Rules, walk_back
+    from penstock.proto.option_kafka import checkpoints_of
     from penstock.table.hudi_table import open_table
 
-    named, unnamed = _checkpoints(checkpoint or ())
+    folders = dict(checkpoints_of("--checkpoint", checkpoint or ()))
+    unnamed = folders.pop("", None)
     rules = Rules(
-        topic=_topic(topic), named=_named(key, value_format), sinks=tuple(named), others_read_it=not others_elsewhere
+        topic=_topic(topic), named=_named(key, value_format), sinks=tuple(folders), others_read_it=not others_elsewhere
     )
-    given = () if starting_offsets is None else (_given(starting_offsets, rules),)
+    given: tuple[GivenOffsets, ...] = ()
+    if starting_offsets is not None:
+        given = (GivenOffsets(given_offsets("--starting-offsets", starting_offsets, rules.topic)),)
     back = commits_back(open_table(table), instant)
-    found = walk_back(back.near, back.far, rules, SparkCheckpoints(named, unnamed))
+    found = walk_back(back.near, back.far, rules, SparkCheckpoints(folders, unnamed))
     outcome = hand_over(found, given, rules.topic)
     if form is OutputFormat.JSON:
         write_json(handover_fields(table, back, outcome, found.steps if explain else None))
@@ -97,9 +102,9 @@ def handover_fields(
     table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Step] | None
 ) -> dict[str, object]:
     """The documented fields of a hand-over (docs/cli.md)."""
-    from penstock.engine.hybrid.ladder import GivenOffsets, GroupOffsets
-    from penstock.engine.hybrid.walk import Found
-    from penstock.engine.hybrid.wording import notes, step_in_words
+    from penstock.enumerator.hybrid.ladder import GivenOffsets, GroupOffsets
+    from penstock.enumerator.hybrid.walk import Found
+    from penstock.enumerator.hybrid.wording import notes, step_in_words
     from penstock.table.storage import shown_uri
 
     match outcome.origin:
@@ -148,7 +153,7 @@ def handover_fields(
 
 
 def _print(table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Step] | None) -> None:
-    from penstock.engine.hybrid.wording import notes, origin_in_words, step_in_words
+    from penstock.enumerator.hybrid.wording import notes, origin_in_words, step_in_words
     from penstock.table.storage import shown_uri
 
     rows = [
@@ -172,7 +177,7 @@ def _print(table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Ste
 
 
 def _topic(topic: str) -> str:
-    from penstock.engine.hybrid.offsets import MalformedOffsets, check_topic
+    from penstock.enumerator.hybrid.offsets import MalformedOffsets, check_topic
 
     try:
         return check_topic(topic) if topic else ""
@@ -181,7 +186,7 @@ def _topic(topic: str) -> str:
 
 
 def _named(key: str | None, value_format: Format | None) -> NamedKey | None:
-    from penstock.engine.hybrid.claims import NEVER_A_POSITION, NamedKey
+    from penstock.enumerator.hybrid.claims import NEVER_A_POSITION, NamedKey
 
     if (key is None) != (value_format is None):
         raise ConfigurationError("--key and --format: one says where the offsets are, the other how: give both")
@@ -190,37 +195,3 @@ def _named(key: str | None, value_format: Format | None) -> NamedKey | None:
     if not key or key in NEVER_A_POSITION:
         raise ConfigurationError(f"--key {key!r}: that is no key that holds a position")
     return NamedKey(key, value_format)
-
-
-def _checkpoints(given: Sequence[str]) -> tuple[dict[str, str], str | None]:
-    """Folders by identifier, and the one without. What is before a first `=` and holds no `/` is an identifier."""
-    named: dict[str, str] = {}
-    unnamed: list[str] = []
-    for text in given:
-        identifier, equals, folder = text.partition("=")
-        if not equals or "/" in identifier:
-            unnamed.append(text)
-        elif not identifier or not folder or identifier in named:
-            raise ConfigurationError(f"--checkpoint {text[:200]!r}: expected ID=FOLDER, each ID once")
-        else:
-            named[identifier] = folder
-    if unnamed and len(given) > 1:
-        raise ConfigurationError("--checkpoint: with several, each needs the identifier of its query: ID=FOLDER")
-    return named, unnamed[0] if unnamed else None
-
-
-def _given(text: str, rules: Rules) -> GivenOffsets:
-    from penstock.engine.hybrid.formats import NotKafka, parse_streamer, parse_topics
-    from penstock.engine.hybrid.ladder import GivenOffsets
-    from penstock.engine.hybrid.offsets import MalformedOffsets
-
-    try:
-        found = parse_topics(text) if text.lstrip().startswith("{") else (parse_streamer(text),)
-    except MalformedOffsets as error:
-        raise ConfigurationError(f"--starting-offsets: {error}") from None
-    wanted = [item for item in found if not isinstance(item, NotKafka) and rules.topic in ("", item.topic)]
-    if len(wanted) != 1:
-        raise ConfigurationError(
-            f"--starting-offsets {text[:200]!r}: expected the offsets of {rules.topic or 'one topic'}"
-        )
-    return GivenOffsets(wanted[0])

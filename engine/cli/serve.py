@@ -96,13 +96,14 @@ def config(context: typer.Context) -> None:
 def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Configuration (TOML, docs/operations.md).")],
 ) -> None:
-    """Check a configuration as `penstock serve --config FILE` would, with the environment, certificates and tokens;
-    no table is opened. Silent if all is well."""
+    """Check a configuration as `penstock serve --config FILE` would, with the environment, certificates, tokens and
+    secrets; no table is opened. Silent if all is well."""
     import time
 
     from penstock.enumerator.server.config import load_settings
     from penstock.enumerator.server.credentials import server_credentials
     from penstock.enumerator.server.tokens import TokenFile
+    from penstock.kafka.secrets import with_secrets
 
     settings = load_settings(file, os.environ)
     if not settings.tables:
@@ -110,6 +111,8 @@ def check(
     server_credentials(settings.tls)
     if settings.tokens:
         TokenFile(settings.tokens, time.time)
+    for access in settings.topics.values():
+        with_secrets(access)
 
 
 @token_app.callback(invoke_without_command=True)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from penstock.engine.enumerators import enumerator_for
+from penstock.engine.hybrid_requests import changes_read
 from penstock.engine.requests import query_of, request_of
 from penstock.engine.spark.casting import casting
 from penstock.engine.spark.options import Loaded, only_a_batch, only_a_stream
@@ -22,7 +23,6 @@ from penstock.engine.spark.watermark_columns import event_time_column, with_colu
 from penstock.engine.stream_requests import check_streamable, stream_scope, stream_start
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.access import NO_ACCESS, ServerAccess
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.codec import encode_scan, encode_split
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation
@@ -63,8 +63,9 @@ def schema_of(load: Loaded) -> StructType:
         if only_a_stream(options):
             stream_scope(table, options, describe)
     schema = arrow_schema(parse_record_schema(describe().schema_json))
-    if options.query == "cdc":
-        schema = change_schema(schema, ChangeFormat(options.cdc_format))
+    changes = changes_read(options)
+    if changes is not None:
+        schema = change_schema(schema, changes)
     columns = resolve_columns(options.columns, schema.names)
     return _shown(spark_schema(pa.schema([schema.field(name) for name in columns])), options)
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from penstock.proto.errors import StorageError
+from penstock.proto.hybrid import Phase
 from penstock.proto.positions import Position
 from penstock.proto.queries import RoundLimits
 from penstock.proto.streams import END_OF_TIME_US, NextBatch, NoBatch, StreamPoint, Watermark
@@ -61,6 +62,7 @@ class StreamProgress:
         self._pause = pause
         self._idle_timeout_us = idle_timeout_us
         self._target: Position | None = None
+        self._ends_with_topic = self._drained = False
         self._idle_at: StreamPoint | None = None
         self._idle_until_s = 0.0
         self._quiet_since_s: float | None = None
@@ -68,6 +70,11 @@ class StreamProgress:
     def pin(self, newest: Callable[[], Position]) -> None:
         """Fixes the newest position now as the end of this run: nothing that completes later is taken."""
         self._target = with_patience(newest, self._clock, self._pause)
+
+    def pin_to_topic(self) -> None:
+        """Ends this run of a hybrid stream behind the first batch that takes all the topic then holds; or where the
+        stream cannot leave the lake."""
+        self._ends_with_topic = True
 
     def begin(self, point: StreamPoint) -> None:
         """Tells where a new stream starts: a pinned run ends there at the earliest."""
@@ -80,7 +87,7 @@ class StreamProgress:
         now = self._clock()
         if self._quiet_since_s is None:
             self._quiet_since_s = now
-        if start.ended:
+        if start.ended or self._drained:
             self._pause(REST_S)
             return NextBatch(point=start)
         if start == self._idle_at and now < self._idle_until_s:
@@ -88,6 +95,7 @@ class StreamProgress:
             return NextBatch(point=start)
         found = with_patience(lambda: self._next_batch(start, limits, self._target), self._clock, self._pause)
         if found.point != start:
+            self._drained = self._ends_with_topic and _takes_all(found.point)
             self._idle_at, self._quiet_since_s = None, self._clock()
             return found
         self._idle_at, self._idle_until_s = start, self._clock() + IDLE_S
@@ -95,16 +103,19 @@ class StreamProgress:
 
     def within_target(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
         """The batch behind `start` within other limits, asked for now."""
-        return self._next_batch(start, limits, self._target)
+        found = self._next_batch(start, limits, self._target)
+        self._drained = self._ends_with_topic and _takes_all(found.point)
+        return found
 
     def _after_silence(self, start: StreamPoint) -> StreamPoint:
         """The point, its watermark moved on by each whole idle timeout that passed since something was new.
 
-        Not in a run with a target: it ends where the table stood. The time is this process's own: a restart begins it
-        anew.
+        Not in a run with an end: it ends where the table, or the topic, stood. The time is this process's own: a
+        restart begins it anew.
         """
         known = start.watermark.at_us
-        if self._idle_timeout_us is None or known is None or self._target is not None or self._quiet_since_s is None:
+        bounded = self._target is not None or self._ends_with_topic
+        if self._idle_timeout_us is None or known is None or bounded or self._quiet_since_s is None:
             return start
         passed = int((self._clock() - self._quiet_since_s) * 1_000_000 / self._idle_timeout_us)
         moved_us = min(known + passed * self._idle_timeout_us, END_OF_TIME_US)
@@ -113,3 +124,9 @@ class StreamProgress:
         self._quiet_since_s += passed * self._idle_timeout_us / 1_000_000
         self._idle_at = None
         return replace(start, watermark=Watermark(moved_us, start.watermark.high_us), content=NoBatch())
+
+
+def _takes_all(point: StreamPoint) -> bool:
+    """Whether the batch that ends here takes all that the topic held when it was planned."""
+    kafka = point.progress.kafka
+    return kafka is not None and kafka.phase is Phase.KAFKA and kafka.behind == 0

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from pyspark.sql.types import StructType
 
+from penstock.engine.hybrid_requests import access_of
 from penstock.engine.spark.options import Loaded, wanted_columns
 from penstock.engine.spark.tasks import SlotReading
 from penstock.engine.spark.watermark_columns import WATERMARK, event_time_column, table_part
@@ -33,5 +34,6 @@ def resolved(
         watermarked=schema if WATERMARK in schema.fieldNames() and event_time else None,
         event_time_unit=options.event_time_unit,
         narrows=narrows,
+        access=access_of(options),
     )
     return Loaded(load.table, replace(options, columns=columns, event_time=event_time)), reading

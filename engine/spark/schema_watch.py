@@ -58,11 +58,12 @@ class SchemaWatch:
                 )
         return ()
 
-    def mismatch(self, broken: tuple[SchemaChange, ...], start: Position, end: Position) -> SchemaMismatch:
-        """The error that ends the stream before the micro-batch from `start` to `end`."""
+    def mismatch(self, broken: tuple[SchemaChange, ...], start: Position, end: Position | None) -> SchemaMismatch:
+        """The error that ends the stream before the micro-batch from `start` to `end`; None: it is one of a topic."""
+        since = "" if end is None else f", from commit {end} on"
         return SchemaMismatch(
-            f"table {shown_uri(self._table)} no longer fits the schema that the stream was loaded with, from commit "
-            f"{end} on: {'; '.join(map(str, broken))}. Everything up to {start} "
+            f"table {shown_uri(self._table)} no longer fits the schema that the stream was loaded with{since}: "
+            f"{'; '.join(map(str, broken))}. Everything up to {start} "
             "was delivered; start the query again with a new load() (and a sink that takes the new schema): it goes on "
             "behind that from the checkpoint"
         )

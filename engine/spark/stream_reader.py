@@ -32,6 +32,7 @@ from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.progress import StreamProgress, with_patience
 from penstock.engine.spark.reading import resolved
+from penstock.engine.spark.schema_changes import SchemaChange
 from penstock.engine.spark.schema_watch import SchemaWatch
 from penstock.engine.spark.slots import MarkerSlot, Slot
 from penstock.engine.spark.tasks import read_partition
@@ -105,8 +106,11 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxFiles(most) if most else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fixes the newest position as the run's end."""
-        self._progress.pin(self._newest)
+        """Fixes the newest position as the run's end; of a hybrid stream the end of its topic."""
+        if self._load.options.hybrid is not None:
+            self._progress.pin_to_topic()
+        else:
+            self._progress.pin(self._newest)
 
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
         """The end of the next micro-batch; `start` itself, text for text, when there is nothing new.
@@ -188,7 +192,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The next batch if the stream's schema can take it, else the one up to the next commit if it can take that."""
         try:
             found = self._progress.advance(start, limits)
-            broken = self._schemas.broken(found.schema_json)
+            broken = self._broken(found)
             if not broken:
                 return found
         except ConfigurationError as error:
@@ -199,10 +203,15 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except ConfigurationError as error:
             self._check_now(start, error, only=True)
             raise
-        broken = self._schemas.broken(found.schema_json)
+        broken = self._broken(found)
         if broken:
             raise self._schemas.mismatch(broken, start.progress.position, found.point.progress.position)
         return found
+
+    def _broken(self, found: NextBatch) -> tuple[SchemaChange, ...]:
+        """Why the batch cannot be read under the stream's schema; () if it can. One behind the lake has no commit whose
+        schema could differ: its plan is checked (`casting`)."""
+        return () if found.point.progress.kafka is not None else self._schemas.broken(found.schema_json)
 
     def _check_now(self, start: StreamPoint, error: ConfigurationError, *, only: bool) -> None:
         """A batch could not be planned: raises SchemaMismatch if the table's schema breaks the stream's now and nothing
@@ -210,6 +219,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         broken = self._schemas.broken(self._describe().schema_json)
         if not broken:
             raise error
+        if start.progress.kafka is not None:
+            raise self._schemas.mismatch(broken, start.progress.position, None) from error
         if only:
             end = self._enumerator.newest_position(self._load.table, start.progress.position, 1)
             raise self._schemas.mismatch(broken, start.progress.position, end) from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import pyarrow as pa
@@ -19,8 +19,10 @@ from penstock.engine.spark.casting import Casting, casting
 from penstock.engine.spark.slots import MarkerSlot, PackedSlot, PulledSlot
 from penstock.engine.spark.watermark_columns import added, marker_batch
 from penstock.engine.spark.workers import scan_of
+from penstock.engine.topic_access import topic_reading
 from penstock.proto.codec import decode_scan, decode_split
 from penstock.proto.errors import InvariantViolation
+from penstock.proto.hybrid import KafkaAccess
 from penstock.proto.reports import EndOfSlot, NextSplit
 from penstock.proto.splits import Scan, Split
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
@@ -32,7 +34,8 @@ class SlotReading:
     never), rows of a batch, the column whose highest value is reported ('': none).
 
     `watermarked` is the whole schema with the columns of a watermark, None without them; `event_time_unit` that of a
-    column of plain numbers; `narrows`: columns may have been widened since the schema was fixed.
+    column of plain numbers; `narrows`: columns may have been widened since the schema was fixed. `access`: to the topic
+    that a hybrid stream goes on in; references to secrets in it are resolved in the task.
     """
 
     schema: StructType
@@ -42,6 +45,7 @@ class SlotReading:
     watermarked: StructType | None = None
     event_time_unit: str | None = None
     narrows: bool = False
+    access: KafkaAccess | None = field(default=None, repr=False)
 
 
 def read_partition(partition: InputPartition | None, reading: SlotReading) -> Iterator[pa.RecordBatch]:
@@ -111,7 +115,8 @@ def _rows(
     if limit == 0:
         return rows
     options = ReadOptions(batch_rows=reading.batch_rows if limit is None else min(reading.batch_rows, limit))
-    with closing(read_split(scan, split, options=options, tally=tally)) as batches:
+    topics = topic_reading(scan, reading.access)
+    with closing(read_split(scan, split, options=options, tally=tally, topics=topics)) as batches:
         for found in batches:
             batch = found.batch if limit is None else found.batch.slice(0, limit - rows)
             yield from shape.batches(batch)

@@ -1,8 +1,11 @@
 """Durable records ⇄ what a store keeps: a kind, a version, JSON.
 
 A record's version grows when its meaning does; a newer one than this build knows is refused by name, an older one is
-read for ever (tests/fixtures). Facts of a plan's splits are in its record, not with the plan's pieces: a store forgets
-those when nobody needs the plan any more, and its records later.
+read for ever (tests/fixtures). Records of hybrid groups are of version 2: a build that knows version 1 alone would take
+such a group for one of the lake, or its place in the topic for one in the lake. All others stay of version 1.
+
+Facts of a plan's splits are in its record, not with the plan's pieces: a store forgets those when nobody needs the plan
+any more, and its records later.
 """
 
 from __future__ import annotations
@@ -38,35 +41,55 @@ from penstock.enumerator.watch.values import Progress
 from penstock.proto.codec import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, StateDamaged, StateVersionError
 from penstock.proto.groups import GroupScope, OnLostRange
+from penstock.proto.hybrid_checks import checked_position
+from penstock.proto.hybrid_json import place_from_json, place_to_json
 from penstock.proto.positions import CommitRange, InstantTime, Position
 from penstock.proto.queries import RoundLimits
 
 Json = Mapping[str, Any]
 VERSION: Final = 1
-"""Of every kind of record, so far."""
+"""Of every kind of record that tells nothing of a topic."""
+HYBRID_VERSION: Final = 2
+"""Of a group that reads on in a topic, and of a place there."""
 _encode: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
 def encode_record(record: Durable) -> StoredRecord:
     """The record as it is kept."""
     payload = _encode(_payload(record)).encode()
-    return StoredRecord(_KINDS[type(record)], VERSION, payload)
+    return StoredRecord(_KINDS[type(record)], _version(record), payload)
 
 
 def decode_record(stored: StoredRecord) -> Durable:
     """The record that was encoded. StateVersionError for a kind or version of a newer build; StateDamaged."""
-    if stored.kind not in _DECODERS or stored.version != VERSION:
+    newest = HYBRID_VERSION if stored.kind in _HYBRID_KINDS else VERSION
+    if stored.kind not in _DECODERS or not VERSION <= stored.version <= newest:
         raise StateVersionError(
             f"state record {stored.kind[:80]!r} of version {stored.version}: this build knows version {VERSION} of "
-            f"{', '.join(sorted(_DECODERS))}; start the release that wrote it, or a newer one"
+            f"{', '.join(sorted(_DECODERS))} and {HYBRID_VERSION} of {', '.join(sorted(_HYBRID_KINDS))}; "
+            "start the release that wrote it, or a newer one"
         )
     try:
-        return _DECODERS[stored.kind](json.loads(stored.payload))
+        record = _DECODERS[stored.kind](json.loads(stored.payload))
+        if _version(record) != stored.version:
+            raise ValueError(f"version {stored.version}, but its content is one of version {_version(record)}")
+        return record
     except (KeyError, ValueError, TypeError, AttributeError, ConfigurationError) as error:
         raise StateDamaged(
             f"state record {stored.kind!r}: {type(error).__name__}: {error}; the state directory is damaged: restore a "
             "copy, or start with an empty one and reset the groups"
         ) from error
+
+
+def _version(record: Durable) -> int:
+    match record:
+        case GroupCreated():
+            hybrid = record.scope.request.hybrid is not None or record.progress.kafka is not None
+        case RoundPlanned() | GroupMoved():
+            hybrid = record.progress.kafka is not None
+        case _:
+            hybrid = False
+    return HYBRID_VERSION if hybrid else VERSION
 
 
 def _payload(record: Durable) -> dict[str, Any]:
@@ -134,7 +157,9 @@ def _position(position: Position) -> list[Any]:
 
 
 def _progress(progress: Progress) -> dict[str, Any]:
+    place = progress.kafka
     return {
+        **({} if place is None else {"kafka": {"phase": place.phase.value, **place_to_json(place)}}),
         "position": _position(progress.position),
         "layout": progress.layout,
         "consumed": sorted(progress.consumed),
@@ -153,12 +178,18 @@ def _position_of(told: Any) -> Position:
 
 
 def _progress_of(told: Json) -> Progress:
+    place = None
+    if "kafka" in told:
+        kafka = dict(told["kafka"])
+        place = place_from_json("progress", "kafka", str(kafka.pop("phase")), kafka)
+    position = _position_of(told["position"])
     return Progress(
-        position=_position_of(told["position"]),
+        position=position,
         layout=int(told["layout"]),
         consumed=frozenset(map(InstantTime, told["consumed"])),
         ahead=frozenset(map(InstantTime, told["ahead"])),
         table_id=str(told["table_id"]),
+        kafka=checked_position("progress", "kafka", position, place),
     )
 
 
@@ -258,6 +289,9 @@ _KINDS: Final[dict[type[Durable], str]] = {
     SlotsAsked: "slots-asked",
     PlansForgotten: "plans-forgotten",
 }
+
+_HYBRID_KINDS: Final = frozenset(_KINDS[kind] for kind in (GroupCreated, RoundPlanned, GroupMoved))
+"""Kinds that may be of HYBRID_VERSION."""
 
 _DECODERS: Final[dict[str, Callable[[Json], Durable]]] = {
     "numbers": lambda told: NumbersUsed(int(told["last"])),

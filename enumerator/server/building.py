@@ -103,7 +103,9 @@ def _following(
     intervals = {name: table.poll_interval_ms or settings.poll_interval_ms for name, table in settings.tables.items()}
     service = EnumeratorService(
         paths,
-        reads=FollowedTables(hollow_after_ms=settings.hollow_after_ms, scan_event_time=scan_event_time),
+        reads=FollowedTables(
+            hollow_after_ms=settings.hollow_after_ms, scan_event_time=scan_event_time, topics=settings.topics
+        ),
         keeper=keeper,
         poll_ms=settings.poll_interval_ms,
         poll_ms_of=intervals,

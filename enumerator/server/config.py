@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import pathlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
@@ -81,8 +81,8 @@ def _from_flags(flags: Mapping[str, object]) -> Settings:
 
 def _validated(values: dict[str, Any], where: Mapping[_Path, str], source: str) -> Settings:
     tables = values.get("tables")
-    if isinstance(tables, dict):  # a table may be given by its path alone
-        values["tables"] = {name: {"path": told} if isinstance(told, str) else told for name, told in tables.items()}
+    if isinstance(tables, dict):
+        values["tables"] = {name: _table(told) for name, told in tables.items()}
     try:
         from pydantic import TypeAdapter, ValidationError
     except ImportError:
@@ -96,6 +96,24 @@ def _validated(values: dict[str, Any], where: Mapping[_Path, str], source: str) 
         raise ConfigurationError(f"{source}: {error}") from None
 
 
+def _table(told: object) -> object:
+    """A table's settings: it may be given by its path alone, and settings of its Kafka client without quotes, which
+    TOML takes apart at the dots."""
+    if isinstance(told, str):
+        return {"path": told}
+    if isinstance(told, dict) and isinstance(told.get("kafka"), dict):
+        return told | {"kafka": dict(_dotted(told["kafka"]))}
+    return told
+
+
+def _dotted(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
 def _told(error: ErrorDetails, where: Mapping[_Path, str], source: str) -> str:
     """One finding of pydantic in our words. Values are not shown where they might be a secret's path or URI."""
     path = tuple(str(part) for part in error["loc"])
@@ -107,7 +125,8 @@ def _told(error: ErrorDetails, where: Mapping[_Path, str], source: str) -> str:
     if error["type"] in ("missing", "missing_argument"):
         return f"{given}: key {key!r} is missing"
     got = error["input"]
-    shown = f"got {got!r:.80}, " if isinstance(got, bool | int | float) or path[0] != "tables" else ""
+    harmless = path[0] != "tables" or (isinstance(got, bool | int | float) and "kafka" not in path)
+    shown = f"got {got!r:.80}, " if harmless else ""
     return f"{given}: key {key!r}: {shown}expected: {error['msg'].removeprefix('Input ').removeprefix('should be ')}"
 
 

@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.enumerator.observer import Duration, GroupGauges, SplitEvent, SplitKind, TableGauges
+from penstock.enumerator.observer import Duration, GroupGauges, KafkaGauges, SplitEvent, SplitKind, TableGauges
+from penstock.enumerator.server.topic_gauges import TopicGauges
 from penstock.proto.addresses import host_and_port
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.reports import SplitReport
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 MAX_NAMES: Final = 200
 """Groups, and tables, of which gauges are told; counters of further groups are summed under OTHER."""
 OTHER: Final = "other"
+UNDECODABLE: Final = "kafka_undecodable"
+"""What a report counts of a topic's records that it could not decode (`penstock.reader.topics`)."""
 NEEDS_EXTRA: Final = 'metrics need the extra `server`: pip install "penstock[server]"'
 _CALL_BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 _READ_BUCKETS_S: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -64,6 +67,8 @@ class Metrics:
         )
         self._outcomes = Counter("penstock_merge_log_records", "What became of log records", ["outcome"], **own)
         self._corrupt = Counter("penstock_corrupt_blocks", "Damaged stretches that were passed over", **own)
+        self._lost = Counter("penstock_kafka_lost_records", "Offsets that retention took before they were read", **own)
+        self._undecodable = Counter("penstock_kafka_undecodable_records", "Records put with the dead letters", **own)
         call = ["grpc_type", "grpc_service", "grpc_method"]
         self._started = Counter("grpc_server_started", "Calls that arrived", call, **own)
         self._handled = Counter("grpc_server_handled", "Calls that were answered", [*call, "grpc_code"], **own)
@@ -72,6 +77,8 @@ class Metrics:
         )
         self._state = _StateGauges(clock_s, max_names)
         self.registry.register(self._state)
+        self._topics = TopicGauges(max_names)
+        self.registry.register(self._topics)
 
     def now_s(self) -> float:
         """See `Observer.now_s`."""
@@ -88,10 +95,19 @@ class Metrics:
     def group_gone(self, table: str, group: str) -> None:
         """See `Observer.group_gone`."""
         self._state.drop_group(table, group)
+        self._topics.drop(table, group)
 
     def table_gauges(self, table: str, gauges: TableGauges) -> None:
         """See `Observer.table_gauges`."""
         self._state.set_table(table, gauges)
+
+    def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
+        """See `Observer.kafka`."""
+        self._topics.set(table, group, gauges)
+
+    def kafka_lost(self, table: str, group: str, records: int) -> None:
+        """See `Observer.kafka_lost`."""
+        self._lost.inc(records)
 
     def watermark(self, table: str, at_us: int) -> None:
         """See `Observer.watermark`."""
@@ -106,6 +122,7 @@ class Metrics:
         self._records.inc(report.rows)
         self._bytes.inc(report.size_bytes)
         self._corrupt.inc(report.skipped_gaps)
+        self._undecodable.inc(dict(report.counts).get(UNDECODABLE, 0))
         for phase, spent_ms in report.phase_ms:
             if phase in ("open", "log_decode", "build", "merge", "emit"):  # a report is a client's: no label of its own
                 self._read.labels(phase).observe(spent_ms / 1000)

@@ -17,7 +17,8 @@ import grpc
 from penstock.enumerator.server.limits import PLANNING_WORKERS, WORKERS, require_deadline
 from penstock.proto import codec_calls as calls
 from penstock.proto import codec_streams as streams
-from penstock.proto.codec_splits import position_to_message, scan_to_message
+from penstock.proto.codec_positions import position_to_message
+from penstock.proto.codec_splits import scan_to_message
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation, PenstockError
 from penstock.proto.rpc_errors import failure_of

@@ -11,8 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
+from penstock.kafka.config import checked_settings
 from penstock.proto.addresses import checked_address, is_loopback
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.hybrid import KafkaAccess
+from penstock.proto.option_kafka import checkpoints_of
+from penstock.proto.option_types import Settings as ClientSettings
 
 INSECURE_WORDS: Final = "I know that tokens and rows travel unencrypted"
 """What `tls.insecure` must say before a server listens off loopback without TLS."""
@@ -39,12 +43,43 @@ class TableSettings:
     path: str = field(repr=False)
     poll_interval_ms: int | None = None
     """How often it is looked at; None: as `Settings.poll_interval_ms`."""
+    kafka: Mapping[str, str | bool | int | float] = field(default_factory=dict, repr=False)
+    """Settings of a Kafka client (librdkafka's names) for the topic that fills the table; `${env:NAME}` and
+    `${file:PATH}` stand for what they name. Empty: no hybrid read of the table is served."""
+    schema_registry_url: str = field(default="", repr=False)
+    dead_letter_path: str = field(default="", repr=False)
+    kafka_checkpoint: tuple[str, ...] = field(default=(), repr=False)
+    """`[ID=]FOLDER` of the checkpoints of the Spark queries that fill the table."""
 
     def __post_init__(self) -> None:
         if not self.path:
             raise ConfigurationError("tables: path: got nothing, expected a path or URI")
+        self._check_kafka()
         if self.poll_interval_ms is not None:
             _within("tables: pollIntervalMs", self.poll_interval_ms, 10, 86_400_000)
+
+    def _check_kafka(self) -> None:
+        access = self.kafka_access
+        if access is None:
+            for name in ("schema_registry_url", "dead_letter_path", "kafka_checkpoint"):
+                if getattr(self, name):
+                    raise ConfigurationError(f"tables: {camel(name)} is given without kafka: it is about its topic")
+        else:
+            checked_settings(access.client)
+            if "://" in access.dead_letter:
+                raise ConfigurationError("tables: deadLetterPath: got a URI, expected a local folder")
+
+    @property
+    def kafka_access(self) -> KafkaAccess | None:
+        """How the server reaches the table's topic; None: not at all."""
+        if not self.kafka:
+            return None
+        return KafkaAccess(
+            client=ClientSettings().parse("tables: kafka", self.kafka),
+            registry_url=self.schema_registry_url,
+            dead_letter=self.dead_letter_path,
+            checkpoints=checkpoints_of("tables: kafkaCheckpoint", self.kafka_checkpoint),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +221,12 @@ class Settings:
                 "acl: no rule is given, so nobody may do anything; to let everybody who is known do all: "
                 '[[acl]] principal = "*" rights = ["read", "plan", "admin"]'
             )
+
+    @property
+    def topics(self) -> Mapping[str, KafkaAccess]:
+        """How the topics of tables are reached, by table; those without one are left out."""
+        found = {name: table.kafka_access for name, table in self.tables.items()}
+        return {name: access for name, access in found.items() if access is not None}
 
     @property
     def authenticates(self) -> bool:

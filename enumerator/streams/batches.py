@@ -13,12 +13,14 @@ from typing import Final
 
 from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.events import tell
-from penstock.enumerator.order import horizon
+from penstock.enumerator.hybrid.following import TopicSide
+from penstock.enumerator.order import horizon, is_earliest
 from penstock.enumerator.planning import Planning, newest_schema_json
 from penstock.enumerator.scans import check_event_time, event_time_column
 from penstock.enumerator.streams.memory import StreamMemory
 from penstock.enumerator.streams.snapshot_list import checked, cut, digest_of
 from penstock.enumerator.streams.snapshots import plan_list
+from penstock.enumerator.streams.topic_batches import behind_lake
 from penstock.enumerator.streams.watermark import Reach, next_watermark, reach_of, watermark_at_end
 from penstock.enumerator.watch.advance import advance, reaching_back, start_progress
 from penstock.enumerator.watch.lag import instant_ms
@@ -27,6 +29,7 @@ from penstock.enumerator.watch.rounds import data_instants_behind
 from penstock.enumerator.watch.values import Following, NextRound, NothingNew
 from penstock.proto.errors import ConfigurationError, PositionExpired
 from penstock.proto.groups import OnLostRange
+from penstock.proto.hybrid import Hybrid, HybridMode
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest
 from penstock.proto.splits import Plan, Split
@@ -68,6 +71,7 @@ class StreamLook:
     scope: StreamScope
     planned: Planning
     memory: StreamMemory
+    side: TopicSide
     clock_ms: Callable[[], int]
     rows_of: Callable[[HudiTable, Split], int]
 
@@ -108,13 +112,36 @@ class StreamLook:
         try:
             return self._behind(point)
         except PositionExpired as error:
+            if self.scope.request.hybrid is not None:  # what a topic has lost is not in the lake's later commits either
+                raise
             return self._behind_loss(point, error)
 
     def _behind(self, point: StreamPoint) -> NextBatch:
-        place = point.snapshot
+        place, hybrid = point.snapshot, self.scope.request.hybrid
         if place is not None and place.done < place.total:
             return self._in_snapshot(point, place)
-        return self._in_commits(point)
+        if hybrid is None:
+            return self._in_commits(point)
+        if point.progress.kafka is None:
+            found = self._in_lake_of(hybrid, point)
+            if found is not None:
+                return found
+        batch, plan = behind_lake(self.table, self.name, self.scope, hybrid, point, self.side)
+        if plan is not None:
+            self._keep(batch.point, plan)
+        return batch
+
+    def _in_lake_of(self, hybrid: Hybrid, point: StreamPoint) -> NextBatch | None:
+        """The next batch of the lake; None once the lake has no more. A changelog's is the state alone: the newest rows
+        of later commits do not tell what was deleted."""
+        empty = is_earliest(point.progress.position)
+        if hybrid.mode is HybridMode.CHANGELOG:
+            again = self._start_snapshot(point.watermark) if empty else point
+            if again.snapshot is None or again.snapshot.done == again.snapshot.total:
+                return NextBatch(point=point) if is_earliest(again.progress.position) else None
+            return self._in_snapshot(again, again.snapshot)
+        found = self._in_commits(point)
+        return found if found.point != point or empty else None
 
     def _behind_loss(self, point: StreamPoint, error: PositionExpired) -> NextBatch:
         """What lies behind the point cannot be answered any more: what the scope says is done, and told."""

@@ -128,6 +128,12 @@ def start_progress(table: HudiTable, position: Position | None) -> Progress:
     return remembered(facts, position, start, table.properties.layout)
 
 
+def check_progress(table: HudiTable, progress: Progress) -> Progress:
+    """The progress on the table's layout, if what it consumed is still the table's: LateInstant, DataInvalidated and
+    ConfigurationError as for `advance`."""
+    return _checked(table, read_timeline(table), progress)
+
+
 def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Progress:
     """The progress on the table's layout, or the error that says why it cannot go on."""
     layout, table_id = table.properties.layout, table.properties.name

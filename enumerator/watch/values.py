@@ -12,12 +12,14 @@ from penstock.proto.streams import Progress as Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """What to look for behind a progress: `request.query` says of which kind, its bounds are ignored."""
+    """What to look for behind a progress: `request.query` says of which kind, its bounds are ignored. `drained`:
+    whatever was planned before is done."""
 
     request: PlanRequest
     progress: Progress
     limits: RoundLimits
     upto: Position | None = None
+    drained: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class NextRound:
     `reshaped` are partitions in which an instant of the range, or a service up to its end, replaced file groups: rows
     may have moved between groups there, so what comes later waits for what came before. `commits` counts its data
     instants, those that it holds in part included. `issued`: the time of the newest of them, and when it was planned.
+    `lost_records`: of a topic, passed over because they had expired.
     """
 
     commit_range: CommitRange
@@ -49,6 +52,7 @@ class NextRound:
     reshaped: frozenset[str] = frozenset()
     commits: int = 0
     issued: Issued | None = None
+    lost_records: int = 0
 
 
 Advance = NothingNew | NextRound

@@ -124,8 +124,14 @@ class SnapshotPart(_message.Message):
     changes: str
     def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., first: _Optional[int] = ..., end: _Optional[int] = ..., digest: _Optional[str] = ..., changes: _Optional[str] = ...) -> None: ...
 
+class TopicRanges(_message.Message):
+    __slots__ = ("ranges",)
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    ranges: _containers.RepeatedCompositeFieldContainer[KafkaRange]
+    def __init__(self, ranges: _Optional[_Iterable[_Union[KafkaRange, _Mapping]]] = ...) -> None: ...
+
 class OpenPlanRequest(_message.Message):
-    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "changes", "snapshot_part", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "event_time_unit", "of_stream", "scan_event_time", "request_id", "client_version")
+    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "changes", "snapshot_part", "topic_ranges", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "event_time_unit", "of_stream", "scan_event_time", "hybrid", "request_id", "client_version")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_AS_OF_FIELD_NUMBER: _ClassVar[int]
@@ -133,6 +139,7 @@ class OpenPlanRequest(_message.Message):
     INCREMENTAL_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_PART_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_RANGES_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     WHERE_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
@@ -145,6 +152,7 @@ class OpenPlanRequest(_message.Message):
     EVENT_TIME_UNIT_FIELD_NUMBER: _ClassVar[int]
     OF_STREAM_FIELD_NUMBER: _ClassVar[int]
     SCAN_EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    HYBRID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     table: str
@@ -154,6 +162,7 @@ class OpenPlanRequest(_message.Message):
     incremental: Incremental
     changes: Changes
     snapshot_part: SnapshotPart
+    topic_ranges: TopicRanges
     columns: _containers.RepeatedScalarFieldContainer[str]
     where: str
     slots: int
@@ -166,9 +175,10 @@ class OpenPlanRequest(_message.Message):
     event_time_unit: str
     of_stream: str
     scan_event_time: bool
+    hybrid: Hybrid
     request_id: str
     client_version: str
-    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., snapshot_part: _Optional[_Union[SnapshotPart, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., event_time_unit: _Optional[str] = ..., of_stream: _Optional[str] = ..., scan_event_time: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., snapshot_part: _Optional[_Union[SnapshotPart, _Mapping]] = ..., topic_ranges: _Optional[_Union[TopicRanges, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., event_time_unit: _Optional[str] = ..., of_stream: _Optional[str] = ..., scan_event_time: _Optional[bool] = ..., hybrid: _Optional[_Union[Hybrid, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class OpenPlanResponse(_message.Message):
     __slots__ = ("plan_id", "slots", "splits", "size_bytes", "scan")
@@ -247,7 +257,7 @@ class FinishSplitResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class SplitReport(_message.Message):
-    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us", "skipped_gaps", "skipped_bytes", "pruned_row_groups", "pruned_rows")
+    __slots__ = ("rows", "size_bytes", "phase_ms", "won", "lost_event_time", "duplicate", "deleted", "max_event_time_us", "skipped_gaps", "skipped_bytes", "pruned_row_groups", "pruned_rows", "counts")
     class PhaseMsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -255,6 +265,13 @@ class SplitReport(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     PHASE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -267,6 +284,7 @@ class SplitReport(_message.Message):
     SKIPPED_BYTES_FIELD_NUMBER: _ClassVar[int]
     PRUNED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     PRUNED_ROWS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     rows: int
     size_bytes: int
     phase_ms: _containers.ScalarMap[str, float]
@@ -279,7 +297,8 @@ class SplitReport(_message.Message):
     skipped_bytes: int
     pruned_row_groups: int
     pruned_rows: int
-    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ..., skipped_gaps: _Optional[int] = ..., skipped_bytes: _Optional[int] = ..., pruned_row_groups: _Optional[int] = ..., pruned_rows: _Optional[int] = ...) -> None: ...
+    counts: _containers.ScalarMap[str, int]
+    def __init__(self, rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., phase_ms: _Optional[_Mapping[str, float]] = ..., won: _Optional[int] = ..., lost_event_time: _Optional[int] = ..., duplicate: _Optional[int] = ..., deleted: _Optional[int] = ..., max_event_time_us: _Optional[int] = ..., skipped_gaps: _Optional[int] = ..., skipped_bytes: _Optional[int] = ..., pruned_row_groups: _Optional[int] = ..., pruned_rows: _Optional[int] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class StartLatest(_message.Message):
     __slots__ = ()
@@ -534,7 +553,7 @@ class GroupLag(_message.Message):
     def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ...) -> None: ...
 
 class DescribeGroupResponse(_message.Message):
-    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error")
+    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
@@ -545,6 +564,7 @@ class DescribeGroupResponse(_message.Message):
     LAG_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    KAFKA_FIELD_NUMBER: _ClassVar[int]
     summary: GroupSummary
     scope: GroupScope
     limits: RoundLimits
@@ -555,7 +575,8 @@ class DescribeGroupResponse(_message.Message):
     lag: GroupLag
     error_code: str
     error: str
-    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+    kafka: KafkaPlace
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ...) -> None: ...
 
 class ResetGroupRequest(_message.Message):
     __slots__ = ("table", "group", "start_latest", "start_at", "dry_run", "request_id", "client_version")
@@ -604,18 +625,20 @@ class DeleteGroupResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("position", "layout", "consumed", "ahead", "table_id")
+    __slots__ = ("position", "layout", "consumed", "ahead", "table_id", "kafka")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     LAYOUT_FIELD_NUMBER: _ClassVar[int]
     CONSUMED_FIELD_NUMBER: _ClassVar[int]
     AHEAD_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    KAFKA_FIELD_NUMBER: _ClassVar[int]
     position: Position
     layout: int
     consumed: _containers.RepeatedScalarFieldContainer[str]
     ahead: _containers.RepeatedScalarFieldContainer[str]
     table_id: str
-    def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., layout: _Optional[int] = ..., consumed: _Optional[_Iterable[str]] = ..., ahead: _Optional[_Iterable[str]] = ..., table_id: _Optional[str] = ...) -> None: ...
+    kafka: KafkaPlace
+    def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ..., layout: _Optional[int] = ..., consumed: _Optional[_Iterable[str]] = ..., ahead: _Optional[_Iterable[str]] = ..., table_id: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ...) -> None: ...
 
 class SnapshotPlace(_message.Message):
     __slots__ = ("done", "total", "digest")
@@ -653,14 +676,21 @@ class SnapshotBatch(_message.Message):
     first: int
     def __init__(self, first: _Optional[int] = ...) -> None: ...
 
+class TopicBatch(_message.Message):
+    __slots__ = ("ranges",)
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    ranges: _containers.RepeatedCompositeFieldContainer[KafkaRange]
+    def __init__(self, ranges: _Optional[_Iterable[_Union[KafkaRange, _Mapping]]] = ...) -> None: ...
+
 class StreamPoint(_message.Message):
-    __slots__ = ("progress", "snapshot", "watermark", "no_batch", "commits", "snapshot_batch", "ended")
+    __slots__ = ("progress", "snapshot", "watermark", "no_batch", "commits", "snapshot_batch", "topic", "ended")
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
     NO_BATCH_FIELD_NUMBER: _ClassVar[int]
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_BATCH_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     progress: Progress
     snapshot: SnapshotPlace
@@ -668,8 +698,9 @@ class StreamPoint(_message.Message):
     no_batch: NoBatch
     commits: CommitsBatch
     snapshot_batch: SnapshotBatch
+    topic: TopicBatch
     ended: bool
-    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., no_batch: _Optional[_Union[NoBatch, _Mapping]] = ..., commits: _Optional[_Union[CommitsBatch, _Mapping]] = ..., snapshot_batch: _Optional[_Union[SnapshotBatch, _Mapping]] = ..., ended: _Optional[bool] = ...) -> None: ...
+    def __init__(self, progress: _Optional[_Union[Progress, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ..., watermark: _Optional[_Union[Watermark, _Mapping]] = ..., no_batch: _Optional[_Union[NoBatch, _Mapping]] = ..., commits: _Optional[_Union[CommitsBatch, _Mapping]] = ..., snapshot_batch: _Optional[_Union[SnapshotBatch, _Mapping]] = ..., topic: _Optional[_Union[TopicBatch, _Mapping]] = ..., ended: _Optional[bool] = ...) -> None: ...
 
 class EventTimeRule(_message.Message):
     __slots__ = ("max_out_of_orderness_us", "fallback", "timezone")
@@ -750,6 +781,110 @@ class NextBatchResponse(_message.Message):
     schema_json: str
     lost: str
     def __init__(self, point: _Optional[_Union[StreamPoint, _Mapping]] = ..., schema_json: _Optional[str] = ..., lost: _Optional[str] = ...) -> None: ...
+
+class Hybrid(_message.Message):
+    __slots__ = ("mode", "topic", "value_format", "rules", "loss_allowed")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    LOSS_ALLOWED_FIELD_NUMBER: _ClassVar[int]
+    mode: str
+    topic: str
+    value_format: str
+    rules: HandOverRules
+    loss_allowed: bool
+    def __init__(self, mode: _Optional[str] = ..., topic: _Optional[str] = ..., value_format: _Optional[str] = ..., rules: _Optional[_Union[HandOverRules, _Mapping]] = ..., loss_allowed: _Optional[bool] = ...) -> None: ...
+
+class HandOverRules(_message.Message):
+    __slots__ = ("key", "key_format", "checkpoints", "others_elsewhere", "group", "timestamp_ms", "starting_offsets")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    STARTING_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    key_format: str
+    checkpoints: _containers.RepeatedCompositeFieldContainer[QueryCheckpoint]
+    others_elsewhere: bool
+    group: str
+    timestamp_ms: int
+    starting_offsets: str
+    def __init__(self, key: _Optional[str] = ..., key_format: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[QueryCheckpoint, _Mapping]]] = ..., others_elsewhere: _Optional[bool] = ..., group: _Optional[str] = ..., timestamp_ms: _Optional[int] = ..., starting_offsets: _Optional[str] = ...) -> None: ...
+
+class QueryCheckpoint(_message.Message):
+    __slots__ = ("writer", "folder")
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    writer: str
+    folder: str
+    def __init__(self, writer: _Optional[str] = ..., folder: _Optional[str] = ...) -> None: ...
+
+class PartitionNumber(_message.Message):
+    __slots__ = ("partition", "number")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    number: int
+    def __init__(self, partition: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+
+class PartitionPlace(_message.Message):
+    __slots__ = ("partition", "next", "high_us", "behind")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    HIGH_US_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    next: int
+    high_us: int
+    behind: int
+    def __init__(self, partition: _Optional[int] = ..., next: _Optional[int] = ..., high_us: _Optional[int] = ..., behind: _Optional[int] = ...) -> None: ...
+
+class KafkaPlace(_message.Message):
+    __slots__ = ("phase", "topic", "topic_id", "instant", "lake", "starts", "epochs", "places")
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANT_FIELD_NUMBER: _ClassVar[int]
+    LAKE_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    phase: str
+    topic: str
+    topic_id: str
+    instant: str
+    lake: Position
+    starts: _containers.RepeatedCompositeFieldContainer[PartitionNumber]
+    epochs: _containers.RepeatedCompositeFieldContainer[PartitionNumber]
+    places: _containers.RepeatedCompositeFieldContainer[PartitionPlace]
+    def __init__(self, phase: _Optional[str] = ..., topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., instant: _Optional[str] = ..., lake: _Optional[_Union[Position, _Mapping]] = ..., starts: _Optional[_Iterable[_Union[PartitionNumber, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PartitionNumber, _Mapping]]] = ..., places: _Optional[_Iterable[_Union[PartitionPlace, _Mapping]]] = ...) -> None: ...
+
+class KafkaRange(_message.Message):
+    __slots__ = ("topic", "topic_id", "partition", "first", "end")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    topic_id: str
+    partition: int
+    first: int
+    end: int
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., first: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class TopicRecords(_message.Message):
+    __slots__ = ("mode", "value_format", "key_fields")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    mode: str
+    value_format: str
+    key_fields: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, mode: _Optional[str] = ..., value_format: _Optional[str] = ..., key_fields: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class FileRef(_message.Message):
     __slots__ = ("path", "size_bytes", "writes")
@@ -864,7 +999,7 @@ class PartitionValue(_message.Message):
     def __init__(self, value: _Optional[str] = ...) -> None: ...
 
 class Split(_message.Message):
-    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time", "changes", "ancestry", "left_out", "no_event_times")
+    __slots__ = ("format_version", "split_id", "partition", "partition_values", "file_group", "order_key", "base", "base_instant", "row_groups", "logs", "event_time", "changes", "ancestry", "left_out", "no_event_times", "kafka")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     SPLIT_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -880,6 +1015,7 @@ class Split(_message.Message):
     ANCESTRY_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     NO_EVENT_TIMES_FIELD_NUMBER: _ClassVar[int]
+    KAFKA_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     split_id: str
     partition: str
@@ -895,7 +1031,8 @@ class Split(_message.Message):
     ancestry: Ancestry
     left_out: LeftOut
     no_event_times: NoEventTimes
-    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ..., changes: _Optional[_Union[GroupChanges, _Mapping]] = ..., ancestry: _Optional[_Union[Ancestry, _Mapping]] = ..., left_out: _Optional[_Union[LeftOut, _Mapping]] = ..., no_event_times: _Optional[_Union[NoEventTimes, _Mapping]] = ...) -> None: ...
+    kafka: KafkaRange
+    def __init__(self, format_version: _Optional[int] = ..., split_id: _Optional[str] = ..., partition: _Optional[str] = ..., partition_values: _Optional[_Iterable[_Union[PartitionValue, _Mapping]]] = ..., file_group: _Optional[str] = ..., order_key: _Optional[str] = ..., base: _Optional[_Union[FileRef, _Mapping]] = ..., base_instant: _Optional[str] = ..., row_groups: _Optional[_Union[RowGroupRun, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[FileRef, _Mapping]]] = ..., event_time: _Optional[_Union[EventTimeBounds, _Mapping]] = ..., changes: _Optional[_Union[GroupChanges, _Mapping]] = ..., ancestry: _Optional[_Union[Ancestry, _Mapping]] = ..., left_out: _Optional[_Union[LeftOut, _Mapping]] = ..., no_event_times: _Optional[_Union[NoEventTimes, _Mapping]] = ..., kafka: _Optional[_Union[KafkaRange, _Mapping]] = ...) -> None: ...
 
 class LeftOut(_message.Message):
     __slots__ = ("rows", "some_rows", "blocks")
@@ -992,7 +1129,7 @@ class ChangesOf(_message.Message):
     def __init__(self, format: _Optional[str] = ..., instants: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Scan(_message.Message):
-    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt", "key_fields", "schema_history", "changes", "keys_may_be_named")
+    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt", "key_fields", "schema_history", "changes", "keys_may_be_named", "topic")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     BASE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -1014,6 +1151,7 @@ class Scan(_message.Message):
     SCHEMA_HISTORY_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     KEYS_MAY_BE_NAMED_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     table: str
     base_path: str
@@ -1035,7 +1173,8 @@ class Scan(_message.Message):
     schema_history: str
     changes: ChangesOf
     keys_may_be_named: bool
-    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., key_fields: _Optional[_Iterable[str]] = ..., schema_history: _Optional[str] = ..., changes: _Optional[_Union[ChangesOf, _Mapping]] = ..., keys_may_be_named: _Optional[bool] = ...) -> None: ...
+    topic: TopicRecords
+    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., key_fields: _Optional[_Iterable[str]] = ..., schema_history: _Optional[str] = ..., changes: _Optional[_Union[ChangesOf, _Mapping]] = ..., keys_may_be_named: _Optional[bool] = ..., topic: _Optional[_Union[TopicRecords, _Mapping]] = ...) -> None: ...
 
 class Plan(_message.Message):
     __slots__ = ("format_version", "scan", "after", "upto", "splits")

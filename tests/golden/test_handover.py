@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from penstock.engine.hybrid.ladder import Guarantee, HandOver, hand_over
-from penstock.engine.hybrid.spark_checkpoints import SparkCheckpoints
-from penstock.engine.hybrid.table_commits import commits_back
-from penstock.engine.hybrid.walk import Found, Rules, walk_back
+from penstock.enumerator.hybrid.ladder import Guarantee, HandOver, hand_over
+from penstock.enumerator.hybrid.spark_checkpoints import SparkCheckpoints
+from penstock.enumerator.hybrid.table_commits import commits_back
+from penstock.enumerator.hybrid.walk import Found, Rules, walk_back
 from penstock.proto.errors import ConfigurationError
 from penstock.table.hudi_table import open_table
 

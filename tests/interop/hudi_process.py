@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -18,28 +19,36 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from peer_process import PeerProcess
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 REQUIREMENTS = REPOSITORY / "requirements" / "hudi-peer.txt"
 BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12"
+KAFKA_SOURCE = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.12:3.5.7",
+    "org.apache.kafka:kafka-clients:3.4.1",
+    "org.apache.commons:commons-pool2:2.11.1",
+)
+"""Spark's own, and what it needs of others."""
 NEWEST = "1.2.0"
 CACHE = REPOSITORY / ".cache" / "hudi"
-SIGNS_OF_A_LOST_SESSION = ("OutOfMemoryError", "stopped SparkContext", "ConnectionRefusedError", "Py4JNetworkError")
-"""In an error: the JVM is no use any more, and the next request starts another."""
 
 
 @dataclass(frozen=True)
 class HudiEnvironment:
-    """Where a release runs: a Python with PySpark 3.5, and its bundle; `jar` None lets Spark resolve the bundle."""
+    """Where a release runs: a Python with PySpark 3.5, its bundle, and Spark's Kafka source; `jar` None lets Spark
+    resolve bundle and source."""
 
     python: pathlib.Path
     release: str
     jar: pathlib.Path | None
+    kafka_source: tuple[pathlib.Path, ...] = ()
 
     def bundle_arguments(self) -> list[str]:
         if self.jar:
-            return ["--jar", str(self.jar)]
-        return ["--package", f"{BUNDLE}:{self.release}", "--ivy", str(CACHE / "ivy")]
+            return ["--jar", ",".join(map(str, (self.jar, *self.kafka_source)))]
+        return ["--package", f"{BUNDLE}:{self.release},{KAFKA_SOURCE[0]}", "--ivy", str(CACHE / "ivy")]
 
 
 def run(*command: str | pathlib.Path) -> None:
@@ -49,12 +58,12 @@ def run(*command: str | pathlib.Path) -> None:
         raise RuntimeError(f"{command[0]} failed ({result.returncode}): {(result.stdout + result.stderr)[-3000:]}")
 
 
-def make_python(home: pathlib.Path) -> pathlib.Path:
-    """A new environment with PySpark 3.5 and nothing else."""
+def make_python(home: pathlib.Path, requirements: pathlib.Path = REQUIREMENTS) -> pathlib.Path:
+    """A new environment with the PySpark that is required and nothing else."""
     run(sys.executable, "-m", "venv", "--without-pip", home)
     python = home / "bin" / "python"
     options = ("--quiet", "--disable-pip-version-check", "--no-compile")
-    run(sys.executable, "-m", "pip", "--python", python, "install", *options, "-r", REQUIREMENTS)
+    run(sys.executable, "-m", "pip", "--python", python, "install", *options, "-r", requirements)
     return python
 
 
@@ -68,6 +77,20 @@ def fetch_bundle(release: str, folder: pathlib.Path) -> pathlib.Path | None:
     run(maven, "--batch-mode", "-q", "dependency:copy", artifact, f"-DoutputDirectory={folder}")
     (jar,) = folder.glob("*.jar")
     return jar
+
+
+def fetch_kafka_source(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
+    """Spark's Kafka source by Maven, each jar once; () leaves it to Spark, as `fetch_bundle` does."""
+    maven = shutil.which("mvn")
+    if not maven:
+        return ()
+    folder.mkdir(parents=True, exist_ok=True)
+    for artifact in KAFKA_SOURCE:
+        _, name, release = artifact.split(":")
+        if not (folder / f"{name}-{release}.jar").exists():
+            copy = (f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")
+            run(maven, "--batch-mode", "-q", "dependency:copy", *copy)
+    return tuple(sorted(folder.glob("*.jar")))
 
 
 def ready_python() -> pathlib.Path:
@@ -99,41 +122,22 @@ def ready_bundle(release: str) -> pathlib.Path | None:
 
 
 def make_environment(release: str = NEWEST) -> HudiEnvironment:
-    """Makes the environment, or finds it made: one Python for all releases, a bundle for each."""
+    """Makes the environment, or finds it made: one Python and Kafka source for all releases, a bundle for each."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return HudiEnvironment(ready_python(), release, ready_bundle(release))
+        kafka_source = fetch_kafka_source(CACHE / "jars" / "kafka-source")
+        return HudiEnvironment(ready_python(), release, ready_bundle(release), kafka_source)
 
 
-class Hudi:
-    """A release of real Hudi: writes tables, and answers queries with the rows its own reader returns."""
+class Hudi(PeerProcess):
+    """A release of real Hudi: writes tables, and answers queries with the rows its own reader returns; one request at
+    a time, from any thread."""
 
     def __init__(self, environment: HudiEnvironment, folder: pathlib.Path) -> None:
-        self._environment, self._folder, self._answers = environment, folder, 0
-        self._log = (folder / "spark.log").open("w")
-        self._start()
-
-    def _start(self) -> None:
-        environment, self._is_lost = self._environment, False
         driver = pathlib.Path(__file__).with_name("hudi_writer.py")
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON"))
-        }
-        self._process = subprocess.Popen(
-            [str(environment.python), str(driver), *environment.bundle_arguments()],
-            cwd=self._folder,
-            env={**kept, "PYSPARK_PYTHON": str(environment.python)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-        )
-
-    def started(self) -> None:
-        """Waits until it answers."""
-        self._answer()
+        super().__init__([environment.python, driver, *environment.bundle_arguments()], folder)
+        self._answers = itertools.count(1)
 
     def write(
         self,
@@ -164,6 +168,14 @@ class Hudi:
         }
         return [tuple(instant) for instant in self._ask({"do": "race", "path": str(table), **writes})]
 
+    def write_range(self, table: pathlib.Path, **request: Any) -> None:
+        """One write of a range of a topic (`hudi_topics.write_range`)."""
+        self._ask({"do": "write_range", "path": str(table), **request})
+
+    def run_sink(self, table: pathlib.Path, **request: Any) -> None:
+        """A streaming query up to the topic's end (`hudi_topics.run_sink`)."""
+        self._ask({"do": "run_sink", "path": str(table), **request})
+
     def instants(self, table: pathlib.Path) -> list[tuple[str, str | None, str]]:
         """The table's completed instants as (requested, completion, action)."""
         return [tuple(instant) for instant in self._ask({"do": "instants", "path": str(table)})]
@@ -179,8 +191,7 @@ class Hudi:
 
     def read(self, table: pathlib.Path, **options: str) -> pa.Table:
         """The rows Hudi's reader returns; option names are written with `__` for a dot."""
-        self._answers += 1
-        into = self._folder / f"answer-{self._answers}"
+        into = self._folder / f"answer-{next(self._answers)}"
         named = {name.replace("__", "."): value for name, value in options.items()}
         self._ask({"do": "read", "path": str(table), "options": named, "into": str(into)})
         return ds.dataset(into, format="parquet").to_table()
@@ -203,44 +214,6 @@ class Hudi:
             hoodie__datasource__read__begin__instanttime=begin,
             hoodie__datasource__read__end__instanttime=end,
         )
-
-    def stop(self) -> None:
-        """Ends the process and its JVM."""
-        self._end()
-        self._log.close()
-
-    def _end(self) -> None:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        try:
-            self._process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, 9)
-            self._process.wait(30)
-        self._process.stdout.close()
-
-    def _ask(self, request: Mapping[str, Any]) -> Any:
-        if self._is_lost:
-            self._end()
-            self._start()
-            self.started()
-        assert self._process.stdin
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> Any:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        if not line:
-            self._is_lost = True
-            self._log.flush()
-            raise RuntimeError(f"Hudi's process ended: {(self._folder / 'spark.log').read_text()[-3000:]}")
-        answer = json.loads(line)
-        if "error" in answer:
-            self._is_lost = any(sign in answer["error"] for sign in SIGNS_OF_A_LOST_SESSION)
-            raise RuntimeError(answer["error"])
-        return answer["ok"]
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """Real Hudi in a process of its own: writes and reads tables as it is told, one JSON line a request.
 
 Run by the Python of the peer environment (PySpark 3.5), never imported by the suite:
-    python hudi_writer.py --jar BUNDLE.jar          the bundle as a file, or
-    python hudi_writer.py --package GROUP:NAME:VERSION --ivy FOLDER   resolved by Spark itself
+    python hudi_writer.py --jar BUNDLE.jar,MORE.jar                   the bundle and more as files, or
+    python hudi_writer.py --package GROUP:NAME:VERSION,… --ivy FOLDER   resolved by Spark itself
 
 Requests on stdin, one answer on stdout each, `{"ok": …}` or `{"error": text}`:
     {"do": "write", "path", "columns", "rows", "options"}   columns: [[name, SQL expression over c0, c1, …]]
@@ -12,6 +12,7 @@ Requests on stdin, one answer on stdout each, `{"ok": …}` or `{"error": text}`
     {"do": "read", "path", "options", "into"}                Hudi's rows as Parquet files in the folder `into`
     {"do": "race", "path", "slow", "fast"}                   two writes (as above): `slow` is requested first, and its
                                                              rows are held back until `fast` is done
+    {"do": "write_range" or "run_sink", "path", …}           from a topic (hudi_topics)
     {"do": "instants", "path"}                               [[requested, completion or null, action]] of completed ones
 """
 
@@ -181,6 +182,10 @@ def answer(spark, request):
         return script(spark, request)
     if request["do"] == "read":
         return read(spark, request)
+    if request["do"] in ("write_range", "run_sink"):
+        import hudi_topics
+
+        return getattr(hudi_topics, request["do"])(spark, request)
     if request["do"] == "instants":
         return instants(pathlib.Path(request["path"]))
     raise ValueError(f"unknown request {request['do']!r}")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 sys.path.append(str(pathlib.Path(__file__).parent))
 
+from ahead import run_all
 from recorded import Recorded
 from written import TABLES, write
 
@@ -22,10 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(pathlib.Path(__file__).parent):
             names = getattr(item, "fixturenames", ())
+            # py4j and pyspark close their sockets when they are collected, not when they are done: in any test.
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
             if "spark" in names:
                 item.add_marker(pytest.mark.spark)
-                # py4j and pyspark close their sockets when they are collected, not when they are done.
-                item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
             if "hudi" in names or "recorded" in names:
                 item.add_marker(pytest.mark.interop)
 
@@ -45,15 +48,32 @@ def one_partition(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def recorded(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> RecordedTables:
-    """A recorded table by its name in `written.TABLES`."""
+    """A recorded table by its name in `written.TABLES`, for any thread."""
     made: dict[str, Recorded] = {}
+    making = {name: threading.Lock() for name in TABLES}
 
     def table(name: str) -> Recorded:
-        if name not in made:
-            folder = tmp_path_factory.mktemp(name)
-            write(hudi, folder / "table", TABLES[name])
-            made[name] = Recorded(folder / "table", folder)
-            made[name].ask(hudi.read, folder / "asked")
+        with making[name]:
+            if name not in made:
+                folder = tmp_path_factory.mktemp(name)
+                write(hudi, folder / "table", TABLES[name])
+                recorded = Recorded(folder / "table", folder)
+                recorded.ask(hudi.read, folder / "asked")
+                made[name] = recorded
         return made[name]
 
     return table
+
+
+@pytest.fixture(scope="session")
+def outcomes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: Any, recorded: RecordedTables
+) -> Iterator[Mapping[str, Future[Any]]]:
+    """What `ahead` runs."""
+    yield from run_all(request.session.items, tmp_path_factory.mktemp, spark, recorded)
+
+
+@pytest.fixture
+def outcome(request: pytest.FixtureRequest, outcomes: Mapping[str, Future[Any]]) -> Any:
+    """What the test's run returned; its error is the test's."""
+    return outcomes[request.node.nodeid].result()

@@ -91,21 +91,29 @@ class Recorded:
 
     def view(self, folder: pathlib.Path, step: int) -> View:
         """A table of its own with so many commits revealed."""
+        view = self._laid_out(folder)
+        view.reveal(step)
+        return view
+
+    def _laid_out(self, folder: pathlib.Path) -> View:
+        """What the table has before its first commit, without `.hoodie`."""
         later = {file for commit in self.instants for file in commit.files}
         for path in self.table.rglob("*"):
             name = path.relative_to(self.table)
             if path.is_file() and name.parts[0] != ".hoodie" and str(name) not in later:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 os.link(path, folder / name)
-        view = View(self, folder)
-        view.reveal(step)
-        return view
+        return View(self, folder)
 
     def ask(self, read: Callable[[pathlib.Path], pa.Table], folder: pathlib.Path) -> None:
-        """Has Hudi read the table behind each of its commits in order."""
-        view = self.view(folder, self.steps)
+        """Has Hudi read the table behind each of its commits in order.
+
+        Hudi follows a link that leads out of the table; of copies of `.hoodie` in it, it would list every folder.
+        """
+        view = self._laid_out(folder)
+        view.add_files(self.steps)
         for number in range(1, len(self.commits) + 1):
-            view.show(self._prefix(number))
+            view.point_at(self._prefix(number))
             self.states.append([_row(record) for record in read(folder).to_pylist()])
         shutil.rmtree(folder)
 
@@ -262,19 +270,24 @@ class View:
 
     def reveal(self, step: int) -> None:
         """At once: there is no moment in which less or more is to be seen."""
+        self.add_files(step)
+        hoodie = self.recorded.folder(step)
+        inside = self.path / ".steps" / hoodie.name  # a link that leads out of the table would be refused
+        if not inside.exists():
+            shutil.copytree(hoodie, inside, copy_function=os.link)
+        self.point_at(inside.relative_to(self.path))
+        self.step = step
+
+    def add_files(self, step: int) -> None:
+        """The data files of the commits of a step."""
         for name in {file for commit in self.recorded.done(step) for file in commit.files}:
             if not (self.path / name).exists():
                 os.link(self.recorded.table / name, self.path / name)
-        self.show(self.recorded.folder(step))
-        self.step = step
 
-    def show(self, hoodie: pathlib.Path) -> None:
-        """Makes a copy of this folder the table's `.hoodie`; a link that leads out of the table would be refused."""
-        inside = self.path / ".steps" / hoodie.name
-        if not inside.exists():
-            shutil.copytree(hoodie, inside, copy_function=os.link)
+    def point_at(self, hoodie: pathlib.Path) -> None:
+        """Makes this folder the table's `.hoodie`."""
         link = self.path / ".hoodie.next"
-        link.symlink_to(inside.relative_to(self.path), target_is_directory=True)
+        link.symlink_to(hoodie, target_is_directory=True)
         link.replace(self.path / ".hoodie")
 
 

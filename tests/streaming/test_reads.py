@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -26,11 +26,9 @@ def as_it_is(spark: SparkSession, df: DataFrame) -> DataFrame:
     return df
 
 
-def driven_over(
-    spark: SparkSession, table: Recorded, folder: pathlib.Path, steps: Iterable[int], **options: str
-) -> Driven:
+def driven_over(spark: SparkSession, table: Recorded, folder: pathlib.Path, **options: str) -> Driven:
     """A stream of the table's rows as they are, step by step, started anew in the middle."""
-    first, *rest = steps
+    first, *rest = STEPS
     view = table.view(folder / "table", first)
     driven = Driven(spark, [view], as_it_is, folder, [{"metadata": "off", **options}])
     driven.start()
@@ -60,17 +58,20 @@ def hudis(table: Recorded, number: int) -> dict[str, int]:
     return {r.row.key: r.row.n for r in table.states[number - 1]}
 
 
-@pytest.mark.parametrize("name", ["mor9-ooo-late-cdc", "mor6-ooo-late-nulls"])
-def test_continuous_read_of_a_merge_on_read_table(
-    spark: Any, recorded: RecordedTables, tmp_path: pathlib.Path, name: str
-) -> None:
-    """Each micro-batch holds the rows that Hudi has for its range, and carries one watermark; applied by key they make
-    the table that Hudi reads, but for deletes, which rows do not tell."""
-    table = recorded(name)
-    driven = driven_over(
-        spark, table, tmp_path, STEPS, eventTime="ts", maxOutOfOrderness="5 seconds", maxFilesPerTrigger="3",
+def rows_by_steps(spark: Any, recorded: RecordedTables, folder: pathlib.Path, name: str) -> Driven:
+    """Rows with a watermark, in small micro-batches."""
+    return driven_over(
+        spark, recorded(name), folder, eventTime="ts", maxOutOfOrderness="5 seconds", maxFilesPerTrigger="3",
         after="earliest",
     )  # fmt: skip
+
+
+@pytest.mark.ahead(run=rows_by_steps)
+@pytest.mark.parametrize("name", ["mor9-ooo-late-cdc", "mor6-ooo-late-nulls"])
+def test_continuous_read_of_a_merge_on_read_table(outcome: Driven, recorded: RecordedTables, name: str) -> None:
+    """Each micro-batch holds the rows that Hudi has for its range, and carries one watermark; applied by key they make
+    the table that Hudi reads, but for deletes, which rows do not tell."""
+    table, driven = recorded(name), outcome
     told, sink = Told(table, driven.legs(0)), dict[str, int]()
     for batch, (leg, rows) in enumerate(zip(driven.legs(0), tables(driven), strict=True)):
         wanted = Counter((row.key, row.n, row.ts) for row in told.rows(leg))
@@ -105,6 +106,14 @@ def folded(sink: dict[str, int], rows: pa.Table, form: str) -> None:
             sink[after["id"]] = after["n"]
 
 
+def changes_by_steps(
+    spark: Any, recorded: RecordedTables, folder: pathlib.Path, name: str, form: str, after: str
+) -> Driven:
+    """Changes in one of their shapes."""
+    return driven_over(spark, recorded(name), folder, query="cdc", cdcFormat=form, after=after)
+
+
+@pytest.mark.ahead(run=changes_by_steps)
 @pytest.mark.parametrize(
     ("name", "form", "after"),
     [
@@ -115,12 +124,11 @@ def folded(sink: dict[str, int], rows: pa.Table, form: str) -> None:
     ],
 )
 def test_continuous_read_of_changes(
-    spark: Any, recorded: RecordedTables, tmp_path: pathlib.Path, name: str, form: str, after: str
+    outcome: Driven, recorded: RecordedTables, name: str, form: str, after: str
 ) -> None:
     """The changelog applied to a sink equals the table that Hudi reads behind each step; every old image is what the
     sink had."""
-    table, sink = recorded(name), dict[str, int]()
-    driven = driven_over(spark, table, tmp_path, STEPS, query="cdc", cdcFormat=form, after=after)
+    table, driven, sink = recorded(name), outcome, dict[str, int]()
     for batch, (leg, rows) in enumerate(zip(driven.legs(0), tables(driven), strict=True)):
         folded(sink, rows, form)
         if batch in driven.ends:
@@ -150,16 +158,22 @@ def bounded(spark: SparkSession, table: Recorded, folder: pathlib.Path, **option
     return driven
 
 
+def range_of_rows(spark: Any, recorded: RecordedTables, folder: pathlib.Path, name: str) -> tuple[pa.Table, Driven]:
+    """As a batch and as a stream."""
+    table = recorded(name)
+    read = batch_of(spark, table, query="incremental", **the_range(table))
+    return read, bounded(spark, table, folder, maxCommitsPerTrigger="2", **the_range(table))
+
+
+@pytest.mark.ahead(run=range_of_rows)
 @pytest.mark.parametrize("name", ["mor9-ooo-late-cdc", "mor6-ooo-late-nulls"])
 def test_time_range_of_a_merge_on_read_table(
-    spark: Any, recorded: RecordedTables, tmp_path: pathlib.Path, name: str
+    outcome: tuple[pa.Table, Driven], recorded: RecordedTables, name: str
 ) -> None:
     """As a batch it is the rows of the last state that the range wrote; the stream gives as much, and then ends."""
-    table = recorded(name)
+    table, (read, driven) = recorded(name), outcome
     wanted = table.rows((table.commits[1].order_key, 2**31), (table.commits[6].order_key, 2**31))
-    read = batch_of(spark, table, query="incremental", **the_range(table))
     assert Counter(read["n"].to_pylist()) == Counter(row.n for row in wanted)
-    driven = bounded(spark, table, tmp_path, maxCommitsPerTrigger="2", **the_range(table))
     sink: dict[str, int] = {}
     for rows in tables(driven):
         upserted(sink, rows)
@@ -169,15 +183,22 @@ def test_time_range_of_a_merge_on_read_table(
     assert driven.legs(0)[-1].after.place[0] <= table.commits[6].order_key
 
 
-@pytest.mark.parametrize(("name", "form"), [("mor9-ooo-late-cdc", "hudi"), ("cow9-late-cdc", "rows")])
-def test_time_range_of_changes(
-    spark: Any, recorded: RecordedTables, tmp_path: pathlib.Path, name: str, form: str
-) -> None:
-    """The same changes as a batch and as a stream that ends; they lead from Hudi's rows before to those behind."""
+def range_of_changes(
+    spark: Any, recorded: RecordedTables, folder: pathlib.Path, name: str, form: str
+) -> tuple[pa.Table, Driven]:
+    """As a batch and as a stream."""
     table = recorded(name)
     options = {"query": "cdc", "cdcFormat": form, **the_range(table)}
-    read = batch_of(spark, table, **options)
-    driven = bounded(spark, table, tmp_path, maxCommitsPerTrigger="2", **options)
+    return batch_of(spark, table, **options), bounded(spark, table, folder, maxCommitsPerTrigger="2", **options)
+
+
+@pytest.mark.ahead(run=range_of_changes)
+@pytest.mark.parametrize(("name", "form"), [("mor9-ooo-late-cdc", "hudi"), ("cow9-late-cdc", "rows")])
+def test_time_range_of_changes(
+    outcome: tuple[pa.Table, Driven], recorded: RecordedTables, name: str, form: str
+) -> None:
+    """The same changes as a batch and as a stream that ends; they lead from Hudi's rows before to those behind."""
+    table, (read, driven) = recorded(name), outcome
     streamed = pa.concat_tables(rows for rows in tables(driven) if rows.num_rows)
     assert _texts(streamed) == _texts(read)
     for changes in ([read], tables(driven)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import sys
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
@@ -35,6 +37,10 @@ from penstock.proto.queries import RoundLimits
 from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import AllRows, CommitTimeOrdering, FileRef, Scan, Split, VisibleInstants
 from penstock.reader.read_split import SplitBatch
+
+TESTS = pathlib.Path(__file__).parents[2]
+if str(TESTS) not in sys.path:  # what tests script (topics)
+    sys.path.append(str(TESTS))
 
 SCHEMA = '{"type":"record","name":"t","fields":[{"name":"id","type":"long"},{"name":"at","type":"long"}]}'
 LEASE_MS = 9000
@@ -323,7 +329,7 @@ class FakeReading:
     open_now: int = 0
 
     def read(
-        self, scan: Scan, split: Split, *, start: int = 0, options: Any = None, tally: Any = None
+        self, scan: Scan, split: Split, *, start: int = 0, options: Any = None, tally: Any = None, topics: Any = None
     ) -> Generator[SplitBatch, None, None]:
         self.opened.append((split.split_id, start))
         return self._batches(split, start, tally)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.proto import codec_calls as calls
@@ -22,9 +22,11 @@ from penstock.proto.changes import (
 )
 from penstock.proto.codec import decode_plan, decode_scan, decode_split, encode_plan, encode_scan, encode_split
 from penstock.proto.codec_checks import MAX_PATH_CHARS
-from penstock.proto.codec_splits import position_from_message, position_to_message, scan_to_message, split_to_message
+from penstock.proto.codec_positions import position_from_message, position_to_message
+from penstock.proto.codec_splits import scan_to_message, split_to_message
 from penstock.proto.errors import ConfigurationError, StateVersionError
 from penstock.proto.files import SliceFiles
+from penstock.proto.hybrid import HybridMode, KafkaRange, TopicRecords, ValueFormat
 from penstock.proto.positions import EARLIEST, WHOLE_INSTANT, CommitRange, InstantTime, Position
 from penstock.proto.queries import (
     Changes,
@@ -252,7 +254,7 @@ def test_a_scan_round_trips(scan: Scan) -> None:
     assert decode_scan(encode_scan(scan)) == scan
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(plans())
 def test_a_plan_round_trips(plan: Plan) -> None:
     assert decode_plan(encode_plan(plan)) == plan
@@ -411,6 +413,34 @@ SPLIT_4 = replace(
 NO_TIMES_SPLIT_4 = replace(LOG_ONLY_SPLIT_1, event_time=NoEventTimes())
 SCAN_4 = SCAN_1
 PLAN_4 = replace(PLAN_1, splits=(SPLIT_4, LOG_ONLY_SPLIT_1))
+SPLIT_5 = Split(
+    split_id="orders:2:17",
+    partition="",
+    partition_values=(),
+    file_group="orders:2",
+    order_key=InstantTime("990000000000000000000018"),
+    base=None,
+    part=KafkaRange(topic="orders", topic_id="H0f_tVwXQEO4Zr8mSsgGAg", partition=2, first=17, end=2**40),
+    event_time=EventTimeBounds(-5, 1_767_225_600_000_000),
+)
+SCAN_5 = _scan(
+    rows=ChangesOf(ChangeFormat.ROWS, ()),
+    topic=TopicRecords(mode=HybridMode.CHANGELOG, value_format=ValueFormat.DEBEZIUM_AVRO, key_fields=("id", "städte")),
+)
+PLAN_5 = Plan(
+    scan=SCAN_5,
+    commit_range=CommitRange(
+        Position(InstantTime("20260103000000000"), 7), Position(InstantTime("990000000000000000000018"))
+    ),
+    splits=(SPLIT_5,),
+)
+SPLIT_4, SCAN_4, NO_TIMES_SPLIT_4 = (replace(value, format_version=4) for value in (SPLIT_4, SCAN_4, NO_TIMES_SPLIT_4))
+PLAN_4 = replace(
+    PLAN_4,
+    format_version=4,
+    scan=replace(SNAPSHOT_SCAN_1, format_version=4),
+    splits=(SPLIT_4, replace(LOG_ONLY_SPLIT_1, format_version=4)),
+)
 SPLIT_3, SCAN_3 = (replace(value, format_version=3) for value in (SPLIT_3, SCAN_3))
 PLAN_3 = replace(PLAN_3, format_version=3, scan=SCAN_3, splits=(SPLIT_3,))
 SPLIT_2, SCAN_2 = (replace(value, format_version=2) for value in (SPLIT_1, SCAN_1))
@@ -453,6 +483,9 @@ FROZEN: dict[str, tuple[object, Callable[[bytes], object]]] = {
     "split-no-event-times.v4": (NO_TIMES_SPLIT_4, decode_split),
     "scan.v4": (SCAN_4, decode_scan),
     "plan.v4": (PLAN_4, decode_plan),
+    "split.v5": (SPLIT_5, decode_split),
+    "scan.v5": (SCAN_5, decode_scan),
+    "plan.v5": (PLAN_5, decode_plan),
 }
 """File name -> the value its bytes must give, for ever. tests/fixtures/proto/README.md says how to add one."""
 
@@ -695,6 +728,16 @@ def test_a_phase_that_is_no_duration_is_refused(spent_ms: float) -> None:
     report = pb.SplitReport(phase_ms={"merge": spent_ms})
     with pytest.raises(ConfigurationError, match=r"`phase_ms\[merge\]`"):
         calls.report_from_message(pb.FinishSplitRequest(plan_id="p", report=report))
+
+
+def test_more_counts_than_a_report_can_have_are_refused() -> None:
+    report = pb.SplitReport(counts={f"n{number}": 1 for number in range(65)})
+    with pytest.raises(ConfigurationError, match="`counts`: got 65 names"):
+        calls.report_from_message(pb.FinishSplitRequest(plan_id="p", report=report))
+    kept = calls.report_from_message(
+        pb.FinishSplitRequest(plan_id="p", report=pb.SplitReport(counts={"b": 2, "a": 1, "none": 0}))
+    )
+    assert kept.counts == (("a", 1), ("b", 2))
 
 
 def test_a_value_that_no_message_can_hold_is_an_error_of_the_tree() -> None:

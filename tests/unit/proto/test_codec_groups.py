@@ -36,6 +36,7 @@ from penstock.proto.groups import (
     StartAt,
     StartLatest,
 )
+from penstock.proto.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.positions import WHOLE_INSTANT, InstantTime, Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits
 from penstock.proto.reports import MergeOutcomes, SplitReport
@@ -83,9 +84,20 @@ reports = st.builds(
     phase_ms=st.dictionaries(words, durations, max_size=3).map(lambda found: tuple(sorted(found.items()))),
     outcomes=st.builds(MergeOutcomes, won=numbers, duplicate=numbers),
     max_event_time_us=st.none() | st.integers(-(2**63), 2**63 - 1),
+    counts=st.dictionaries(words, numbers.filter(bool), max_size=3).map(lambda found: tuple(sorted(found.items()))),
 )
 progress = st.builds(SplitProgress, ref=refs, ordinal=numbers, finished=st.booleans(), report=st.none() | reports)
 KEY = InstantTime("20260101000000000")
+PLACE = KafkaPlace(
+    phase=Phase.KAFKA,
+    topic="orders",
+    topic_id="id",
+    instant=KEY,
+    lake=Position(KEY),
+    starts=((0, 3), (2, 0)),
+    epochs=((0, 7),),
+    places=(PartitionPlace(0, 9, 1_700_000_000_000_000, 4), PartitionPlace(2, 1)),
+)
 SPLIT = Split(
     split_id="s",
     partition="",
@@ -132,6 +144,7 @@ descriptions = st.builds(
     lag=st.none() | lags,
     error_code=texts,
     error=texts,
+    kafka=st.none() | st.just(PLACE),
 )
 outcomes = st.builds(ResetOutcome, before=positions, after=positions, dropped_splits=numbers, dry_run=st.booleans())
 

@@ -15,11 +15,13 @@ CODES = {
     "POSITION_EXPIRED": ("OUT_OF_RANGE", 3),
     "DATA_INVALIDATED": ("DATA_LOSS", 3),
     "LATE_INSTANT": ("DATA_LOSS", 3),
+    "TOPIC_GONE": ("NOT_FOUND", 1),
     "UNSUPPORTED_FEATURE": ("UNIMPLEMENTED", 1),
     "FORMAT": ("DATA_LOSS", 3),
     "CORRUPT_BLOCK": ("DATA_LOSS", 3),
     "CORRUPT_FILE": ("DATA_LOSS", 3),
     "SCHEMA_MISMATCH": ("DATA_LOSS", 3),
+    "UNDECODABLE_RECORD": ("DATA_LOSS", 3),
     "PLAN": ("ABORTED", 1),
     "UNKNOWN_PLAN": ("ABORTED", 1),
     "UNKNOWN_SPLIT": ("ABORTED", 1),
@@ -33,6 +35,7 @@ CODES = {
     "STATE_DAMAGED": ("DATA_LOSS", 3),
     "OVERLOADED": ("RESOURCE_EXHAUSTED", 75),
     "STORAGE": ("UNAVAILABLE", 75),
+    "KAFKA_UNAVAILABLE": ("UNAVAILABLE", 75),
 }
 """Code -> (gRPC status, exit code): users' scripts rely on these."""
 
@@ -58,7 +61,11 @@ def test_each_status_is_one_of_grpc(code: str) -> None:
 
 
 def test_only_what_may_pass_is_retryable() -> None:
-    assert {cls for cls in _tree() if cls.retryable} == {errors.StorageError, errors.Overloaded}
+    assert {cls for cls in _tree() if cls.retryable} == {
+        errors.StorageError,
+        errors.KafkaUnavailable,
+        errors.Overloaded,
+    }
 
 
 def test_a_bug_is_outside_the_tree() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import StorageError
 from penstock.proto.groups import GroupScope, GroupSpec, StartAt, StartLatest
+from penstock.proto.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaPlace, PartitionPlace, Phase
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest
 
@@ -67,6 +69,53 @@ def test_a_group_is_described(cli: Cli, door: Any) -> None:
         assert expected in cells
     assert "scope where          id > 1" in text
     assert text.splitlines()[-1].split() == ["r", "2", "1", "4000"]
+
+
+def test_a_group_that_has_no_topic_says_nothing_of_one(cli: Cli, door: Any) -> None:
+    assert cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json["kafka"] is None
+    assert "kafka" not in cli("groups", "describe", "trips", "g", *SERVER).text
+
+
+def test_a_hybrid_group_says_its_phase_and_its_hand_over(cli: Cli, door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", access=KafkaAccess(client=(("sasl.password", "pa55"),)))
+    request = PlanRequest(table="trips", query=Incremental(), hybrid=hybrid)
+    door.spec = GroupSpec(scope=GroupScope(request=request))
+    lake = cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json["kafka"]
+    assert (lake["phase"], lake["mode"], lake["topic"]) == ("lake", "append", "orders")
+    assert (lake["instant"], lake["partitions"]) == (None, [])
+    place = KafkaPlace(
+        phase=Phase.KAFKA,
+        topic="orders",
+        topic_id="id-1",
+        instant=InstantTime("20260103000000000"),
+        lake=Position(InstantTime("20260103000000123")),
+        starts=((0, 17), (1, 12)),
+        places=(PartitionPlace(0, 20, behind=4), PartitionPlace(1, 12), PartitionPlace(2, 3)),
+    )
+    described = door.describe_group
+    monkeypatch.setattr(door, "describe_group", lambda *asked: replace(described(*asked), kafka=place))
+    assert cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json["kafka"] == {
+        "phase": "kafka",
+        "mode": "append",
+        "topic": "orders",
+        "topic_id": "id-1",
+        "instant": "20260103000000000",
+        "position": "20260103000000123",
+        "lag_records": 4,
+        "partitions": [
+            {"partition": 0, "start": 17, "next": 20, "lag_records": 4},
+            {"partition": 1, "start": 12, "next": 12, "lag_records": 0},
+            {"partition": 2, "start": None, "next": 3, "lag_records": 0},
+        ],
+    }
+    text = cli("groups", "describe", "trips", "g", *SERVER).text
+    cells = [line.split() for line in text.splitlines()]
+    assert ["kafka", "phase", "kafka"] in cells
+    assert ["kafka", "instant", "20260103000000000"] in cells
+    assert ["partition", "start", "next", "lag_records"] in cells
+    assert ["0", "17", "20", "4"] in cells
+    assert ["2", "-", "3", "0"] in cells
+    assert "pa55" not in text
 
 
 def test_a_group_of_changes_says_which(cli: Cli, door: Any) -> None:

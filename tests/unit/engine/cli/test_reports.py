@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.engine.cli.explain import _meaning
+from penstock.enumerator.hybrid.topic_plans import topic_plan
+from penstock.proto.hybrid import Hybrid, HybridMode, KafkaRange
+from penstock.proto.queries import PlanRequest, TopicRanges
+from penstock.table.hudi_table import open_table
+
 if TYPE_CHECKING:
     from conftest import Cli
 
@@ -172,3 +178,15 @@ class TestSplits:
     def test_event_time_bounds(self, cli: Cli, golden: GoldenTables) -> None:
         found = self.plan(cli, golden.table("B_v9_colstats_cow"))
         assert all(split["event_time_us"] is None for split in found["splits"])
+
+
+def test_a_plan_of_a_topic_is_explained_by_its_ranges(golden: Any) -> None:
+    ranges = tuple(KafkaRange(topic="orders", topic_id="", partition=n, first=5, end=9) for n in range(12))
+    hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders")
+    request = PlanRequest(table="t", query=TopicRanges(ranges), hybrid=hybrid)
+    topic = topic_plan(open_table(str(golden.table("C_v6_streamer"))), "t", request, ranges, None)
+    told = _meaning(topic, request.query, 1)
+    assert told.startswith(
+        "records of the topic that the table is filled from, by partition and offset: orders-0 5 to 8"
+    )
+    assert told.endswith("orders-9 5 to 8, and 2 more")

@@ -128,6 +128,10 @@ def test_a_configuration_is_checked(cli: Cli, tmp_path: pathlib.Path) -> None:
         ("lisen = 1", "unknown key 'lisen': did you mean listen?"),
         ("", "tables: got none, expected at least one"),
         ('[tables]\na = "x"\n[tls]\ncert = "none"\nkey = "none"', "tls.key: file 'none' cannot be read: No such file"),
+        (
+            '[tables.a]\npath = "x"\n[tables.a.kafka]\nbootstrap.servers = "h"\nsasl.password = "${env:NONE_SUCH}"',
+            "option kafka.sasl.password: environment variable NONE_SUCH is not set in this process",
+        ),
     ):
         file.write_text(text)
         ended = cli("config", "check", str(file))

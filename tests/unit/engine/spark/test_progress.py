@@ -9,6 +9,7 @@ import pytest
 
 from penstock.engine.spark.progress import IDLE_S, PATIENCE_S, REST_S, StreamProgress, with_patience
 from penstock.proto.errors import StorageError, TableNotFound
+from penstock.proto.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import NO_LIMITS, RoundLimits
 from penstock.proto.streams import END_OF_TIME_US, CommitsBatch, NextBatch, NoBatch, Progress, StreamPoint, Watermark
@@ -245,3 +246,87 @@ def test_another_error_is_not_retried(clock: Clock) -> None:
     with pytest.raises(TableNotFound):
         progress(table, clock).advance(at(0), ONE)
     assert clock.pauses == []
+
+
+class TestTopic:
+    """A run of a hybrid stream that ends with its topic."""
+
+    def test_the_run_ends_behind_the_batch_that_takes_all(self) -> None:
+        clock, table = (
+            Clock(),
+            Topic([at(1), behind(Phase.SWITCHING, 0), behind(Phase.KAFKA, 7), behind(Phase.KAFKA, 0)]),
+        )
+        progress = StreamProgress(table.next_batch, clock, clock.pause)
+        progress.pin_to_topic()
+        point = at(0)
+        for expected in list(table.steps):
+            point = progress.advance(point, NO_LIMITS).point
+            assert point == expected
+        table.steps = [behind(Phase.KAFKA, 0, read=9)]
+        assert progress.advance(point, NO_LIMITS).point == point
+        assert (table.calls, table.targets) == (4, {None})
+
+    def test_a_topic_that_stood_at_its_end_is_asked_about_again_by_the_next_run(self) -> None:
+        clock, start, end = Clock(), behind(Phase.KAFKA, 0), behind(Phase.KAFKA, 0, read=9)
+        progress = StreamProgress(Topic([end]).next_batch, clock, clock.pause)
+        progress.pin_to_topic()
+        assert progress.advance(start, NO_LIMITS).point == end
+        assert progress.advance(end, NO_LIMITS).point == end
+
+    def test_switching_is_not_the_end(self) -> None:
+        clock, table = Clock(), Topic([behind(Phase.SWITCHING, 0), behind(Phase.KAFKA, 0)])
+        progress = StreamProgress(table.next_batch, clock, clock.pause)
+        progress.pin_to_topic()
+        switching = progress.advance(at(3), NO_LIMITS).point
+        assert progress.advance(switching, NO_LIMITS).point == behind(Phase.KAFKA, 0)
+
+    def test_a_stream_that_cannot_leave_the_lake_rests_there(self) -> None:
+        clock, table = Clock(), Topic([])
+        progress = StreamProgress(table.next_batch, clock, clock.pause, idle_timeout_us=1)
+        progress.pin_to_topic()
+        start = replace(at(3), watermark=Watermark(5, 5))
+        clock.now_s += 100
+        assert progress.advance(start, NO_LIMITS).point == start
+
+    def test_without_an_end_the_stream_goes_on(self) -> None:
+        clock, steps = Clock(), [behind(Phase.KAFKA, 0), behind(Phase.KAFKA, 0, read=9)]
+        progress = StreamProgress(Topic(steps).next_batch, clock, clock.pause)
+        first = progress.advance(at(3), NO_LIMITS).point
+        assert progress.advance(first, NO_LIMITS).point == steps[1]
+
+    def test_a_smaller_batch_may_be_the_last_one(self) -> None:
+        clock, table = Clock(), Topic([behind(Phase.KAFKA, 0)])
+        progress = StreamProgress(table.next_batch, clock, clock.pause)
+        progress.pin_to_topic()
+        point = progress.within_target(at(3), ONE).point
+        assert progress.advance(point, NO_LIMITS).point == point
+        assert table.calls == 1
+
+
+class Topic:
+    """A scripted stream: each call takes the next step, until none is left."""
+
+    def __init__(self, steps: list[StreamPoint]) -> None:
+        self.steps = steps
+        self.calls = 0
+        self.targets: set[Position | None] = set()
+
+    def next_batch(self, point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
+        self.calls += 1
+        self.targets.add(target)
+        left = self.steps[self.steps.index(point) + 1 :] if point in self.steps else self.steps
+        return NextBatch(point=left[0] if left else point)
+
+
+def behind(phase: Phase, records: int, *, read: int = 0) -> StreamPoint:
+    """A point behind the lake with so many records still behind it, and so many read."""
+    place = KafkaPlace(
+        phase=phase,
+        topic="orders",
+        topic_id="id",
+        instant=InstantTime("20260101000000000"),
+        lake=at(3).progress.position,
+        starts=((0, 5),),
+        places=(PartitionPlace(0, 5 + read, behind=records),),
+    )
+    return StreamPoint(progress=Progress(place.position, layout=2, kafka=place))

@@ -1,4 +1,4 @@
-"""Records as version 1 of the core wrote them: what they must mean for ever.
+"""Records as versions of the core wrote them: what they must mean for ever.
 
 To freeze another version: add its values under a new number, run this file as a script with that number, commit the
 file that it writes. Files are never changed.
@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
 from penstock.enumerator.core import records as rec
-from penstock.enumerator.core.codec import VERSION, decode_record, encode_record
+from penstock.enumerator.core.codec import HYBRID_VERSION, VERSION, decode_record, encode_record
 from penstock.enumerator.core.facts import facts_of, sizes_alone
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.changes import ChangeFormat
-from penstock.proto.errors import StateVersionError
+from penstock.proto.errors import StateDamaged, StateVersionError
 from penstock.proto.groups import GroupScope, OnLostRange
+from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, KafkaPlace, PartitionPlace, Phase, ValueFormat
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Changes, PlanRequest, RoundLimits
 
@@ -37,6 +39,25 @@ PROGRESS = Progress(
 )
 REQUEST = PlanRequest(table="städte", query=Changes(ChangeFormat.ROWS), columns=("id",), where="id > 'ä'")
 SCOPE = GroupScope(request=REQUEST, upto=INSIDE, on_lost_range=OnLostRange.EARLIEST)
+HYBRID = Hybrid(
+    mode=HybridMode.CHANGELOG,
+    topic="staedte-1",
+    value_format=ValueFormat.DEBEZIUM_JSON,
+    rules=HandOverRules(checkpoints=(("w", "s3://lake/checkpoint"),)),
+    fail_on_data_loss=False,
+)
+PLACE = KafkaPlace(
+    phase=Phase.KAFKA,
+    topic="staedte-1",
+    topic_id="H0f_tVwXQEO4Zr8mSsgGAg",
+    instant=InstantTime("20261120233746001"),
+    lake=INSIDE,
+    starts=((0, 17), (3, 0)),
+    epochs=((0, 2),),
+    places=(PartitionPlace(0, 2**40, -5, 9), PartitionPlace(3, 0)),
+)
+BEHIND = replace(PROGRESS, position=PLACE.position, kafka=PLACE)
+SWITCHING = replace(PLACE, phase=Phase.SWITCHING, places=(PartitionPlace(0, 17), PartitionPlace(3, 0)), epochs=())
 
 FROZEN: dict[int, tuple[rec.Durable, ...]] = {
     1: (
@@ -66,7 +87,32 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
         ),
         rec.SlotsAsked("p", (0, 1, 0)),
         rec.PlansForgotten(("p",)),
-    )
+    ),
+    2: (
+        rec.GroupCreated(
+            key=KEY,
+            number=4,
+            scope=replace(SCOPE, request=replace(REQUEST, hybrid=HYBRID), upto=None),
+            limits=RoundLimits(),
+            progress=PROGRESS,
+        ),
+        rec.RoundPlanned(
+            key=KEY,
+            plan_id="r2",
+            commit_range=CommitRange(INSIDE, BEHIND.position),
+            progress=BEHIND,
+            facts=facts_of([(10, "", "staedte-1:0")]),
+            reshaped=frozenset(),
+            commits=0,
+        ),
+        rec.GroupMoved(
+            key=KEY,
+            number=6,
+            progress=replace(PROGRESS, position=SWITCHING.position, kafka=SWITCHING),
+            cause=rec.Moved.RESET,
+            behind=INSIDE,
+        ),
+    ),
 }
 """Version -> what its frozen file must give."""
 
@@ -83,19 +129,58 @@ def test_fault_32_frozen_records_mean_what_they_meant(version: int) -> None:
 
 
 def test_fault_32_every_kind_of_every_version_is_frozen() -> None:
-    assert sorted(FROZEN) == list(range(1, VERSION + 1))
+    assert sorted(FROZEN) == list(range(1, HYBRID_VERSION + 1))
     assert {type(one) for one in FROZEN[VERSION]} == set(get_args(rec.Durable))
+    assert {type(one) for one in FROZEN[HYBRID_VERSION]} == {rec.GroupCreated, rec.RoundPlanned, rec.GroupMoved}
 
 
-def test_fault_32_todays_records_are_of_the_newest_frozen_form() -> None:
+@pytest.mark.parametrize("version", sorted(FROZEN))
+def test_fault_32_todays_records_are_of_the_frozen_form_of_their_version(version: int) -> None:
+    """A record that tells nothing of a topic stays one that a build of version 1 reads."""
     assert [
-        encode_record(one) for one in FROZEN[VERSION] if not isinstance(one, rec.RoundPlanned | rec.PlanOpened)
-    ] == [one for one in frozen(VERSION) if one.kind not in ("round-planned", "plan-opened")], (
+        encode_record(one) for one in FROZEN[version] if not isinstance(one, rec.RoundPlanned | rec.PlanOpened)
+    ] == [one for one in frozen(version) if one.kind not in ("round-planned", "plan-opened")], (
         "but for compressed facts, whose bytes another zlib may write otherwise"
     )
+    assert {encode_record(one).version for one in FROZEN[version]} == {version}
 
 
-@pytest.mark.parametrize(("kind", "version"), [("numbers", 2), ("group-renamed", 1)])
+def test_a_group_that_was_moved_into_a_topic_is_of_the_newer_version_even_without_a_hybrid_scope() -> None:
+    created = FROZEN[1][1]
+    assert isinstance(created, rec.GroupCreated)
+    stored = encode_record(replace(created, progress=BEHIND))
+    assert stored.version == HYBRID_VERSION
+    assert decode_record(stored) == replace(created, progress=BEHIND)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"phase": "lake"},
+        {"phase": "switching"},
+        {"topic": "a/b"},
+        {"topic": 7},
+        {"lake": ["1"]},
+        {"starts": {"0": 17}},
+        {"starts": [[0, 17.0], [3, 0]]},
+        {"starts": [[3, 0], [0, 17]]},
+        {"places": [[0, 16, None, 9], [3, 0, None, 0]]},
+        {"places": [[0, 2**40]]},
+        {"places": [[0, 2**40, -5, -1], [3, 0, None, 0]]},
+        {"behind": 9},
+        {"more": 1},
+    ],
+)
+def test_a_place_that_cannot_be_is_damage(change: dict[str, object]) -> None:
+    stored = frozen(2)[1]
+    told = json.loads(stored.payload)
+    assert decode_record(StoredRecord(stored.kind, 2, json.dumps(told).encode())) == FROZEN[2][1]
+    told["progress"]["kafka"].update(change)
+    with pytest.raises(StateDamaged, match="round-planned"):
+        decode_record(StoredRecord(stored.kind, 2, json.dumps(told).encode()))
+
+
+@pytest.mark.parametrize(("kind", "version"), [("numbers", 2), ("group-renamed", 1), ("group-created", 3)])
 def test_fault_32_newer_records_are_refused_by_name(kind: str, version: int) -> None:
     with pytest.raises(StateVersionError, match=rf"{kind}' of version {version}: this build knows version 1"):
         decode_record(StoredRecord(kind, version, b"{}"))

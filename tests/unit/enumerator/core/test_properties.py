@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import records as rec
 from penstock.enumerator.core.choosing import choose
-from penstock.enumerator.core.codec import decode_record, encode_record
+from penstock.enumerator.core.codec import HYBRID_VERSION, VERSION, decode_record, encode_record
 from penstock.enumerator.core.facts import SplitFacts, facts_of
 from penstock.enumerator.core.rounds import DONE, HELD, PENDING
 from penstock.enumerator.core.shortened import shortened
@@ -21,6 +22,7 @@ from penstock.enumerator.store.protocol import StoredRecord
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError
 from penstock.proto.groups import GroupScope, Member, OnLostRange
+from penstock.proto.hybrid import Hybrid, HybridMode, KafkaPlace, PartitionPlace, Phase, is_behind_lake
 from penstock.proto.positions import WHOLE_INSTANT, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, PlanRequest, RoundLimits
 
@@ -33,7 +35,7 @@ positions = st.builds(Position, instants, st.one_of(st.just(WHOLE_INSTANT), st.i
 keys = st.builds(rec.GroupKey, names, names)
 facts = st.lists(st.tuples(small, names, names), max_size=6).map(facts_of)
 places = st.tuples(names, small)
-progresses = st.builds(
+lake_progresses = st.builds(
     Progress,
     position=positions,
     layout=st.integers(0, 2),
@@ -41,12 +43,38 @@ progresses = st.builds(
     ahead=st.frozensets(instants, max_size=2),
     table_id=names,
 )
+offsets = st.dictionaries(small, st.integers(0, 2**40), max_size=3)
+
+
+@st.composite
+def hybrid_progresses(draw: st.DrawFn) -> Progress:
+    """Behind the lake."""
+    starts = draw(offsets)
+    place = KafkaPlace(
+        phase=draw(st.sampled_from(Phase)),
+        topic="orders",
+        topic_id=draw(names),
+        instant=draw(instants),
+        lake=draw(positions.filter(lambda position: not is_behind_lake(position))),
+        starts=tuple(sorted(starts.items())),
+        epochs=draw(st.sampled_from([(), ((0, 5),)])),
+        places=tuple(
+            PartitionPlace(number, starts[number] + draw(small), draw(st.none() | st.integers(-9, 9)), draw(small))
+            for number in sorted(starts)
+        ),
+    )
+    return replace(draw(lake_progresses), position=place.position, kafka=place)
+
+
+progresses = lake_progresses | hybrid_progresses()
+hybrids = st.builds(Hybrid, mode=st.sampled_from(HybridMode), topic=st.just("orders"))
 ranges = st.tuples(positions, positions).map(lambda ends: CommitRange(min(ends), max(ends)))
 scopes = st.builds(
     GroupScope,
     request=st.one_of(
         st.just(SCOPE.request),
         st.builds(PlanRequest, table=told, query=st.just(Incremental()), columns=st.lists(told, max_size=2).map(tuple)),
+        st.builds(PlanRequest, table=told, query=st.just(Incremental()), hybrid=hybrids),
     ),
     upto=st.none() | positions,
     on_lost_range=st.sampled_from(OnLostRange),
@@ -118,7 +146,16 @@ def test_a_damaged_record_is_an_error_of_ours(record: rec.Durable, data: st.Data
 def test_a_record_of_a_newer_version_is_refused(record: rec.Durable) -> None:
     stored = encode_record(record)
     with pytest.raises(StateVersionError, match=stored.kind):
-        decode_record(StoredRecord(stored.kind, stored.version + 1, stored.payload))
+        decode_record(StoredRecord(stored.kind, HYBRID_VERSION + 1, stored.payload))
+
+
+@given(durable)
+def test_a_record_under_another_version_is_refused(record: rec.Durable) -> None:
+    """What tells nothing of a topic is no record of a hybrid group, nor the other way round."""
+    stored = encode_record(record)
+    other = VERSION if stored.version == HYBRID_VERSION else HYBRID_VERSION
+    with pytest.raises((StateVersionError, StateDamaged), match=stored.kind):
+        decode_record(StoredRecord(stored.kind, other, stored.payload))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**62), names, names), max_size=30))

@@ -166,3 +166,72 @@ def test_no_file_and_no_variable_need_no_library(monkeypatch: pytest.MonkeyPatch
 def test_a_file_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match=r"configuration file .*none.toml' cannot be read: No such file"):
         load_settings(str(tmp_path / "none.toml"))
+
+
+KAFKA = """
+[tables.orders]
+path = "x"
+schemaRegistryUrl = "http://user:pa55@registry"
+deadLetterPath = "/letters"
+kafkaCheckpoint = ["a=/one", "b=/two"]
+
+[tables.orders.kafka]
+bootstrap.servers = "h:9092"
+"sasl.password" = "${file:/etc/penstock/password}"
+SASL.Username = "pa55"
+socket.keepalive.enable = true
+socket.timeout.ms = 1000
+
+[tables.trips]
+path = "y"
+"""
+
+
+class TestKafka:
+    """What a server is told of a table's topic."""
+
+    def test_settings_of_the_client_in_either_spelling(self, file: pathlib.Path) -> None:
+        found = loaded(file, KAFKA)
+        assert list(found.topics) == ["orders"]
+        access = found.topics["orders"]
+        assert access.client == (
+            ("bootstrap.servers", "h:9092"),
+            ("sasl.password", "${file:/etc/penstock/password}"),
+            ("sasl.username", "pa55"),
+            ("socket.keepalive.enable", "true"),
+            ("socket.timeout.ms", "1000"),
+        )
+        assert (access.registry_url, access.dead_letter) == ("http://user:pa55@registry", "/letters")
+        assert access.checkpoints == (("a", "/one"), ("b", "/two"))
+
+    def test_nothing_of_it_is_shown(self, file: pathlib.Path) -> None:
+        found = loaded(file, KAFKA)
+        for shown in (repr(found), str(found.tables), repr(found.topics)):
+            assert "pa55" not in shown
+            assert "letters" not in shown
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ('"sasl.password" = "pa55"', r"give kafka\.bootstrap\.servers"),
+            ('bootstrap.servers = ""', r"give kafka\.bootstrap\.servers"),
+            ('bootstrap.servers = ["pa55"]', r"key 'tables\.a\.kafka\.bootstrap\.servers"),
+            ('bootstrap.servers = "h"\nsasl.password = 1979-05-27', r"key 'tables\.a\.kafka\.sasl\.password"),
+            ('bootstrap.servers = "h"\n"a b" = "pa55"', r"got a setting named 'a b'"),
+        ],
+    )
+    def test_what_is_no_setting(self, file: pathlib.Path, text: str, told: str) -> None:
+        with pytest.raises(ConfigurationError, match=told) as error:
+            loaded(file, f'[tables.a]\npath = "x"\n[tables.a.kafka]\n{text}\n')
+        assert "pa55" not in str(error.value)
+        assert "1979" not in str(error.value)
+
+    @pytest.mark.parametrize("text", ['schemaRegistryUrl = "r"', 'deadLetterPath = "d"', 'kafkaCheckpoint = ["c"]'])
+    def test_what_is_about_a_topic_needs_one(self, file: pathlib.Path, text: str) -> None:
+        with pytest.raises(ConfigurationError, match=r"is given without kafka: it is about its topic"):
+            loaded(file, f'[tables.a]\npath = "x"\n{text}\n')
+
+    def test_checkpoints_as_the_option_has_them(self, file: pathlib.Path) -> None:
+        text = '[tables.a]\npath = "x"\nkafkaCheckpoint = ["/a", "/b"]\n[tables.a.kafka]\nbootstrap.servers = "h"\n'
+        with pytest.raises(ConfigurationError, match="kafkaCheckpoint: with several, each needs the identifier"):
+            loaded(file, text)

@@ -9,9 +9,20 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.enumerator.observer import Duration, GroupGauges, NoObserver, Observer, SplitEvent, SplitKind, TableGauges
-from penstock.enumerator.server.metrics import Metrics, MetricsPort
+from penstock.enumerator.observer import (
+    Duration,
+    GroupGauges,
+    KafkaGauges,
+    NoObserver,
+    Observer,
+    SplitEvent,
+    SplitKind,
+    TableGauges,
+)
+from penstock.enumerator.server.metrics import UNDECODABLE, Metrics, MetricsPort
+from penstock.enumerator.server.topic_gauges import MAX_PARTITIONS
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.hybrid import Phase
 from penstock.proto.reports import MergeOutcomes, SplitReport
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -128,6 +139,46 @@ def test_groups_are_capped_and_gone_when_they_are_deleted(caplog: pytest.LogCapt
     _, samples = scraped(metrics)
     assert ("penstock_pending_bytes", labels(group="g0")) not in samples
     assert samples["penstock_pending_bytes", labels(group="g4")] == 700
+
+
+def test_the_way_into_a_topic() -> None:
+    metrics = Metrics()
+    told: Observer = metrics
+    told.kafka("t", "lake", KafkaGauges(topic="orders"))
+    told.kafka("t", "switching", KafkaGauges(topic="orders", phase=Phase.SWITCHING, lag={0: 5}))
+    told.kafka("t", "topic", KafkaGauges(topic="orders", phase=Phase.KAFKA, lag={0: 7, 2: 0}))
+    told.kafka_lost("t", "topic", 40)
+    told.kafka_lost("t", "lake", 2)
+    told.report("g", SplitReport(rows=1, size_bytes=1, counts=((UNDECODABLE, 3), ("kafka_records", 9))))
+    types, samples = scraped(metrics)
+    assert types["penstock_kafka_switch_state"] == types["penstock_kafka_lag_records"] == "gauge"
+    assert types["penstock_kafka_lost_records"] == types["penstock_kafka_undecodable_records"] == "counter"
+    states = {dict(key)["group"]: value for (name, key), value in samples.items() if name.endswith("switch_state")}
+    assert states == {"lake": 0, "switching": 1, "topic": 2}
+    assert samples["penstock_kafka_lag_records", labels(group="topic", topic="orders", partition="0")] == 7
+    assert samples["penstock_kafka_lag_records", labels(group="topic", topic="orders", partition="2")] == 0
+    assert samples["penstock_kafka_lost_records_total", ()] == 42
+    assert samples["penstock_kafka_undecodable_records_total", ()] == 3
+    metrics.group_gone("t", "topic")
+    _, samples = scraped(metrics)
+    assert "topic" not in {dict(key).get("group") for _, key in samples}
+
+
+def test_partitions_and_groups_without_bound_take_bounded_gauges() -> None:
+    metrics = Metrics(max_names=1)
+    metrics.kafka("t", "g", KafkaGauges(topic="x", phase=Phase.KAFKA, lag=dict.fromkeys(range(MAX_PARTITIONS + 50), 2)))
+    metrics.kafka("t", "h", KafkaGauges(topic="x"))
+    _, samples = scraped(metrics)
+    lags = {dict(key)["partition"]: value for (name, key), value in samples.items() if name.endswith("lag_records")}
+    assert len(lags) == MAX_PARTITIONS + 1
+    assert lags["other"] == 100
+    assert len([key for key in samples if key[0] == "penstock_kafka_switch_state"]) == 1
+
+
+def test_undecodable_records_are_counted_under_the_readers_own_name() -> None:
+    from penstock.reader.topics import reading
+
+    assert reading.UNDECODABLE == UNDECODABLE
 
 
 def test_the_port_answers_and_is_closed() -> None:

@@ -1,0 +1,106 @@
+"""The hand-over of a hybrid read, resolved at the place in the lake that it has reached: commits first, then what the
+user gave.
+
+Shell: reads the timeline, asks the brokers only where the ladder needs it. Not here: what commits say (`walk`), which
+step counts (`ladder`), whether a broker still has the offsets (`topic_rounds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.enumerator.hybrid.claims import NEVER_A_POSITION, NamedKey
+from penstock.enumerator.hybrid.formats import Format, NotKafka, parse_streamer, parse_topics
+from penstock.enumerator.hybrid.ladder import (
+    Fallback,
+    GivenOffsets,
+    GroupOffsets,
+    HandOver,
+    OffsetsAtTime,
+    hand_over,
+)
+from penstock.enumerator.hybrid.offsets import MalformedOffsets, OffsetMap, check_topic
+from penstock.enumerator.hybrid.spark_checkpoints import SparkCheckpoints
+from penstock.enumerator.hybrid.table_commits import commits_back
+from penstock.enumerator.hybrid.walk import Found, Rules, walk_back
+from penstock.kafka.doors import TopicDoor
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.hybrid import HandOverRules, Hybrid
+from penstock.proto.positions import InstantTime, Position
+from penstock.table.hudi_table import HudiTable
+
+
+def resolved(table: HudiTable, at: Position, hybrid: Hybrid, door: TopicDoor) -> tuple[HandOver, InstantTime]:
+    """The offsets that the lake ends at, and the hand-over instant (requested time): the newest completed write up to
+    the position `at`.
+
+    ConfigurationError if nothing tells them, or they are another topic's; errors of `walk_back` and of the door.
+    """
+    rules = _rules(hybrid)
+    named = {identifier: folder for identifier, folder in hybrid.rules.checkpoints if identifier}
+    unnamed = next((folder for identifier, folder in hybrid.rules.checkpoints if not identifier), None)
+    back = commits_back(table, upto=at)
+    found = walk_back(back.near, back.far, rules, SparkCheckpoints(named, unnamed))
+    fallbacks = () if isinstance(found, Found) else _fallbacks(hybrid.rules, hybrid.topic, door)
+    return hand_over(found, fallbacks, hybrid.topic), InstantTime(back.instant)
+
+
+def check_rules(hybrid: Hybrid) -> None:
+    """ConfigurationError for rules that cannot be, before anything is read."""
+    _rules(hybrid)
+    if hybrid.rules.starting_offsets:
+        given_offsets(hybrid.rules.starting_offsets, hybrid.topic)
+
+
+def given_offsets(text: str, topic: str) -> GivenOffsets:
+    """An explicit map: `{"topic":{"0":123}}` or `topic,0:123`. ConfigurationError unless it is one topic's, `topic`'s
+    where that is not ''."""
+    try:
+        found = parse_topics(text) if text.lstrip().startswith("{") else (parse_streamer(text),)
+    except MalformedOffsets as error:
+        raise ConfigurationError(f"explicit starting offsets: {error}") from None
+    wanted = [item for item in found if not isinstance(item, NotKafka) and topic in ("", item.topic)]
+    if len(wanted) != 1:
+        raise ConfigurationError(
+            f"explicit starting offsets {text[:200]!r}: expected the offsets of {topic or 'one topic'}"
+        )
+    return GivenOffsets(wanted[0])
+
+
+def _rules(hybrid: Hybrid) -> Rules:
+    told = hybrid.rules
+    try:
+        topic = check_topic(hybrid.topic)
+    except MalformedOffsets as error:
+        raise ConfigurationError(f"kafka.topic: {error}") from None
+    if bool(told.key) != bool(told.key_format):
+        raise ConfigurationError(
+            "kafkaOffsetsKey and kafkaOffsetsFormat: one says where the offsets are, the other how: give both"
+        )
+    if told.key in NEVER_A_POSITION:
+        raise ConfigurationError(f"kafkaOffsetsKey {told.key!r}: that is no key that holds a position")
+    known = [form.value for form in Format]
+    if told.key_format and told.key_format not in known:
+        raise ConfigurationError(f"kafkaOffsetsFormat {told.key_format[:40]!r}: expected one of {', '.join(known)}")
+    return Rules(
+        topic=topic,
+        named=NamedKey(told.key, Format(told.key_format)) if told.key else None,
+        sinks=tuple(identifier for identifier, _ in told.checkpoints if identifier),
+        others_read_it=not told.others_elsewhere,
+    )
+
+
+def _fallbacks(rules: HandOverRules, topic: str, door: TopicDoor) -> tuple[Fallback, ...]:
+    steps: list[Fallback] = []
+    if rules.group:
+        steps.append(GroupOffsets(rules.group, _offsets(topic, door.group_offsets(topic, rules.group))))
+    if rules.timestamp_ms is not None:
+        told = door.offsets_at(topic, rules.timestamp_ms)
+        steps.append(OffsetsAtTime(rules.timestamp_ms, _offsets(topic, told)))
+    if rules.starting_offsets:
+        steps.append(given_offsets(rules.starting_offsets, topic))
+    return tuple(steps)
+
+
+def _offsets(topic: str, told: Mapping[int, int]) -> OffsetMap | None:
+    return OffsetMap(topic, tuple(told.items())) if told else None

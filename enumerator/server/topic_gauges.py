@@ -1,0 +1,65 @@
+"""Gauges of hybrid reads for Prometheus: which phase they are in, how far their topics are ahead of them.
+
+Imports of the library are late: the module loads without the extra `server`. Not here: counters (`metrics`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from penstock.enumerator.observer import KafkaGauges
+from penstock.proto.hybrid import Phase
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+MAX_PARTITIONS: Final = 200
+"""Partitions of one topic that have a gauge each; the lag of all others is summed under `other`."""
+
+_STATES: Final = {None: 0, Phase.SWITCHING: 1, Phase.KAFKA: 2}
+
+
+class TopicGauges:
+    """What was last said of each group, at most `most` of them. Any thread."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._told: dict[tuple[str, str], KafkaGauges] = {}
+
+    def set(self, table: str, group: str, gauges: KafkaGauges) -> None:
+        """Replaces what was said of the group."""
+        with self._lock:
+            if (table, group) in self._told or len(self._told) < self._most:
+                self._told[table, group] = gauges
+
+    def drop(self, table: str, group: str) -> None:
+        """Nothing more is said of the group."""
+        with self._lock:
+            self._told.pop((table, group), None)
+
+    def collect(self) -> Iterator[Metric]:
+        """Called by the library at each scrape."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        with self._lock:
+            told = dict(self._told)
+        states = GaugeMetricFamily(
+            "penstock_kafka_switch_state", "0: in the lake, 1: switching, 2: in the topic", labels=["group", "table"]
+        )
+        behind = GaugeMetricFamily(
+            "penstock_kafka_lag_records", "Offsets behind what is planned", labels=["group", "topic", "partition"]
+        )
+        lags: dict[tuple[str, str, str], int] = defaultdict(int)
+        for (table, group), gauges in told.items():
+            states.add_metric([group, table], _STATES[gauges.phase])
+            for number, (partition, records) in enumerate(sorted(gauges.lag.items())):
+                shown = str(partition) if number < MAX_PARTITIONS else "other"
+                lags[group, gauges.topic, shown] += records
+        for labels, records in lags.items():
+            behind.add_metric(list(labels), records)
+        yield states
+        yield behind

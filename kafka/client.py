@@ -1,0 +1,88 @@
+"""confluent-kafka, as far as it is used: imported when a client is made, its errors collected and named.
+
+Belongs here: making clients. Not here: what is asked of them (`topics`, `records`), settings (`config`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from penstock.kafka.config import refused, without_secrets
+from penstock.kafka.faults import Said
+from penstock.proto.errors import ConfigurationError
+
+NEEDS_EXTRA: Final = "reading a topic needs the extra `kafka`: pip install 'penstock[kafka]'"
+
+NewClient = Callable[[Mapping[str, str], "Heard"], Any]
+
+
+class Heard:
+    """What a client says apart from answers: lost connections, refused credentials. Any thread.
+
+    The same error is said again every while only, so one that denies is kept until an answer proves it wrong.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._last: Said | None = None
+        self._denial: Said | None = None
+
+    def __call__(self, error: Any) -> None:
+        """One more; the client's `error_cb`."""
+        said = self.said(error)
+        with self._lock:
+            if said.denies:
+                self._denial = said
+            elif said.name != "_ALL_BROKERS_DOWN" or self._last is None:
+                self._last = said
+
+    def said(self, error: Any) -> Said:
+        """A client's error, without the secrets that a broker may have put into its text."""
+        return Said(str(error.name()), without_secrets(str(error.str()).strip(), self._settings))
+
+    def answered(self) -> None:
+        """The brokers did answer: forgets."""
+        with self._lock:
+            self._last = self._denial = None
+
+    @property
+    def denial(self) -> Said | None:
+        """That the brokers do not know who asks."""
+        return self._denial
+
+    @property
+    def last(self) -> Said | None:
+        """The newest of the others."""
+        return self._last
+
+
+def library() -> Any:
+    """The module `confluent_kafka`. ConfigurationError where it is not installed."""
+    try:
+        import confluent_kafka
+        import confluent_kafka.admin
+    except ImportError as error:
+        raise ConfigurationError(f"{NEEDS_EXTRA} ({error})") from None
+    return confluent_kafka
+
+
+def new_reader(settings: Mapping[str, str], heard: Heard) -> Any:
+    """A `Consumer`; ConfigurationError naming the setting that it refuses."""
+    kafka = library()
+    return _made(kafka, kafka.Consumer, settings, heard)
+
+
+def new_asker(settings: Mapping[str, str], heard: Heard) -> Any:
+    """An `AdminClient`; ConfigurationError naming the setting that it refuses."""
+    kafka = library()
+    return _made(kafka, kafka.admin.AdminClient, settings, heard)
+
+
+def _made(kafka: Any, kind: Any, settings: Mapping[str, str], heard: Heard) -> Any:
+    try:
+        return kind({**settings, "error_cb": heard})
+    except (kafka.KafkaException, TypeError, ValueError) as error:
+        raise refused(str(error), settings) from None

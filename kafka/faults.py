@@ -1,0 +1,139 @@
+"""What a Kafka client says when something fails, as errors of Penstock's tree. Pure.
+
+librdkafka names its errors: `_LIKE_THIS` its own, `LIKE_THIS` a broker's. Three kinds matter: those that asking again
+may mend, those that it cannot, and all others, behind which nothing is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.proto.errors import (
+    ConfigurationError,
+    KafkaUnavailable,
+    PenstockError,
+    PermissionDenied,
+    TopicGone,
+    Unauthenticated,
+    UnsupportedFeature,
+)
+
+END_OF_PARTITION: Final = "_PARTITION_EOF"
+OUT_OF_RANGE: Final = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
+CUT_BACK: Final = frozenset({"_LOG_TRUNCATION"})
+DAMAGED: Final = frozenset(
+    {
+        "_BAD_COMPRESSION",
+        "_BAD_MSG",
+        "_NOT_IMPLEMENTED",
+        "_UNDERFLOW",
+        "INVALID_MSG",
+        "INVALID_MSG_SIZE",
+        "INVALID_RECORD",
+        "UNSUPPORTED_COMPRESSION_TYPE",
+    }
+)
+"""Records that the client could not take apart. It would go on behind them."""
+
+GONE: Final = frozenset(
+    {"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "TOPIC_EXCEPTION", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PART"}
+)
+STALE: Final = frozenset({"_NOENT"})
+"""The client's own list of leaders is out of date (seen straight after a broker's restart)."""
+
+PASSING: Final = frozenset(
+    {
+        "_ALL_BROKERS_DOWN",
+        "_DESTROY_BROKER",
+        "_NODE_UPDATE",
+        "_NOENT",
+        "_RESOLVE",
+        "_RETRY",
+        "_SSL",
+        "_TIMED_OUT",
+        "_TIMED_OUT_QUEUE",
+        "_TRANSPORT",
+        "_UNKNOWN_BROKER",
+        "_WAIT_CACHE",
+        "_WAIT_COORD",
+        "BROKER_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "FENCED_LEADER_EPOCH",
+        "FETCH_SESSION_ID_NOT_FOUND",
+        "INCONSISTENT_TOPIC_ID",
+        "INVALID_FETCH_SESSION_EPOCH",
+        "KAFKA_STORAGE_ERROR",
+        "LEADER_NOT_AVAILABLE",
+        "LISTENER_NOT_FOUND",
+        "NETWORK_EXCEPTION",
+        "NOT_CONTROLLER",
+        "NOT_COORDINATOR",
+        "NOT_LEADER_FOR_PARTITION",
+        "OFFSET_NOT_AVAILABLE",
+        "PREFERRED_LEADER_NOT_AVAILABLE",
+        "REBOOTSTRAP_REQUIRED",
+        "REPLICA_NOT_AVAILABLE",
+        "REQUEST_TIMED_OUT",
+        "THROTTLING_QUOTA_EXCEEDED",
+        "UNKNOWN_LEADER_EPOCH",
+        "UNSTABLE_OFFSET_COMMIT",
+    }
+)
+"""What passes by itself, or when brokers come back."""
+
+_FORBIDDEN: Final = frozenset(
+    {"CLUSTER_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"}
+)
+_NOT_KNOWN: Final = frozenset(
+    {"_AUTHENTICATION", "ILLEGAL_SASL_STATE", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
+)
+_TOO_OLD: Final = frozenset({"_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION"})
+_BAD_REQUEST: Final = frozenset({"_INVALID_ARG", "_NOT_CONFIGURED", "INVALID_GROUP_ID"})
+_LINE_BROKE: Final = ("transport failure", "timed out", "disconnected", "connection reset", "connection closed")
+_CERTIFICATE: Final = ("certificate", "alert")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An error as the client names it, and its text."""
+
+    name: str
+    text: str
+
+    @property
+    def denies(self) -> bool:
+        """Whether the brokers do not know who asks, or the two do not trust each other's certificates; a line that
+        broke while they were finding out is none of that."""
+        folded = self.text.lower()
+        if any(sign in folded for sign in _LINE_BROKE):
+            return False
+        return self.name in _NOT_KNOWN or (self.name == "_SSL" and any(sign in folded for sign in _CERTIFICATE))
+
+
+def lasting(said: Said, what: str) -> PenstockError | None:
+    """The error for what asking again cannot mend; None for the rest. Its text begins with `what` was done, to what."""
+    text = f"{what}: {said.text} ({said.name})"
+    if said.denies:
+        return Unauthenticated(
+            f"{text}; check kafka.security.protocol and the credentials under kafka.sasl.*, kafka.ssl.*"
+        )
+    if said.name in _FORBIDDEN:
+        return PermissionDenied(f"{text}; give the client's user the right to read and to describe it")
+    if said.name in GONE:
+        return TopicGone(f"{text}; check kafka.topic and kafka.bootstrap.servers")
+    if said.name in _TOO_OLD:
+        return UnsupportedFeature(f"{text}; the brokers are older than the client needs")
+    if said.name in _BAD_REQUEST:
+        return ConfigurationError(text)
+    return None
+
+
+def unavailable(said: Said | None, what: str, waited_s: float) -> KafkaUnavailable:
+    """The error for brokers that did not answer for so long."""
+    why = f": {said.text} ({said.name})" if said else ""
+    return KafkaUnavailable(
+        f"{what}: no answer from the Kafka brokers in {waited_s:.0f} s{why}; "
+        "check kafka.bootstrap.servers and the network, or ask again"
+    )

@@ -1,0 +1,25 @@
+"""The doors to Kafka as processes open them by default: clients are made when they are first needed, and only there
+references to secrets are put in their place.
+
+Shell. Not here: what the doors do (`topics`, `records`).
+"""
+
+from __future__ import annotations
+
+from penstock.kafka.doors import RecordsDoor, TopicDoor
+from penstock.kafka.secrets import with_secrets
+from penstock.proto.hybrid import KafkaAccess
+
+
+def open_topic(access: KafkaAccess) -> TopicDoor:
+    """See `doors.TopicDoor`. ConfigurationError without the extra `kafka`, or for settings that cannot be."""
+    from penstock.kafka import topics
+
+    return topics.open_topic(with_secrets(access))
+
+
+def open_records(access: KafkaAccess) -> RecordsDoor:
+    """See `doors.RecordsDoor`. Errors as for `open_topic`."""
+    from penstock.kafka import records
+
+    return records.open_records(with_secrets(access))

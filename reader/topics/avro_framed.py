@@ -1,0 +1,162 @@
+"""Avro values with the id of their schema in front: taken apart by schema, decoded in bulk, bad ones found.
+
+Layout (Confluent's serialisers): a zero byte, the id as int32 big-endian, the value. Not here: what a value's columns
+become (`avro_rows`, `debezium_avro`), where schemas are (`registry`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.proto.errors import CorruptBlock, FormatError, SchemaMismatch
+from penstock.reader.avro_records import AvroDecoder
+from penstock.reader.topics.problems import Unfit
+from penstock.reader.topics.registry import SchemaRegistry
+from penstock.table.log.blocks import BlockPlace
+from penstock.table.schema.avro import (
+    ArrayType,
+    AvroField,
+    AvroType,
+    MapType,
+    RecordSchema,
+    RecordType,
+    parse_record_schema,
+)
+
+HEADER_BYTES: Final = 5
+_MAX_ID: Final = 2**31 - 1
+
+Target = Callable[[RecordSchema], RecordSchema]
+"""From a writer's schema to the columns that are wanted of it. SchemaMismatch or Unfit where that cannot be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Values of one schema: their numbers among those handed in, ascending, and a row for each."""
+
+    schema_id: int
+    writer: RecordSchema
+    places: npt.NDArray[np.int64]
+    rows: pa.RecordBatch
+
+
+class FramedAvro:
+    """Decodes framed values to columns that depend on the writer's schema. Not for two threads at once."""
+
+    def __init__(
+        self, registry: SchemaRegistry, target: Target, *, compiled: bool, lone_column: str = "", what: str = "value"
+    ) -> None:
+        """lone_column: what the one column of a schema is called that is no record's."""
+        self._lone_column = lone_column
+        self._registry, self._target, self._compiled, self._what = registry, target, compiled, what
+        self._decoders: dict[int, tuple[RecordSchema, AvroDecoder] | str] = {}
+
+    def groups(self, values: Sequence[bytes | None], reasons: dict[int, str]) -> Iterator[Group]:
+        """The values by schema; why others are none is put into `reasons`. None is passed over."""
+        by_id: dict[int, list[int]] = {}
+        for place, value in enumerate(values):
+            if value is None:
+                continue
+            if len(value) < HEADER_BYTES or value[0] != 0:
+                reasons[place] = f"{self._what} does not begin with the id of a schema (a zero byte, four bytes)"
+            else:
+                by_id.setdefault(int.from_bytes(value[1:HEADER_BYTES], "big"), []).append(place)
+        for schema_id, places in by_id.items():
+            known = self._known(schema_id)
+            if isinstance(known, str):
+                reasons.update(dict.fromkeys(places, known))
+                continue
+            writer, decoder = known
+            found = [value for value in (values[place] for place in places) if value is not None]
+            ends = np.cumsum([len(value) for value in found])
+            begins = ends - np.array([len(value) - HEADER_BYTES for value in found])
+            decoding = _Decoding(decoder, b"".join(found), begins, ends, [])
+            parts = [pa.Table.from_batches([], schema=decoder.schema)]
+            parts += [pa.Table.from_batches([batch]) for batch in decoding.decoded(0, len(found))]
+            for number in decoding.bad:
+                reasons[places[number]] = f"{self._what} does not fit its schema, {schema_id} of the registry"
+            good = np.delete(np.asarray(places, np.int64), decoding.bad)
+            if len(good):
+                rows = pa.concat_tables(parts).combine_chunks().to_batches()[0]
+                yield Group(schema_id, writer, good, rows)
+
+    def _known(self, schema_id: int) -> tuple[RecordSchema, AvroDecoder] | str:
+        """A schema's decoder, or why there is none: asked once a read."""
+        if schema_id not in self._decoders:
+            self._decoders[schema_id] = self._made(schema_id)
+        return self._decoders[schema_id]
+
+    def _made(self, schema_id: int) -> tuple[RecordSchema, AvroDecoder] | str:
+        where = f"schema {schema_id} of the registry"
+        if schema_id > _MAX_ID:
+            return f"{self._what}: there is no schema {schema_id}"
+        try:
+            writer = self._parsed(self._registry.schema(schema_id), where)
+            target = self._target(writer)
+            names = [field.name for field in target.fields]
+            return writer, AvroDecoder(writer, names, target, compiled=self._compiled, where=where)
+        except (Unfit, FormatError) as error:
+            return f"{self._what}: {error}"
+
+    def _parsed(self, text: str, where: str) -> RecordSchema:
+        if self._lone_column:
+            try:
+                node = json.loads(text)
+            except (ValueError, RecursionError):
+                raise Unfit(f"{where} is no JSON") from None
+            if not isinstance(node, dict) or node.get("type") != "record":
+                text = json.dumps(
+                    {"type": "record", "name": "key", "fields": [{"name": self._lone_column, "type": node}]}
+                )
+        return parse_record_schema(text, where)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Decoding:
+    """Values of one schema in one buffer; `bad` are the numbers of those that do not fit, ascending."""
+
+    decoder: AvroDecoder
+    data: bytes
+    begins: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    bad: list[int]
+
+    def decoded(self, first: int, end: int) -> Iterator[pa.RecordBatch]:
+        """The rows of first..end-1 that fit: in one go, or in halves around those that do not."""
+        place = BlockPlace("", "topic", 0, "")
+        try:
+            batches = list(self.decoder.decode(self.data, self.begins[first:end], self.ends[first:end], place))
+        except (CorruptBlock, SchemaMismatch):
+            if end - first == 1:
+                self.bad.append(first)
+                return
+            middle = (first + end) // 2
+            yield from self.decoded(first, middle)
+            yield from self.decoded(middle, end)
+        else:
+            yield from batches
+
+
+def relaxed(fields: Sequence[AvroField]) -> tuple[AvroField, ...]:
+    """The same fields, each of which a writer may lack: it is null then."""
+    return tuple(
+        replace(field, type=_relaxed(field.type), nullable=True, null_branch=0, has_default=False) for field in fields
+    )
+
+
+def _relaxed(kind: AvroType) -> AvroType:
+    match kind:
+        case RecordType(fields):
+            return RecordType(relaxed(fields))
+        case ArrayType(items, null_branch):
+            return ArrayType(_relaxed(items), null_branch)
+        case MapType(values, null_branch):
+            return MapType(_relaxed(values), null_branch)
+    return kind

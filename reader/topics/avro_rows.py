@@ -1,0 +1,68 @@
+"""Framed Avro values and keys as columns of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.reader.topics.avro_framed import FramedAvro, relaxed
+from penstock.reader.topics.decoded import Values, gathered
+from penstock.reader.topics.json_keys import JsonKeys
+from penstock.reader.topics.problems import Unfit
+from penstock.reader.topics.registry import SchemaRegistry
+from penstock.reader.topics.shape import TopicShape
+from penstock.table.schema.avro import RecordSchema
+
+
+class AvroRows:
+    """Values whose schema is a record of the table's columns: each is read as those of log files are, but that a
+    column which the writer lacks is null whatever its default. Not for two threads at once."""
+
+    def __init__(self, shape: TopicShape, registry: SchemaRegistry, *, compiled: bool) -> None:
+        target = RecordSchema("row", relaxed(shape.fields), "")
+        self._shape = shape
+        self._framed = FramedAvro(registry, lambda _writer: target, compiled=compiled)
+
+    def values(self, texts: Sequence[bytes | None]) -> Values:
+        """See `ValuesDecoder`."""
+        reasons: dict[int, str] = {}
+        groups = list(self._framed.groups(texts, reasons))
+        unknown = sum(
+            len(group.places) * sum(field.name not in self._shape.known for field in group.writer.fields)
+            for group in groups
+        )
+        parts = [(group.places, group.rows) for group in groups]
+        rows = gathered(parts, len(texts), self._shape.decoded)
+        return Values(rows=rows, reasons=reasons, unknown=unknown)
+
+
+class AvroKeys:
+    """Keys with a schema's id in front: a record of the key columns, or the value of the one there is; else text."""
+
+    def __init__(self, shape: TopicShape, registry: SchemaRegistry) -> None:
+        own = shape.table.by_name()
+        columns = [own[name] for name in shape.key_columns if name in own]
+        self._texts = JsonKeys(shape.topic.key_fields, shape.table)
+        self._paths = [name if name in own else tuple(name.split(".")) for name in shape.topic.key_fields]
+        target = RecordSchema("key", relaxed(columns), "")
+        lone = columns[0].name if len(columns) == 1 else ""
+        self._framed = FramedAvro(registry, lambda _writer: target, compiled=False, lone_column=lone, what="key")
+
+    def cells(self, key: bytes | None) -> dict[str, object]:
+        """See `KeysDecoder`."""
+        if key is None or key[:1] != b"\0" or not self._paths:
+            return self._texts.cells(key)
+        reasons: dict[int, str] = {}
+        found = list(self._framed.groups([key], reasons))
+        if not found:
+            raise Unfit(f"the {reasons[0]}")
+        try:
+            row: dict[str, object] = found[0].rows.to_pylist()[0]
+        except (OverflowError, ValueError):
+            raise Unfit("the key holds a date or time beyond the years 1 to 9999") from None
+        for path in self._paths:
+            part: object = row
+            for name in (path,) if isinstance(path, str) else path:
+                part = part.get(name) if isinstance(part, dict) else None
+            if part is None:
+                raise Unfit(f"the key has no {path if isinstance(path, str) else '.'.join(path)}")
+        return row

@@ -1,0 +1,121 @@
+"""Records of a chunk: rows, deletes by mark, deletes without a value, whatever the form of keys and values."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.kafka.doors import RecordChunk
+from penstock.reader.topics.decoded import (
+    BAD,
+    DELETE,
+    PASSED,
+    UPSERT,
+    Decoded,
+    ValuesDecoder,
+    replaced,
+    rows_of_cells,
+)
+from penstock.reader.topics.problems import Unfit
+from penstock.reader.topics.shape import TopicShape
+
+
+class KeysDecoder(Protocol):
+    """One form of keys."""
+
+    def cells(self, key: bytes | None) -> dict[str, object]:
+        """The key columns' values by name, as `pyarrow.array` takes them. Unfit for a key that does not tell all."""
+        ...
+
+
+class Chunks:
+    """Decodes one range's chunks, in order."""
+
+    def __init__(self, shape: TopicShape, values: ValuesDecoder, keys: KeysDecoder, *, tombstone_pairs: bool) -> None:
+        """tombstone_pairs: a record without a value right behind a delete of the same key says nothing new."""
+        self._shape, self._values, self._keys = shape, values, keys
+        self._pairs = tombstone_pairs
+        self._deleted: tuple[int, bytes | None] | None = None
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether what becomes of a record depends on the one in front of it."""
+        return self._pairs
+
+    def decode(self, chunk: RecordChunk) -> Decoded:
+        """The records' columns (`TopicShape.decoded`). A delete that its value tells has the value's columns, and from
+        its key what those lack of the table's key. Never raises for what a record holds."""
+        found = self._values.values(chunk.values)
+        reasons = dict(found.reasons)
+        kinds = np.full(len(chunk.values), UPSERT, np.uint8) if found.kinds is None else found.kinds.copy()
+        if None in chunk.values:
+            kinds[[place for place, value in enumerate(chunk.values) if value is None]] = DELETE
+        marked = self._shape.marks.marked(found.rows)
+        if marked is not None:
+            kinds[marked & (kinds == UPSERT)] = DELETE
+        kinds[list(reasons)] = BAD
+        if self._pairs:
+            self._pass_pairs(chunk, kinds)
+        rows = self._with_keys(found.rows, chunk, kinds, reasons) if self._shape.by_key else found.rows
+        return Decoded(rows=rows, kinds=kinds, reasons=reasons, unknown=found.unknown)
+
+    def _pass_pairs(self, chunk: RecordChunk, kinds: np.ndarray) -> None:
+        """Passes over records without a value whose delete is at the offset in front of them."""
+        deleted = self._deleted
+        for place in np.flatnonzero(kinds == DELETE).tolist():
+            offset, key = int(chunk.offsets[place]), chunk.keys[place]
+            if chunk.values[place] is not None:
+                deleted = (offset, key)
+            elif key is not None and deleted == (offset - 1, key):
+                kinds[place] = PASSED
+        self._deleted = deleted
+
+    def _with_keys(
+        self, rows: pa.RecordBatch, chunk: RecordChunk, kinds: np.ndarray, reasons: dict[int, str]
+    ) -> pa.RecordBatch:
+        """The rows with the key columns of deletes that lack them; what has no key becomes BAD."""
+        places: list[int] = []
+        told: list[dict[str, object]] = []
+        some, all_of_it = _lacking(rows, self._shape)
+        for place in np.flatnonzero((kinds == UPSERT) & all_of_it).tolist():
+            kinds[place] = BAD
+            reasons[place] = f"value has no {', '.join(self._shape.topic.key_fields)}, the table's record key"
+        for place in np.flatnonzero((kinds == DELETE) & some).tolist():
+            try:
+                told.append(self._keys.cells(chunk.keys[place]))
+                places.append(place)
+            except Unfit as error:
+                valued = chunk.values[place] is not None
+                if valued and not self._shape.topic.key_fields:
+                    continue
+                kinds[place] = BAD
+                reasons[place] = f"{'a delete' if valued else 'no value'}: {error}"
+        if not places:
+            return rows
+        present = rows.take(pa.array(places))
+        key_schema = pa.schema([rows.schema.field(name) for name in self._shape.key_columns])
+        keys = rows_of_cells({name: [cells.get(name) for cells in told] for name in key_schema.names}, key_schema)
+        columns = [
+            keys.column(name) if name in key_schema.names else present.column(name) for name in rows.schema.names
+        ]
+        return replaced(rows, places, pa.RecordBatch.from_arrays(columns, schema=rows.schema))
+
+
+def _lacking(rows: pa.RecordBatch, shape: TopicShape) -> tuple[np.ndarray, np.ndarray]:
+    """Of each row whether a part of its key is null, and whether all of it is. Where the table has no key columns, a
+    delete lacks its key, and nothing else does."""
+    paths = shape.topic.key_fields
+    some, all_of_it = np.full(rows.num_rows, not paths), np.full(rows.num_rows, bool(paths))
+    for path in paths:
+        names = [path] if path in rows.schema.names else path.split(".")
+        if names[0] not in rows.schema.names:
+            return np.ones(rows.num_rows, bool), np.zeros(rows.num_rows, bool)
+        column = rows.column(names[0])
+        if names[1:]:
+            column = pc.struct_field(column, names[1:])
+        absent = column.is_null().to_numpy(zero_copy_only=False)
+        some, all_of_it = some | absent, all_of_it & absent
+    return some, all_of_it

@@ -1,0 +1,66 @@
+"""The forms of values and keys by `ValueFormat`: a further one is a decoder and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.hybrid import ValueFormat
+from penstock.reader.topics.avro_rows import AvroKeys, AvroRows
+from penstock.reader.topics.chunks import Chunks
+from penstock.reader.topics.debezium_avro import DebeziumAvro
+from penstock.reader.topics.debezium_columns import DebeziumColumns
+from penstock.reader.topics.debezium_json import DebeziumJson, DebeziumJsonKeys
+from penstock.reader.topics.decoded import Values, ValuesDecoder
+from penstock.reader.topics.json_columns import JsonColumns
+from penstock.reader.topics.json_keys import JsonKeys
+from penstock.reader.topics.json_rows import JsonRows
+from penstock.reader.topics.registry import SchemaRegistry, registry_of
+from penstock.reader.topics.shape import TopicShape
+
+FEW: Final = 64
+"""So many values are decoded one by one about as fast as in bulk, and need no kernel: a reader of few records never
+waits for one to be compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TwoRoads:
+    """The same answers, by whichever road is shorter."""
+
+    one_by_one: ValuesDecoder
+    in_bulk: ValuesDecoder
+
+    def values(self, texts: Sequence[bytes | None]) -> Values:
+        """See `ValuesDecoder`."""
+        return (self.one_by_one if len(texts) < FEW else self.in_bulk).values(texts)
+
+
+def chunks_of(
+    shape: TopicShape, table: str, registry: SchemaRegistry | None, registry_url: str, *, compiled: bool
+) -> Chunks:
+    """What decodes one range. ConfigurationError for Avro without a registry."""
+    match shape.topic.value_format:
+        case ValueFormat.JSON:
+            rows: ValuesDecoder = JsonRows(shape.fields, shape.decoded, shape.known)
+            if compiled:
+                rows = _TwoRoads(rows, JsonColumns(shape.fields, shape.decoded, shape.known))
+            return Chunks(shape, rows, JsonKeys(shape.topic.key_fields, shape.table), tombstone_pairs=False)
+        case ValueFormat.DEBEZIUM_JSON:
+            events: ValuesDecoder = DebeziumJson(shape)
+            if compiled:
+                events = _TwoRoads(events, DebeziumColumns(shape))
+            return Chunks(shape, events, DebeziumJsonKeys(shape), tombstone_pairs=True)
+        case ValueFormat.AVRO | ValueFormat.DEBEZIUM_AVRO as form:
+            schemas = registry if registry is not None else _registry(registry_url, form, table)
+            keys = AvroKeys(shape, schemas)
+            if form is ValueFormat.AVRO:
+                return Chunks(shape, AvroRows(shape, schemas, compiled=compiled), keys, tombstone_pairs=False)
+            return Chunks(shape, DebeziumAvro(shape, schemas, compiled=compiled), keys, tombstone_pairs=True)
+
+
+def _registry(url: str, form: ValueFormat, table: str) -> SchemaRegistry:
+    if not url:
+        raise ConfigurationError(f"table {table}: values of a topic as {form}, and no address of a schema registry")
+    return registry_of(url)

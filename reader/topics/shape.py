@@ -1,0 +1,103 @@
+"""Which columns a read of a topic needs: of the record, and of the row that it becomes. Pure; decided once a split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.proto.changes import ChangeFormat, ChangesOf
+from penstock.proto.errors import ConfigurationError, InvariantViolation
+from penstock.proto.hybrid import HybridMode, TopicRecords
+from penstock.proto.splits import AllRows, Scan
+from penstock.reader.delete_marks import DELETE_MARK, DeleteMarks, delete_marks
+from penstock.reader.virtual_keys import top_level
+from penstock.table.predicate import parse_predicate
+from penstock.table.predicate_tree import Predicate, columns_of
+from penstock.table.schema.arrow import arrow_schema, arrow_type
+from penstock.table.schema.avro import META_COLUMNS, AvroField, Primitive, RecordSchema, parse_record_schema
+from penstock.table.schema.changes import change_schema
+
+_FLAG: Final = AvroField(DELETE_MARK, Primitive("boolean"), True, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicShape:
+    """The columns of one read of a topic.
+
+    table: the table's columns. fields: those that records are decoded to, of which the last may be a delete mark that
+    the table does not have; decoded: the same as Arrow. known: the names that a record may use without being counted.
+    carried: the columns of a finished row for output, filter and report. output: as the scan names them. marks: which
+    decoded columns mark deletes.
+    """
+
+    topic: TopicRecords
+    table: RecordSchema
+    fields: tuple[AvroField, ...]
+    decoded: pa.Schema
+    known: frozenset[str]
+    carried: pa.Schema
+    output: pa.Schema
+    predicate: Predicate | None
+    marks: DeleteMarks
+
+    @property
+    def by_key(self) -> bool:
+        """Whether deletes are rows."""
+        return self.topic.mode is HybridMode.CHANGELOG
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The table's columns that hold the key."""
+        return tuple(dict.fromkeys(top_level(name) for name in self.topic.key_fields))
+
+
+def topic_shape(scan: Scan, *, event_time: str = "") -> TopicShape:
+    """What to decode for a scan of a topic. ConfigurationError for a column or filter that does not suit it."""
+    topic = scan.topic
+    changes = isinstance(scan.rows, ChangesOf) and scan.rows.format is ChangeFormat.ROWS
+    if topic is None or changes != (topic.mode is HybridMode.CHANGELOG) or not (changes or scan.rows == AllRows()):
+        raise InvariantViolation(f"table {scan.table}: rows {scan.rows} of a topic as {topic}")
+    record = parse_record_schema(scan.schema_json, f"schema of table {scan.table}")
+    table = arrow_schema(record)
+    whole = change_schema(table, ChangeFormat.ROWS) if changes else table
+    output = _chosen(whole, scan.columns, scan)
+    predicate = parse_predicate(scan.where, whole) if scan.where else None
+    more = columns_of(predicate) if predicate is not None else ()
+    carried = _chosen(whole, (*output.names, *more, *((event_time,) if event_time else ())), scan)
+    marks = delete_marks(scan, record)
+    own = record.by_name()
+    shape = TopicShape(
+        topic=topic,
+        table=record,
+        fields=(),
+        decoded=pa.schema([]),
+        known=frozenset((*own, DELETE_MARK)),
+        carried=carried,
+        output=output,
+        predicate=predicate,
+        marks=marks,
+    )
+    wanted = {*carried.names, *marks.columns, *(shape.key_columns if shape.by_key else ())}
+    fields = tuple(field for field in record.fields if field.name in wanted and field.name not in META_COLUMNS)
+    if DELETE_MARK not in own:
+        fields, marks = (*fields, _FLAG), replace(marks, flag=DELETE_MARK)
+    decoded = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
+    return replace(shape, fields=fields, decoded=decoded, marks=marks)
+
+
+def topic_output(scan: Scan) -> pa.Schema:
+    """The Arrow schema of a scan's batches."""
+    return topic_shape(scan).output
+
+
+def _chosen(schema: pa.Schema, names: tuple[str, ...], scan: Scan) -> pa.Schema:
+    names = tuple(dict.fromkeys(names))
+    missing = [name for name in names if name not in schema.names]
+    if missing or not names:
+        raise ConfigurationError(
+            f"table {scan.table}: no column {', '.join(missing) or '(none is asked for)'}: rows of topics have "
+            f"{', '.join(schema.names)[:1000]}"
+        )
+    return pa.schema([schema.field(name) for name in names])

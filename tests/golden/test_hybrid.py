@@ -1,0 +1,93 @@
+"""Hybrid reads of the golden tables that real writers filled from a topic: the lake, then the rest of the topic.
+
+Truth is the topic itself: what a replay of all of it leaves is what the hybrid read's changes leave.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+
+from scripted_topic import ScriptedTopic
+
+from penstock.enumerator.opened_tables import OpenedTables
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess
+from penstock.proto.positions import EARLIEST
+from penstock.proto.queries import Changes, Incremental, PlanRequest
+from penstock.proto.streams import StartBehind, StartSnapshot, StreamPoint, StreamScope, batch_request
+from penstock.reader.read_split import read_split
+from penstock.reader.topics.reading import TopicReading
+
+pytestmark = pytest.mark.golden
+
+GOLDEN = pathlib.Path(__file__).parent
+ACCESS = KafkaAccess(client=(("bootstrap.servers", "scripted"),))
+
+
+@pytest.fixture
+def checkpoint(golden: Any, tmp_path: pathlib.Path, case: str) -> str:
+    packed = golden.case(case).get("checkpoint")
+    if packed is None:
+        return ""
+    with zipfile.ZipFile(GOLDEN / packed) as archive:
+        archive.extractall(tmp_path / "checkpoint")
+    return str(next((tmp_path / "checkpoint").rglob("offsets")).parent)
+
+
+def delivered(path: str, topic: ScriptedTopic, hybrid: Hybrid) -> Iterator[tuple[StreamPoint, dict[str, Any]]]:
+    """Every row of the stream until the topic holds no more, with the point whose batch it is in."""
+    changelog = hybrid.mode is HybridMode.CHANGELOG
+    query = Changes(ChangeFormat.ROWS) if changelog else Incremental()
+    scope = StreamScope(request=PlanRequest(table="t", query=query, hybrid=hybrid))
+    reads = OpenedTables(open_topic=topic.open)
+    point = reads.start_stream(path, "t", scope, StartSnapshot() if changelog else StartBehind(EARLIEST))
+    while (found := reads.next_batch(path, "t", scope, point).point) != point:
+        point = found
+        request = batch_request(scope, point)
+        plan = None if request is None else reads.plan(path, "t", request)
+        for split in () if plan is None else plan.splits:
+            for part in read_split(plan.scan, split, topics=TopicReading(records=topic, access=ACCESS)):
+                for row in part.batch.to_pylist():
+                    yield point, row
+    assert point.progress.kafka is not None, "the lake was never left"
+    assert point.progress.kafka.behind == 0
+
+
+def folded(rows: Iterator[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """By id what is left: the highest ts, of equal ones the later."""
+    left: dict[str, tuple[Any, ...]] = {}
+    for row in rows:
+        known = left.get(row["id"])
+        if known is None or row["ts"] >= known[0]:
+            left[row["id"]] = (row["ts"], row["region"], float(row["amount"]))
+    return left
+
+
+@pytest.mark.parametrize("case", ["C_v6_streamer", "C_v9_sink"])
+@pytest.mark.parametrize("mode", list(HybridMode))
+def test_what_a_hybrid_read_leaves_is_what_a_replay_of_the_whole_topic_leaves(
+    golden: Any, case: str, mode: HybridMode, checkpoint: str
+) -> None:
+    topic = ScriptedTopic.of_golden(GOLDEN, golden.case(case))
+    rules = HandOverRules(checkpoints=(("", checkpoint),) if checkpoint else ())
+    hybrid = Hybrid(mode=mode, topic=topic.topic, rules=rules, access=ACCESS)
+    rows = list(delivered(str(golden.table(case)), topic, hybrid))
+    assert folded(row for _, row in rows) == folded(json.loads(item.value or b"") for item in topic.records)
+    behind = [row for point, row in rows if point.progress.kafka is not None]
+    told = golden.case(case)["handover"]["offsets"]
+    wanted = [item for item in topic.records if item.offset >= told[str(item.partition)]]
+    assert len(behind) == len(wanted) > 0
+    if mode is HybridMode.CHANGELOG:
+        assert {row["_change_type"] for point, row in rows if point.progress.kafka is None} == {"+I"}
+        assert {row["_change_type"] for row in behind} == {"+U"}
+        sequences = [row["_change_seq"] for _, row in rows]
+        assert max(sequences[: len(sequences) - len(behind)]) < min(row["_change_seq"] for row in behind)

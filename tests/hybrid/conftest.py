@@ -1,0 +1,32 @@
+"""The suite's modules on the path, beside those of the real Hudi suite; what needs brokers and Java is marked so."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+sys.path += [str(folder) for folder in (HERE, HERE.parent, HERE.parent / "interop", HERE.parent / "streaming")]
+
+
+@pytest.fixture(scope="session")
+def streamer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The real HoodieStreamer, for the run: its JVM starts when the first test asks for it."""
+    from hoodie_streamer import running
+
+    with running(tmp_path_factory.mktemp("streamer")) as peer:
+        yield peer
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """By the fixtures that a test asks for."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            names = getattr(item, "fixturenames", ())
+            for fixture, mark in (("hudi", "interop"), ("kafka", "kafka"), ("spark", "spark")):
+                if fixture in names:
+                    item.add_marker(getattr(pytest.mark, mark))

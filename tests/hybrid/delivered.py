@@ -1,0 +1,93 @@
+"""What readers of a hybrid stream have written: rows, each once where its reader can tell.
+
+Belongs here: files and which of them count. Not here: what they should hold (`topic_fold`).
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+from topic_fold import Change
+from topic_records import COLUMNS, Row
+
+
+@dataclass(slots=True)
+class Delivered:
+    """The files of a folder, each read once. Files are written whole, and may be replaced by the same rows."""
+
+    folder: pathlib.Path
+    _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Takes in what is new."""
+        for path in self.folder.glob("[!.]*.parquet"):
+            if path.name not in self._rows:
+                self._rows[path.name] = pq.read_table(path).to_pylist()
+
+    def numbers(self) -> set[int]:
+        """`n` of all rows so far."""
+        return {row["n"] for rows in self._rows.values() for row in rows if row["n"] is not None}
+
+    def has_topic_rows(self) -> bool:
+        """Whether the stream has come to the topic."""
+        return any(not is_of_lake(row) for rows in self._rows.values() for row in rows)
+
+    def is_begun(self) -> bool:
+        """Whether there is a row."""
+        return any(self._rows.values())
+
+    def of_batches(self) -> Iterator[dict[str, Any]]:
+        """The rows of a folder whose files are micro-batches."""
+        for name in sorted(self._rows):
+            yield from self._rows[name]
+
+    def of_splits(self) -> Iterator[dict[str, Any]]:
+        """The rows of a folder whose files are parts of splits: what was not committed came again, from the last
+        committed ordinal on, maybe cut elsewhere. AssertionError if files do not make up a split."""
+        parts: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        for name in self._rows:
+            split, first, behind = name.removesuffix(".parquet").split("-")
+            parts[split].append((int(first), int(behind), name))
+        for split, of_split in sorted(parts.items()):
+            for name in _chain(split, of_split):
+                yield from self._rows[name]
+
+
+def is_of_lake(row: dict[str, Any]) -> bool:
+    """Hudi writes its columns into each row; a record of the topic has none."""
+    return row["_hoodie_commit_time"] is not None
+
+
+def appended(rows: Iterable[dict[str, Any]]) -> list[Row]:
+    """Rows of an append stream."""
+    return [tuple(row[name] for name in COLUMNS) for row in rows]
+
+
+def changed(rows: Iterable[dict[str, Any]]) -> list[Change]:
+    """Rows of a changelog."""
+    return [
+        Change(
+            kind=row["_change_type"],
+            sequence=row["_change_seq"],
+            is_of_lake=is_of_lake(row),
+            key=row["id"],
+            row=None if row["_change_type"] == "-D" else tuple(row[name] for name in COLUMNS),
+        )
+        for row in rows
+    ]
+
+
+def _chain(split: str, parts: list[tuple[int, int, str]]) -> list[str]:
+    """Files from ordinal 0 to the furthest, each beginning where the one before it ended."""
+    ways: dict[int, list[str]] = {0: []}
+    for first, behind, name in sorted(parts):
+        if first in ways:
+            ways.setdefault(behind, [*ways[first], name])
+    furthest = max(behind for _, behind, _ in parts)
+    assert furthest in ways, f"split {split} has a gap: {sorted(parts)}"
+    return ways[furthest]

@@ -1,0 +1,60 @@
+"""A reader of a hybrid consumer group, to be killed at any time; run as a process.
+
+Its argument is JSON: `server`, `table`, `options`, `folder`. In the folder: each batch as a file in `out`, written
+before it is committed, named by plan and split and its ordinals; nothing is committed while there is a file `hold`, and
+the file `stop` ends the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import sys
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import penstock
+from penstock.engine.consumer import ConsumedBatch
+from penstock.proto.errors import Fenced, PenstockError
+
+
+def main(text: str) -> None:
+    """Until the file `stop` is there."""
+    given = json.loads(text)
+    folder = pathlib.Path(given["folder"])
+    consumer = penstock.Consumer(given["server"], given["table"], **given["options"])
+    is_member = False
+    while not (folder / "stop").exists():
+        try:
+            if not is_member:
+                consumer.join()
+                is_member = True
+            consumed = consumer.poll(200)
+            if consumed is not None:
+                keep(folder / "out", consumed)
+                while (folder / "hold").exists():
+                    time.sleep(0.01)
+                consumer.commit(consumed)
+        except Fenced:
+            is_member = False
+        except PenstockError as error:
+            if not error.retryable:
+                raise
+    consumer.close()
+
+
+def keep(folder: pathlib.Path, consumed: ConsumedBatch) -> None:
+    """A batch as a file; of a batch that comes again the newer one stays."""
+    split = hashlib.sha256(f"{consumed.plan_id} {consumed.split_id}".encode()).hexdigest()[:20]
+    name = f"{split}-{consumed.first_ordinal}-{consumed.next_ordinal}.parquet"
+    partial = folder / f".{os.getpid()}-{name}"
+    pq.write_table(pa.Table.from_batches([consumed.batch]), partial)
+    partial.replace(folder / name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

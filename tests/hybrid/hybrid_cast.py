@@ -1,0 +1,235 @@
+"""The processes of a hybrid run: broker, `penstock serve --state` and readers, killed where the run says.
+
+Belongs here: who is killed when, in which phase the readers are, and what a process may say when it ends by itself. Not
+here: what is written (`topic_records`, `lake_rounds`), what is compared (`topic_fold`).
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from chaos_cast import Actor, free_port
+from delivered import Delivered
+from soak_cast import Driver
+
+LEASE_S = 3
+HERE = pathlib.Path(__file__).parent
+HANDED_OVER = "hand-over resolved"
+"""What a server or a driver logs when it has fixed the offsets."""
+EXCUSED = ("KafkaUnavailable", "KAFKA_UNAVAILABLE", "StorageError", "STORAGE", "UnknownPlan", "UNKNOWN_PLAN")
+"""With which a stream or a reader may fail while the broker or the server is away."""
+
+
+class Door(StrEnum):
+    """How the stream is read: Spark planning by itself, Spark through a server, or a consumer group."""
+
+    SPARK = "spark"
+    SERVED = "spark-server"
+    GROUP = "group"
+
+
+class Moment(StrEnum):
+    """LAKE: rows of the lake come. SWITCHING: the offsets were just fixed. KAFKA: rows of the topic come."""
+
+    LAKE = "lake"
+    SWITCHING = "switching"
+    KAFKA = "kafka"
+
+
+class Victim(StrEnum):
+    """Who is killed (-9)."""
+
+    READER = "reader"
+    SERVER = "server"
+    BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A kill, so long behind the moment; the victim comes back after `away_s`."""
+
+    moment: Moment
+    victim: Victim
+    behind_s: float
+    away_s: float
+
+
+@dataclass(kw_only=True)
+class HybridCast:
+    """Everybody around one table and one topic. `reading` are the stream's options by the registry's names, `client`
+    the settings of a Kafka client; `checkpoint` is of the Spark query
+    that fills the table, if one does."""
+
+    door: Door
+    broker: Any
+    table: pathlib.Path
+    folder: pathlib.Path
+    reading: Mapping[str, str]
+    client: Mapping[str, str]
+    checkpoint: pathlib.Path | None
+    readers: int
+    happened: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in ("logs", "out"):
+            (self.folder / name).mkdir()
+        self.delivered = Delivered(self.folder / "out")
+        self.address = f"127.0.0.1:{free_port()}"
+        serve = ["serve", "--config", str(self._config()), "--state", str(self.folder / "state")]
+        serve += ["--listen", self.address, "--lease", f"{LEASE_S}s", "--poll-interval", "200ms"]
+        self.server = None if self.door is Door.SPARK else Actor("server", serve, self.folder / "logs")
+        self.actors: list[Actor] = [] if self.server is None else [self.server]
+        self.actors += [Driver(f"reader{n}", self._reader(n), self.folder / "logs") for n in range(self.readers)]
+        self._restarting: threading.Thread | None = None
+        self._broker_again_at = 0.0
+        self._hold = self.folder / "hold"
+
+    def begin(self, strikes: Sequence[Strike]) -> None:
+        """All start, the server first."""
+        if any(strike.moment is Moment.LAKE for strike in strikes):
+            self._hold.touch()
+        for actor in self.actors:
+            actor.start()
+
+    def carry_out(self, strikes: Sequence[Strike], rng: random.Random, within_s: float) -> None:
+        """Each strike at its moment, in their order. Readers write no second batch before one in the lake."""
+        for strike in strikes:
+            self.wait(lambda moment=strike.moment: self.has_come(moment), within_s, f"moment {strike.moment}")
+            until = time.monotonic() + strike.behind_s
+            self.wait(lambda until=until: time.monotonic() >= until, within_s, "the time of a strike")
+            self._strike(strike, rng)
+            self._hold.unlink(missing_ok=True)
+
+    def has_come(self, moment: Moment) -> bool:
+        """Whether the readers are that far, or further."""
+        self.delivered.look()
+        match moment:
+            case Moment.LAKE:
+                return self.delivered.is_begun()
+            case Moment.SWITCHING:
+                return self.delivered.has_topic_rows() or self._told(HANDED_OVER)
+            case Moment.KAFKA:
+                return self.delivered.has_topic_rows()
+
+    def wait(self, until: Any, seconds: float, what: str) -> None:
+        """Waits for a condition, attending to all meanwhile."""
+        give_up = time.monotonic() + seconds
+        while not until():
+            self.attend()
+            assert time.monotonic() < give_up, f"{what}: not within {seconds:.0f} s\n{self.said()}"
+            time.sleep(0.02)
+
+    def attend(self) -> None:
+        """Brings back who is gone."""
+        now = time.monotonic()
+        for actor in self.actors:
+            if actor.is_up:
+                continue
+            if not actor.killed:
+                self._ended(actor)
+                actor.killed, actor.again_at = True, now
+            if now >= actor.again_at:
+                actor.start()
+        if not self.broker.pids and now >= self._broker_again_at and self._restarting is None:
+            self._restarting = threading.Thread(target=self.broker.start, daemon=True)
+            self._restarting.start()
+        if self._restarting is not None and not self._restarting.is_alive():
+            self._restarting = None
+
+    def end(self) -> None:
+        """Readers end by themselves, then the server."""
+        (self.folder / "stop").touch()
+        for actor in reversed(self.actors):
+            if actor is self.server:
+                actor.send(signal.SIGTERM)
+            status = actor.process.wait(60) if actor.process else None
+            if status != 0:
+                self.problems.append(f"{actor.name} ended with {status}: {_tail(actor)}")
+        self.delivered.look()
+        self.problems += [text for text in self._failures() if not any(word in text for word in EXCUSED)]
+
+    def abandon(self) -> None:
+        """Whatever happened: no process stays, and the broker is there."""
+        for actor in reversed(self.actors):
+            actor.send(signal.SIGKILL)
+            if actor.process is not None:
+                actor.process.wait(10)
+        if self._restarting is not None:
+            self._restarting.join()
+        self.broker.start()
+
+    def said(self) -> str:
+        """The ends of everybody's words."""
+        return "\n".join(
+            [*self.problems, *self._failures()[-3:], *(f"{one.name}: {_tail(one)}" for one in self.actors)]
+        )
+
+    def _config(self) -> pathlib.Path:
+        """A server keeps to itself how its tables' topics are reached."""
+        lines = ["[tables.t]", f"path = {json.dumps(str(self.table))}"]
+        if self.checkpoint is not None:
+            lines.append(f"kafkaCheckpoint = {json.dumps([str(self.checkpoint)])}")
+        lines += ["[tables.t.kafka]", *(f'"{key}" = {json.dumps(value)}' for key, value in self.client.items())]
+        path = self.folder / "server.toml"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def _reader(self, number: int) -> list[str]:
+        given: dict[str, Any] = {"folder": str(self.folder)}
+        if self.door is Door.GROUP:
+            options = {name.replace(".", "_"): value for name, value in self.reading.items()}
+            options |= {"kafka": dict(self.client), "group": "hybrid", "reader_id": f"r{number}"}
+            given |= {"server": self.address, "table": "t", "options": options}
+            return [str(HERE / "group_reader_process.py"), json.dumps(given)]
+        options = {**self.reading, **{f"kafka.{key}": value for key, value in self.client.items()}}
+        if self.server is not None:
+            options["server"] = self.address
+        elif self.checkpoint is not None:
+            options["kafkaCheckpoint"] = str(self.checkpoint)
+        given |= {"target": str(self.table) if self.server is None else "t", "options": options}
+        return [str(HERE / "spark_reader.py"), json.dumps(given)]
+
+    def _strike(self, strike: Strike, rng: random.Random) -> None:
+        self.happened[f"{strike.victim} killed, {self._phase()}"] += 1
+        match strike.victim:
+            case Victim.BROKER:
+                self._broker_again_at = time.monotonic() + strike.away_s
+                self.broker.kill()
+            case Victim.SERVER if self.server is not None:
+                self.server.kill(strike.away_s)
+            case _:
+                rng.choice([actor for actor in self.actors if actor is not self.server]).kill(strike.away_s)
+
+    def _phase(self) -> str:
+        return next(str(moment) for moment in reversed(Moment) if moment is Moment.LAKE or self.has_come(moment))
+
+    def _told(self, words: str) -> bool:
+        return any(words in log.read_text(errors="replace") for log in (self.folder / "logs").glob("*.log"))
+
+    def _failures(self) -> list[str]:
+        path = self.folder / "failed.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def _ended(self, actor: Actor) -> None:
+        text = _tail(actor)
+        if re.search(r"error \[(STORAGE|KAFKA_UNAVAILABLE|FENCED)\]", text):
+            self.happened[f"{actor.name} ended"] += 1
+            return
+        status = actor.process.returncode if actor.process else None
+        self.problems.append(f"{actor.name} ended by itself ({status}): {text}")
+
+
+def _tail(actor: Actor) -> str:
+    return actor.log.read_text(errors="replace")[-1500:] if actor.log.exists() else ""

@@ -1,0 +1,226 @@
+"""Real Hudi that fills a table from a topic in rounds while the topic goes on.
+
+Belongs here: what is written, by which writer, and the offsets that each commit stands for. Not here: the topic
+(`topic_records`), who reads the table meanwhile (`hybrid_cast`).
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import threading
+import time
+from collections import Counter
+from enum import StrEnum
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+from hoodie_streamer import HoodieStreamer, StreamerJob
+from topic_records import PARTITIONS, ends
+
+FIELDS: Final = (
+    "id string, region string, ts bigint, n bigint, at timestamp, amount double, note string, "
+    "_hoodie_is_deleted boolean"
+)
+OPTIONS: Final = {
+    "hoodie.write.table.version": "9",
+    "hoodie.datasource.write.partitionpath.field": "region",
+    "hoodie.table.timeline.timezone": "UTC",
+    "hoodie.index.type": "SIMPLE",
+    "hoodie.metadata.enable": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+    "hoodie.compact.inline": "false",
+    "hoodie.parquet.small.file.limit": "0",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.datasource.compaction.async.enable": "false",
+    "hoodie.datasource.write.streaming.retry.count": "1",
+    **{f"hoodie.{step}.shuffle.parallelism": "1" for step in ("insert", "upsert", "delete", "bulkinsert")},
+}
+UPSERTS: Final = {
+    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING",
+    "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+}
+UPSERT_COLUMNS: Final = (
+    "k AS id",
+    "coalesce(v.region, split(k, '-')[0]) AS region",
+    "CASE WHEN has_value THEN v.ts ELSE at_ms END AS ts",
+    *(f"v.{name} AS {name}" for name in ("n", "at", "amount", "note")),
+    "NOT has_value OR coalesce(v._hoodie_is_deleted, false) AS _hoodie_is_deleted",
+)
+"""A tombstone tells neither region nor time: the key and the record's own time do."""
+APPEND_COLUMNS: Final = tuple(f"v.{name} AS {name}" for name in ("id", "region", "ts", "n", "at", "amount", "note"))
+NOT_OF_STREAMER: Final = ("hoodie.write.table.version", "hoodie.compact.inline")
+"""It has a version of its own, and an argument for the other."""
+COMPACTS: Final = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
+WAITS_S: Final = 120.0
+
+
+class Kind(StrEnum):
+    """What the table is: the latest row of each key, or a row for each record."""
+
+    UPSERT = "upsert"
+    APPEND = "append"
+
+
+class Road(StrEnum):
+    """STREAMER: a Spark batch for each round, with the Streamer's key in its commit. SINK: Spark's streaming sink.
+    HOODIE_STREAMER: the Streamer itself (0.14.0), into version 6. Not for it: tombstones, which it passes over, and
+    transactions, at whose end it waits in vain."""
+
+    STREAMER = "streamer"
+    SINK = "sink"
+    HOODIE_STREAMER = "hoodie-streamer"
+
+
+class LakeFiller(threading.Thread):
+    """Rounds until it is told to stop. The one thread that talks to Hudi meanwhile; `failure` is its error.
+
+    `hand_overs`: for each round that was committed, by partition the next offset to read; of the sink for each
+    micro-batch. `streamer`: what HOODIE_STREAMER needs instead of `hudi`.
+    """
+
+    def __init__(
+        self,
+        hudi: Any,
+        folder: pathlib.Path,
+        bootstrap: str,
+        topic: str,
+        rng: random.Random,
+        *,
+        kind: Kind,
+        road: Road,
+        streamer: HoodieStreamer | None = None,
+    ) -> None:
+        super().__init__(name=f"filler-{topic}", daemon=True)
+        self._hudi, self._brokers, self._topic, self._rng = hudi, bootstrap, topic, rng
+        self.kind, self.road = kind, road
+        self.table, self.checkpoint = folder / "table", folder / "sink"
+        self._upto = dict.fromkeys(range(PARTITIONS), 0)
+        self._type = "MERGE_ON_READ" if kind is Kind.UPSERT or rng.random() < 0.5 else "COPY_ON_WRITE"
+        self._compacts = kind is Kind.UPSERT and rng.random() < 0.5
+        ways = ("insert",) if road is Road.SINK else ("bulk_insert", "insert")
+        """1.2.0's sink fails in a query's second micro-batch of bulk inserts."""
+        way = rng.choice(ways)
+        self._operation = "upsert" if kind is Kind.UPSERT else way
+        self._job = self._job_of(streamer, folder) if streamer is not None else None
+        self._stop_asked = threading.Event()
+        self.hand_overs: list[dict[int, int]] = []
+        self.happened: Counter[str] = Counter()
+        self.failure: BaseException | None = None
+
+    def begin(self, rounds: int) -> None:
+        """The first rounds, in the caller's thread: then there is a table with a hand-over point."""
+        for _ in range(rounds):
+            self._round(within_s=0)
+
+    def run(self) -> None:
+        """A round now and then."""
+        try:
+            while not self._stop_asked.wait(self._rng.uniform(0.5, 3)):
+                self._round(WAITS_S)
+        except BaseException as error:  # noqa: BLE001 - the test tells it
+            self.failure = error
+
+    def ask_to_stop(self) -> None:
+        """It ends behind what it is at."""
+        self._stop_asked.set()
+
+    def _round(self, within_s: float) -> None:
+        """One round; while the broker is away it is tried again. A try that failed left no commit, or all of it."""
+        give_up = time.monotonic() + within_s
+        while True:
+            before = self._commits()
+            try:
+                self._go_on()
+            except (RuntimeError, KafkaException):
+                self.happened["round failed"] += 1
+                if time.monotonic() > give_up:
+                    raise
+                if self.road is Road.STREAMER and self._commits() > before:
+                    raise
+                time.sleep(0.2)
+            else:
+                self.happened["round"] += 1
+                return
+
+    def _go_on(self) -> None:
+        match self.road:
+            case Road.STREAMER:
+                self._ranged()
+            case Road.SINK:
+                self._streamed()
+            case Road.HOODIE_STREAMER:
+                self._synced()
+
+    def _ranged(self) -> None:
+        """From where the last one ended up to somewhere before the topic's end."""
+        rng = self._rng
+        end = ends(self._brokers, self._topic)
+        upto = {p: end[p] if rng.random() < 0.5 else rng.randint(self._upto[p], end[p]) for p in end}
+        if upto == self._upto:
+            return
+        told = ",".join(f"{p}:{offset}" for p, offset in sorted(upto.items()))
+        stored = {
+            "hoodie.datasource.write.commitmeta.key.prefix": "streamer.checkpoint",
+            "streamer.checkpoint.key.v2": f"{self._topic},{told}",
+        }
+        self._hudi.write_range(self.table, begin=self._upto, end=upto, **self._request(stored))
+        self._upto = upto
+        self.hand_overs.append(upto)
+
+    def _streamed(self) -> None:
+        at_most = str(self._rng.choice((300, 100_000)))
+        self._hudi.run_sink(self.table, checkpoint=str(self.checkpoint), at_most=at_most, **self._request({}))
+        self.hand_overs = [self._of_batch(path) for path in sorted((self.checkpoint / "commits").glob("[0-9]*"))]
+
+    def _synced(self) -> None:
+        assert self._job is not None, "this road needs a HoodieStreamer"
+        self._job.run(at_most=self._rng.choice((50, 100_000)), compacts=self._compacts)
+        self.hand_overs = self._job.hand_overs()
+
+    def _job_of(self, streamer: HoodieStreamer, folder: pathlib.Path) -> StreamerJob:
+        options = {name: value for name, value in (OPTIONS | COMPACTS).items() if name not in NOT_OF_STREAMER}
+        return StreamerJob(
+            streamer,
+            folder,
+            self.table,
+            bootstrap=self._brokers,
+            topic=self._topic,
+            operation=self._operation.upper(),
+            table_type=self._type,
+            options=options,
+        )
+
+    def _of_batch(self, committed: pathlib.Path) -> dict[int, int]:
+        """What Spark wrote down before the micro-batch: on its last line where each source stands behind it."""
+        told = json.loads((self.checkpoint / "offsets" / committed.name).read_text().splitlines()[-1])
+        return {int(partition): offset for partition, offset in told[self._topic].items()}
+
+    def _request(self, more: dict[str, str]) -> dict[str, Any]:
+        options = {**OPTIONS, "hoodie.table.name": self._topic, **more}
+        if self.kind is Kind.UPSERT:
+            options |= UPSERTS | (COMPACTS if self._compacts else {})
+        else:
+            options |= {
+                "hoodie.datasource.write.operation": self._operation,
+                "hoodie.datasource.write.table.type": self._type,
+            }
+        return {
+            "bootstrap": self._brokers,
+            "topic": self._topic,
+            "fields": FIELDS,
+            "columns": UPSERT_COLUMNS if self.kind is Kind.UPSERT else APPEND_COLUMNS,
+            "where": "true" if self.kind is Kind.UPSERT else "has_value",
+            "options": options,
+        }
+
+    def _commits(self) -> int:
+        timeline = self.table / ".hoodie" / "timeline"
+        return len(list(timeline.glob("*.deltacommit")) + list(timeline.glob("*.commit")))

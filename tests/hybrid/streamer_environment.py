@@ -1,0 +1,82 @@
+"""Where the real HoodieStreamer runs: its jars by Maven and a Python with PySpark 3.4, made once, kept in `.cache/`.
+
+Of Hudi's releases 0.14.0 alone has the Streamer's module as a jar of its own, without what it stands on: that is in
+Hudi's Spark bundle, under names of its own. So the module's calls are moved to those names, as its bundle does it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+from typing import Final
+
+from hudi_process import REPOSITORY, make_python
+from kafka_broker import checked
+from moved_classes import move
+
+RELEASE: Final = "0.14.0"
+SPARK: Final = "3.4.1"
+"""The release that Hudi 0.14.0 was built with; its Kafka source has no other in the same line."""
+MODULE: Final = f"org.apache.hudi:hudi-utilities_2.12:{RELEASE}"
+ARTIFACTS: Final = (
+    MODULE,
+    f"org.apache.hudi:hudi-spark3.4-bundle_2.12:{RELEASE}",
+    f"org.apache.spark:spark-streaming-kafka-0-10_2.12:{SPARK}",
+    f"org.apache.spark:spark-token-provider-kafka-0-10_2.12:{SPARK}",
+    "org.apache.kafka:kafka-clients:3.3.2",
+    "com.twitter:bijection-core_2.12:0.9.7",
+    "com.twitter:bijection-avro_2.12:0.9.7",
+)
+"""The module, and what it asks for of others, if only to be loaded."""
+PACKAGES: Final = ("com/beust/jcommander", "com/codahale/metrics", "org/apache/commons/io", "org/apache/spark/sql/avro")
+BELOW: Final = "org/apache/hudi"
+REQUIREMENTS: Final = REPOSITORY / "requirements" / "hudi-streamer.txt"
+CACHE: Final = REPOSITORY / ".cache" / f"hudi-streamer-{RELEASE}"
+DEPENDENCY: Final = (
+    "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>"
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
+)
+POM: Final = (
+    "<project><modelVersion>4.0.0</modelVersion><groupId>penstock.tests</groupId><artifactId>streamer</artifactId>"
+    "<version>1</version><dependencies>{}</dependencies></project>"
+)
+
+
+def command() -> list[str | pathlib.Path]:
+    """What starts the Streamer's process; at the first call the environment is made (a minute or two)."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = REQUIREMENTS.read_bytes() + "".join((*ARTIFACTS, *PACKAGES, sys.version)).encode()
+        wanted, ready = hashlib.sha256(made).hexdigest(), CACHE / "ready.json"
+        jars, home = CACHE / "jars", CACHE / "venv"
+        if not ready.exists() or json.loads(ready.read_text())["of"] != wanted:
+            ready.unlink(missing_ok=True)
+            for folder in (jars, home):
+                shutil.rmtree(folder, ignore_errors=True)
+            _fetch(jars)
+            make_python(home, REQUIREMENTS)
+            ready.write_text(json.dumps({"of": wanted}))
+    class_path = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
+    return [home / "bin" / "python", pathlib.Path(__file__).with_name("streamer_process.py"), class_path]
+
+
+def _fetch(folder: pathlib.Path) -> None:
+    """These jars and no other, the module's calls moved."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise RuntimeError("the Streamer's jars are fetched by Maven: no 'mvn' on the PATH")
+    with tempfile.TemporaryDirectory(dir=CACHE) as made:
+        wanted = "".join(DEPENDENCY.format(*artifact.split(":")) for artifact in ARTIFACTS)
+        (pathlib.Path(made) / "pom.xml").write_text(POM.format(wanted))
+        goal = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}")
+        checked([maven, "-q", "--batch-mode", *goal], cwd=made)
+    _, name, release = MODULE.split(":")
+    unmoved = folder / f"{name}-{release}.jar"
+    move(unmoved, folder / f"{name}-{release}-moved.jar", PACKAGES, BELOW)
+    unmoved.unlink()

@@ -1,0 +1,170 @@
+"""A topic that is not the one the lake was filled from, or that cannot be read: a named error, nothing consumed behind
+the fault, and the group's position where it was. A real broker beside golden tables."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kafka_broker import USERS
+from topic_records import ends
+
+import penstock
+from penstock.engine.enumerators import GroupEnumerator, following_door
+from penstock.proto.errors import (
+    ConfigurationError,
+    DataInvalidated,
+    PenstockError,
+    TopicGone,
+    Unauthenticated,
+    UndecodableRecord,
+)
+
+CASE = "C_v6_streamer"
+TOPIC = "orders"
+"""The golden table was filled from it up to 17, 12 and 6."""
+EXPECTED = pathlib.Path(__file__).parents[1] / "golden" / "expected" / CASE / "topic.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A group over the golden table in this process."""
+
+    door: GroupEnumerator
+    table: str
+    bootstrap: str
+    group: str
+
+    def until_error(self, **options: Any) -> tuple[list[dict[str, Any]], PenstockError]:
+        """The rows that were handed out, each committed, before the error that ended it."""
+        given = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": self.bootstrap}, **options}
+        rows: list[dict[str, Any]] = []
+        consumer = penstock.Consumer(None, self.table, group=self.group, reader_id="r", door=self.door, **given)
+        with pytest.raises(PenstockError) as caught, consumer:
+            for consumed in consumer:
+                rows += consumed.batch.to_pylist()
+                consumer.commit(consumed)
+        return rows, caught.value
+
+    def position(self) -> str:
+        """What the group has consumed."""
+        return str(self.door.describe_group(self.table, self.group).summary.committed.order_key)
+
+
+@pytest.fixture
+def reading(golden: Any, kafka: Any) -> Iterator[Reading]:
+    """No topic is there yet, none stays."""
+    with following_door(None) as door:
+        yield Reading(door, str(golden.table(CASE)), kafka.bootstrap, f"g{uuid.uuid4().hex[:8]}")
+    if TOPIC in kafka.admin().list_topics(timeout=10).topics:
+        kafka.delete_topic(TOPIC)
+
+
+def fill(kafka: Any, partitions: int = 3, records: int | None = None) -> None:
+    """The topic as the golden table's writer saw it, and two records more in each partition; its first `records`."""
+    kafka.create_topic(TOPIC, partitions=partitions)
+    by_partition: dict[int, list[tuple[str | None, str | None]]] = {}
+    for line in EXPECTED.read_text().splitlines():
+        told = json.loads(line)
+        value = None if told["value"] is None else json.dumps(told["value"])
+        by_partition.setdefault(told["partition"], []).append((told.get("key"), value))
+    for partition, of_partition in by_partition.items():
+        if partition < partitions:
+            kafka.produce(TOPIC, of_partition[:records], partition)
+
+
+def test_a_topic_that_no_commit_names(reading: Reading, kafka: Any) -> None:
+    fill(kafka)
+    rows, error = reading.until_error(kafka_topic="others")
+    assert isinstance(error, ConfigurationError)
+    assert "others" in str(error) and TOPIC in str(error)
+    assert rows and reading.position() < "99"
+
+
+def test_a_topic_that_is_not_there(reading: Reading) -> None:
+    rows, error = reading.until_error()
+    assert isinstance(error, TopicGone)
+    assert TOPIC in str(error)
+    assert rows and reading.position() < "99"
+
+
+def test_a_partition_that_is_not_there(reading: Reading, kafka: Any) -> None:
+    fill(kafka, partitions=2)
+    rows, error = reading.until_error()
+    assert isinstance(error, TopicGone)
+    assert f"{TOPIC} has no partition 2" in str(error)
+    assert rows and reading.position() < "99"
+
+
+def test_offsets_above_the_end(reading: Reading, kafka: Any) -> None:
+    fill(kafka, records=12)
+    rows, error = reading.until_error()
+    assert isinstance(error, DataInvalidated)
+    assert "partition 0 at offset 17, the log ends at 12" in str(error)
+    assert rows and not [row for row in rows if row["_change_instant"] is None]
+
+
+def test_a_table_that_tells_no_offsets(reading: Reading, golden: Any, kafka: Any) -> None:
+    fill(kafka)
+    other = Reading(reading.door, str(golden.table("B_v6_inc_mor")), reading.bootstrap, reading.group)
+    rows, error = other.until_error()
+    assert isinstance(error, ConfigurationError)
+    assert "kafkaStartingOffsets" in str(error)
+    assert rows and other.position() < "99"
+
+
+def test_an_undecodable_record(reading: Reading, kafka: Any) -> None:
+    fill(kafka)
+    end = ends(kafka.bootstrap, TOPIC)[1]
+    kafka.produce(TOPIC, [("o1", '{"id": "o1", "amount": 1}'), ("o2", '{"id": "o2", "amount":'), ("o3", "{}")], 1)
+    rows, error = reading.until_error()
+    assert isinstance(error, UndecodableRecord)
+    assert f"topic {TOPIC}, partition 1, offset {end + 1}" in str(error)
+    assert "o3" not in {row["id"] for row in rows if row["_change_instant"] is None}
+    before = reading.position()
+    again, same = reading.until_error()
+    assert not again
+    assert str(same) == str(error)
+    assert reading.position() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"sasl.username": "reader", "sasl.password": "wrong-secret"}, Unauthenticated),
+        ({"sasl.username": "nobody", "sasl.password": "wrong-secret"}, Unauthenticated),
+        ({"sasl.username": "reader", "sasl.password": USERS["reader"], "sasl.mechanism": "SCRAM-SHA-256"}, None),
+    ],
+    ids=["password", "user", "mechanism"],
+)
+def test_wrong_credentials(
+    reading: Reading, kafka: Any, settings: Mapping[str, str], expected: type[PenstockError] | None
+) -> None:
+    fill(kafka)
+    plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    client = {"bootstrap.servers": kafka.sasl_bootstrap, **plain, **settings}
+    rows, error = reading.until_error(kafka=client)
+    assert isinstance(error, expected or (Unauthenticated, ConfigurationError))
+    assert settings["sasl.password"] not in str(error)
+    assert rows and reading.position() < "99"
+
+
+def test_a_broker_that_is_not_there(reading: Reading, caplog: pytest.LogCaptureFixture) -> None:
+    """It may come: the group waits in the lake, and its keeper says why."""
+    given: Any = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": "127.0.0.1:9"}}
+    consumer = penstock.Consumer(None, reading.table, group=reading.group, reader_id="r", door=reading.door, **given)
+    deadline = time.monotonic() + 45
+    with consumer:
+        while "no answer from the Kafka brokers" not in caplog.text:
+            assert time.monotonic() < deadline, f"nothing was said of the broker: {caplog.text[-2000:]}"
+            if (consumed := consumer.poll(200)) is not None:
+                assert all(row["_change_instant"] is not None for row in consumed.batch.to_pylist())
+                consumer.commit(consumed)
+        assert consumer.poll(100) is None
+    assert reading.position() < "99"

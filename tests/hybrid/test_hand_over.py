@@ -1,0 +1,163 @@
+"""From the lake into the topic while real Hudi fills the one from the other, and readers, server and broker are killed:
+every record is there, once, and the changes amount to the topic's own state."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pathlib
+import random
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+from delivered import appended, changed
+from hybrid_cast import Door, HybridCast, Moment, Strike, Victim
+from lake_rounds import Kind, LakeFiller, Road
+from topic_fold import append_problems, change_problems
+from topic_records import TopicProducer, make_topic, read_topic
+
+pytestmark = pytest.mark.timeout(900)
+
+RUNS: Final = int(os.environ.get("PENSTOCK_HYBRID_RUNS", "50"))
+SEED: Final = int(os.environ.get("PENSTOCK_SEED", "20261121"))
+WITHIN_S: Final = 240.0
+EVERY: Final = tuple(itertools.product(Kind, Road, Door))
+SHORT: Final = (
+    (Kind.APPEND, Road.STREAMER, Door.GROUP),
+    (Kind.UPSERT, Road.SINK, Door.SPARK),
+    (Kind.UPSERT, Road.HOODIE_STREAMER, Door.GROUP),
+    (Kind.APPEND, Road.SINK, Door.SERVED),
+    (Kind.UPSERT, Road.SINK, Door.GROUP),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """What a run is about; all else is drawn from its seed."""
+
+    seed: int
+    kind: Kind
+    road: Road
+    door: Door
+
+    @property
+    def topic(self) -> str:
+        """No two runs share one."""
+        return f"hand.over-{self.seed}_{self.kind}_{self.road}_{self.door}"
+
+
+@pytest.mark.parametrize("number", range(len(SHORT)), ids=lambda number: "-".join(SHORT[number]))
+def test_handed_over(
+    hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, number: int
+) -> None:
+    """What `make test` can afford."""
+    _run(Plot(SEED + number, *SHORT[number]), hudi, kafka, tmp_path, request)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(RUNS))
+def test_handed_over_again_and_again(
+    hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, number: int
+) -> None:
+    """PENSTOCK_HYBRID_RUNS times."""
+    _run(Plot(SEED + 100 + number, *EVERY[number % len(EVERY)]), hudi, kafka, tmp_path, request)
+
+
+def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pytest.FixtureRequest) -> None:
+    streamer = request.getfixturevalue("streamer") if plot.road is Road.HOODIE_STREAMER else None
+    began, rng = time.monotonic(), random.Random(plot.seed)
+    deletes, plain = plot.kind is Kind.UPSERT, plot.road is Road.HOODIE_STREAMER
+    make_topic(broker.bootstrap, plot.topic)
+    producer = TopicProducer(
+        broker.bootstrap,
+        plot.topic,
+        random.Random(rng.random()),
+        deletes=deletes,
+        tombstones=not plain,
+        transactions=rng.random() < 0.3 and not plain,
+        idle=rng.choice((None, 0, 1, 2)),
+    )
+    drawn = random.Random(rng.random())
+    filler = LakeFiller(
+        hudi, folder, broker.bootstrap, plot.topic, drawn, kind=plot.kind, road=plot.road, streamer=streamer
+    )
+    cast = _cast(plot, broker, filler, folder)
+    strikes = _strikes(plot, rng)
+    try:
+        producer.begin(rng.randrange(20, 200))
+        filler.begin(1)
+        producer.start()
+        cast.begin(strikes)
+        filler.start()
+        cast.carry_out(strikes, rng, WITHIN_S)
+        cast.wait(lambda: cast.has_come(Moment.KAFKA), WITHIN_S, "rows of the topic")
+        producer.wake_idle()
+        _stop(producer, filler)
+        cast.wait(lambda: not producer.is_alive() and not filler.is_alive(), WITHIN_S, "the writers' end")
+        cast.wait(lambda: _is_all_there(cast, producer), WITHIN_S, "the last records")
+        cast.end()
+    finally:
+        cast.abandon()
+        _stop(producer, filler)
+    note = (
+        f"hand-over {plot.kind} {plot.road} {plot.door}: seed {plot.seed}, {dict(filler.happened)}, "
+        f"{dict(cast.happened)}, {time.monotonic() - began:.0f} s"
+    )
+    assert producer.failure is None, f"{note}: {producer.failure!r}"
+    assert filler.failure is None, f"{note}: {filler.failure!r}"
+    records = read_topic(broker.bootstrap, plot.topic)
+    _tell(f"{note}, {len(records)} records")
+    rows = list(cast.delivered.of_splits() if plot.door is Door.GROUP else cast.delivered.of_batches())
+    problems = (
+        list(change_problems(changed(rows), records, filler.hand_overs))
+        if deletes
+        else list(append_problems(appended(rows), records))
+    )
+    assert not cast.problems and not problems, "\n".join([note, *cast.problems, *problems])
+
+
+def _stop(producer: TopicProducer, filler: LakeFiller) -> None:
+    producer.ask_to_stop()
+    filler.ask_to_stop()
+
+
+def _cast(plot: Plot, broker: Any, filler: LakeFiller, folder: pathlib.Path) -> HybridCast:
+    reading = {"hybrid": "changelog" if plot.kind is Kind.UPSERT else "append", "kafka.topic": plot.topic}
+    return HybridCast(
+        door=plot.door,
+        broker=broker,
+        table=filler.table,
+        folder=folder,
+        reading=reading,
+        client={"bootstrap.servers": broker.bootstrap},
+        checkpoint=filler.checkpoint if plot.road is Road.SINK else None,
+        readers=2 if plot.door is Door.GROUP else 1,
+    )
+
+
+def _strikes(plot: Plot, rng: random.Random) -> list[Strike]:
+    """In each of two or three moments somebody is killed, the broker once."""
+    moments = sorted(rng.sample(list(Moment), rng.choice((2, 3))), key=list(Moment).index)
+    others = [Victim.READER] if plot.door is Door.SPARK else [Victim.READER, Victim.SERVER]
+    victims = [rng.choice(others) for _ in moments]
+    victims[rng.randrange(len(victims))] = Victim.BROKER
+    return [
+        Strike(moment, victim, rng.uniform(0, 1.5) if moment is Moment.KAFKA else 0.0, rng.choice((0.0, 0.5, 4.0)))
+        for moment, victim in zip(moments, victims, strict=True)
+    ]
+
+
+def _is_all_there(cast: HybridCast, producer: TopicProducer) -> bool:
+    cast.delivered.look()
+    return producer.closing <= cast.delivered.numbers()
+
+
+def _tell(text: str) -> None:
+    """On stdout, and in the record of `make long`."""
+    print(text, flush=True)
+    notes = os.environ.get("PENSTOCK_NOTES")
+    if notes:
+        with pathlib.Path(notes).open("a") as file:
+            file.write(f"{time.strftime('%H:%M:%S')} {text}\n")

@@ -1,0 +1,98 @@
+"""The judge judges: what is lost, doubled, strange, out of order or on the wrong side of the seam is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import random
+
+import pytest
+from topic_fold import Change, append_problems, change_problems, fold, fold_topic
+from topic_records import FIRST_MS, Record, Row
+
+SEAM = {0: 7, 1: 4, 2: 0}
+
+
+def record(partition: int, offset: int, key: str, ts: int, n: int | None) -> Record:
+    """`n` None is a delete."""
+    if n is None:
+        return Record(partition, offset, key, None)
+    at = dt.datetime.fromtimestamp((FIRST_MS + ts) / 1000, dt.UTC).isoformat()
+    told = {"id": key, "region": "eu", "ts": ts, "n": n, "at": at, "amount": 0.5}
+    return Record(partition, offset, key, json.dumps(told).encode())
+
+
+@pytest.fixture
+def records() -> list[Record]:
+    """Three partitions of two keys each, with late records and deletes that are none."""
+    rng, made = random.Random(5), list[Record]()
+    for partition in range(3):
+        for offset in range(12):
+            key = f"k{partition}{rng.randrange(2)}"
+            deletes = rng.random() < 0.2
+            ts = 10 * offset if rng.random() < 0.8 or deletes else 10 * offset - 5
+            made.append(record(partition, offset, key, ts, None if deletes else 100 * partition + offset))
+    return made
+
+
+def exact(records: list[Record]) -> list[Change]:
+    """What a stream should bring."""
+    below = [one for one in records if one.offset < SEAM[one.partition]]
+    lake = [Change("+I", f"1{key}", True, key, row) for key, row in sorted(fold_topic(below).items())]
+    behind = [(one, one.row()) for one in records if one.offset >= SEAM[one.partition]]
+    return lake + [
+        Change("-D" if row is None else "+U", f"99{one.offset:03}{one.partition}", False, one.key, row)
+        for one, row in behind
+    ]
+
+
+def rows(records: list[Record]) -> list[Row]:
+    return [row for one in records if (row := one.row()) is not None]
+
+
+def test_the_highest_time_wins_and_the_later_of_equal_ones() -> None:
+    first, late, equal = (record(0, n, "k", ts, n).row() for n, ts in ((1, 20), (2, 10), (3, 20)))
+    assert fold([("k", first), ("k", late)]) == {"k": first}
+    assert fold([("k", first), ("k", late), ("k", equal)]) == {"k": equal}
+    assert fold([("k", first), ("k", None), ("k", late)]) == {"k": late}
+
+
+def test_what_is_exact_has_no_problem(records: list[Record]) -> None:
+    assert not list(change_problems(exact(records), records, [{0: 1, 1: 1, 2: 1}, SEAM]))
+    assert not list(append_problems(rows(records), records))
+
+
+def test_a_wrong_seam_is_told(records: list[Record]) -> None:
+    assert list(change_problems(exact(records), records, [{**SEAM, 0: 8}]))
+    assert list(change_problems(exact(records), records, [])) == ["nothing was handed over"]
+
+
+@pytest.mark.parametrize("at", range(0, 30, 3))
+def test_a_change_lost_or_doubled_is_told(records: list[Record], at: int) -> None:
+    changes = exact(records)
+    at %= len(changes)
+    assert list(change_problems(changes[:at] + changes[at + 1 :], records, [SEAM]))
+    assert list(change_problems([*changes, changes[at]], records, [SEAM]))
+
+
+def test_changes_out_of_order_are_told(records: list[Record]) -> None:
+    changes = exact(records)
+    one, other = [number for number, change in enumerate(changes) if not change.is_of_lake and change.row][:4:3]
+    changes[one], changes[other] = (
+        dataclasses.replace(changes[one], sequence=changes[other].sequence),
+        dataclasses.replace(changes[other], sequence=changes[one].sequence),
+    )
+    assert list(change_problems(changes, records, [SEAM]))
+
+
+def test_rows_lost_doubled_strange_or_changed_are_told(records: list[Record]) -> None:
+    whole = rows(records)
+    (lost,) = append_problems(whole[1:], records)
+    assert "lost" in lost and "(0, " in lost
+    (doubled,) = append_problems([*whole, whole[3]], records)
+    assert "came again" in doubled
+    (strange,) = append_problems([*whole, (*whole[0][:3], -7, *whole[0][4:])], records)
+    assert "of no record" in strange and "-7" in strange
+    (changed,) = append_problems([(*whole[0][:-1], "other"), *whole[1:]], records)
+    assert "differ" in changed

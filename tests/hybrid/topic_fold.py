@@ -1,0 +1,127 @@
+"""What a hybrid stream must amount to: the topic folded by key, row at a time, and the seam between lake and topic.
+
+Belongs here: the definitions, in a few lines that know nothing of the product. Not here: where records come from
+(`topic_records`), how rows were delivered (`hybrid_cast`). Never `penstock`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from topic_records import COLUMNS, Record, Row
+
+_TS: Final = COLUMNS.index("ts")
+_N: Final = COLUMNS.index("n")
+
+Offsets = Mapping[int, int]
+"""By partition the next offset to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row of a hybrid changelog; `row` None: the key is deleted."""
+
+    kind: str
+    sequence: str
+    is_of_lake: bool
+    key: str
+    row: Row | None
+
+
+def fold(steps: Iterable[tuple[str, Row | None]]) -> dict[str, Row]:
+    """The rows that (key, row or None for a delete) leave: the highest `ts` of a key stays, of equal ones the later."""
+    state: dict[str, Row] = {}
+    for key, row in steps:
+        if row is None:
+            state.pop(key, None)
+        elif key not in state or row[_TS] >= state[key][_TS]:
+            state[key] = row
+    return state
+
+
+def fold_topic(records: Iterable[Record]) -> dict[str, Row]:
+    """A key's records are in one partition, so partition by partition is their order."""
+    return fold((record.key, record.row()) for record in records)
+
+
+def fold_changes(changes: Iterable[Change]) -> dict[str, Row]:
+    """In the order of their sequence numbers."""
+    ordered = sorted(changes, key=lambda change: change.sequence)
+    return fold((change.key, change.row) for change in ordered)
+
+
+def append_problems(delivered: Iterable[Row], records: Sequence[Record]) -> Iterator[str]:
+    """Every record with a value is a row, once, as it is in the topic; told by (partition, offset)."""
+    expected = {row[_N]: (row, _place(record)) for record in records if (row := record.row()) is not None}
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in delivered:
+        found[row[_N]].append(row)
+    wrong = [(expected[n], rows[0]) for n, rows in found.items() if n in expected and expected[n][0] != rows[0]]
+    yield from _told("records are lost", sorted(place for n, (_, place) in expected.items() if n not in found))
+    yield from _told("records came again", sorted(expected[n][1] for n, rows in found.items() if len(rows) > 1))
+    yield from _told("rows are of no record", sorted(n for n in found if n not in expected))
+    yield from _told("rows differ from their record", wrong)
+
+
+def change_problems(
+    changes: Sequence[Change], records: Sequence[Record], hand_overs: Sequence[Offsets]
+) -> Iterator[str]:
+    """The fold of the changes is that of the topic. There is a hand-over point at which the lake's rows are the fold of
+    all records below it, and the others are the records from it on, each once, in the order of their offsets."""
+    expected, found = fold_topic(records), fold_changes(changes)
+    yield from _told("keys differ in the fold", _differing(expected, found))
+    seams = [list(_seam_problems(changes, records, offsets)) for offsets in hand_overs]
+    if not seams:
+        yield "nothing was handed over"
+    elif all(seams):
+        nearest = min(seams, key=len)
+        yield from (f"{text} (hand-over {hand_overs[seams.index(nearest)]})" for text in nearest)
+
+
+def _seam_problems(changes: Sequence[Change], records: Sequence[Record], offsets: Offsets) -> Iterator[str]:
+    below = [record for record in records if record.offset < offsets.get(record.partition, 0)]
+    behind = [record for record in records if record.offset >= offsets.get(record.partition, 0)]
+    lake = [change for change in changes if change.is_of_lake]
+    topic = sorted((change for change in changes if not change.is_of_lake), key=lambda change: change.sequence)
+    yield from _told("rows of the lake are no inserts", [change for change in lake if change.kind != "+I"])
+    yield from _told("keys came twice from the lake", _doubled(change.key for change in lake))
+    rows = {change.key: change.row for change in lake if change.row is not None}
+    yield from _told("keys differ in the lake", _differing(fold_topic(below), rows))
+    steps: dict[str, list[tuple[str, Row | None]]] = defaultdict(list)
+    for record in behind:
+        row = record.row()
+        steps[record.key].append(("-D" if row is None else "+U", row))
+    came: dict[str, list[tuple[str, Row | None]]] = defaultdict(list)
+    for change in topic:
+        came[change.key].append((change.kind, change.row))
+    wrong = [(key, steps[key], came[key]) for key in sorted(steps.keys() | came.keys()) if steps[key] != came[key]]
+    yield from _told("keys have other changes behind the lake", wrong)
+    places = {row[_N]: _place(record) for record in behind if (row := record.row()) is not None}
+    ordered: dict[int, list[int]] = defaultdict(list)
+    for change in topic:
+        if change.row is not None and change.row[_N] in places:
+            partition, offset = places[change.row[_N]]
+            ordered[partition].append(offset)
+    yield from _told("partitions are out of order", [p for p, seen in ordered.items() if seen != sorted(seen)])
+
+
+def _place(record: Record) -> tuple[int, int]:
+    return record.partition, record.offset
+
+
+def _differing(expected: Mapping[str, Row], found: Mapping[str, Row]) -> list[object]:
+    keys = sorted(expected.keys() | found.keys())
+    return [(key, expected.get(key), found.get(key)) for key in keys if expected.get(key) != found.get(key)]
+
+
+def _doubled(names: Iterable[str]) -> list[str]:
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _told(what: str, cases: Sequence[object]) -> Iterator[str]:
+    """Nothing, where there is no case."""
+    if cases:
+        yield f"{len(cases)} {what}: {list(cases[:6])}"

@@ -1,0 +1,278 @@
+"""A topic for a run: how it is made, a seeded producer that goes on until it is told to stop, and the topic read back.
+
+Belongs here: what is in the topic. Not here: who fills a table from it (`lake_rounds`), what is compared
+(`topic_fold`). Never `penstock`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+PARTITIONS: Final = 3
+KEYS: Final = 45
+REGIONS: Final = ("eu", "us", "ap")
+FIRST_MS: Final = int(time.time() - 600) * 1000
+"""Near to now: a broker that was killed forgets a producer whose records are older than a day, and then takes what it
+has and did not acknowledge a second time."""
+QUIET: Final[Mapping[str, Any]] = {"log_level": 0}
+"""librdkafka writes to stderr of brokers that were killed on purpose."""
+PATIENCE_S: Final = 60.0
+KEEPS_ALL: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
+
+COLUMNS: Final = ("id", "region", "ts", "n", "at", "amount", "note")
+Row = tuple[Any, ...]
+"""Values of COLUMNS. `n` is another one in each record; `ts` in milliseconds orders the records of a key; `at` is the
+same as a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as the topic has it."""
+
+    partition: int
+    offset: int
+    key: str
+    value: bytes | None
+
+    def row(self) -> Row | None:
+        """What it says about its key; None: that it is deleted."""
+        fields = json.loads(self.value) if self.value is not None else {"_hoodie_is_deleted": True}
+        if fields.get("_hoodie_is_deleted"):
+            return None
+        return tuple(dt.datetime.fromisoformat(fields[n]) if n == "at" else fields.get(n) for n in COLUMNS)
+
+
+def make_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None:
+    """A topic that keeps all of its records, whatever their time."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=KEEPS_ALL)
+    admin.create_topics([new])[topic].result(PATIENCE_S)
+
+
+def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, int]:
+    """Behind the last committed record of each partition; KafkaException while the broker is away."""
+    consumer = _reader(bootstrap)
+    try:
+        return {
+            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=5)[1]
+            for number in range(partitions)
+        }
+    finally:
+        consumer.close()
+
+
+def read_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list[Record]:
+    """Every committed record, by partition and offset."""
+    consumer, left, found = _reader(bootstrap), set(range(partitions)), list[Record]()
+    give_up = time.monotonic() + PATIENCE_S
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
+        while left:
+            assert time.monotonic() < give_up, f"{topic}: partitions {sorted(left)} were not read to their end"
+            for message in consumer.consume(1000, timeout=0.2):
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    left.discard(message.partition())
+                elif error is not None:
+                    raise KafkaException(error)
+                else:
+                    key = (message.key() or b"").decode()
+                    found.append(Record(message.partition(), message.offset(), key, message.value()))
+    finally:
+        consumer.close()
+    return sorted(found, key=lambda record: (record.partition, record.offset))
+
+
+class TopicProducer(threading.Thread):
+    """Sends records until it is told to stop; `failure` is its error.
+
+    `deletes`: records of a key replace one another, some are late, some delete their key, by a tombstone or by a mark;
+    a delete is never late, nor is a record behind it. Otherwise each record is one of its own, with a tombstone now and
+    then that means nothing. `tombstones`: with some; otherwise a mark deletes. `transactions`: in transactions, some of
+    them aborted; `idle`: a partition without records at first.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        rng: random.Random,
+        *,
+        deletes: bool,
+        tombstones: bool = True,
+        transactions: bool = False,
+        idle: int | None = None,
+    ) -> None:
+        super().__init__(name=f"producer-{topic}", daemon=True)
+        self._topic, self._rng, self._deletes, self._idle = topic, rng, deletes, idle
+        self._tombstones, self._is_transactional = tombstones, transactions
+        settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, **QUIET}
+        if transactions:
+            settings["transactional.id"] = topic
+        self._producer = Producer({**settings, "message.timeout.ms": 100_000, "transaction.timeout.ms": 120_000})
+        self._stop_asked = threading.Event()
+        self._sent = 0
+        self._floor: dict[str, int] = {}
+        self._used: dict[str, set[int]] = defaultdict(set)
+        self.failure: BaseException | None = None
+        self.closing: set[int] = set()
+        """`n` of the last record of each partition, once it is stopped."""
+
+    def begin(self, records: int) -> None:
+        """Records before it runs, in the caller's thread."""
+        if self._is_transactional and not self._sent:
+            self._producer.init_transactions(PATIENCE_S)
+        self._burst(records)
+
+    def run(self) -> None:
+        """Bursts with a pause behind each, and at last a record for each partition."""
+        try:
+            while not self._stop_asked.wait(self._rng.uniform(0.05, 0.3)):
+                self._burst(self._rng.randrange(1, 30))
+            self._idle = None
+            self._in_one(self._close)
+        except BaseException as error:  # noqa: BLE001 - the test tells it
+            self.failure = error
+
+    def wake_idle(self) -> None:
+        """The idle partition gets records too from now on."""
+        self._idle = None
+
+    def ask_to_stop(self) -> None:
+        """It ends behind what it is at."""
+        self._stop_asked.set()
+
+    def _burst(self, count: int) -> None:
+        aborts = self._is_transactional and self._rng.random() < 0.2
+        self._in_one(lambda: [self._one(is_real=not aborts) for _ in range(count)], aborts)
+
+    def _in_one(self, send: Callable[[], object], aborts: bool = False) -> None:
+        """Sends, acknowledged at the end; as one transaction where there are any."""
+        if not self._is_transactional:
+            send()
+            assert self._producer.flush(PATIENCE_S) == 0, "records were not acknowledged in time"
+            return
+        self._producer.begin_transaction()
+        send()
+        if aborts:
+            self._producer.flush(PATIENCE_S)
+            self._again(self._producer.abort_transaction)
+            return
+        try:
+            self._again(self._producer.commit_transaction)
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            self._again(self._producer.abort_transaction)  # not in the topic, and nobody has counted them
+            if self._stop_asked.is_set():
+                self.closing.clear()
+                self._in_one(send)
+
+    def _again(self, step: Callable[[float], object]) -> None:
+        for attempt in range(5):
+            try:
+                step(PATIENCE_S)
+                return
+            except KafkaException as error:
+                if attempt == 4 or not error.args[0].retriable():
+                    raise
+
+    def _one(self, *, is_real: bool) -> None:
+        """A record; one that is not real is aborted, and would show anywhere by its `n`."""
+        number = self._rng.randrange(KEYS)
+        while number % PARTITIONS == self._idle:
+            number = self._rng.randrange(KEYS)
+        key = key_of(number)
+        draw = self._rng.random()
+        if not is_real:
+            self._put(number, FIRST_MS + 10**9, -self._next())
+        elif draw < 0.1 and (not self._deletes or self._used[key]):
+            self._remove(number, has_value=self._deletes and (draw < 0.05 or not self._tombstones))
+        elif draw < 0.25 and self._deletes:
+            self._put(number, self._late(key), self._next())
+        else:
+            self._put(number, self._now(), self._next())
+
+    def _now(self) -> int:
+        """Behind every delete so far."""
+        return FIRST_MS + 10 * self._sent + 5
+
+    def _late(self, key: str) -> int:
+        """A time behind the key's last delete that none of its records has; now, where none was hit."""
+        for _ in range(20):
+            at = self._now() - self._rng.randrange(1, 900)
+            if at > self._floor.get(key, 0) and at not in self._used[key]:
+                return at
+        return self._now()
+
+    def _put(self, number: int, ts: int, n: int) -> None:
+        key = key_of(number)
+        fields: dict[str, Any] = {"id": key, "region": region_of(number), "ts": ts, "n": n}
+        fields["at"] = dt.datetime.fromtimestamp(ts / 1000, dt.UTC).isoformat(timespec="milliseconds")
+        fields["amount"] = round(self._rng.uniform(-1e6, 1e6), 2)
+        if self._rng.random() < 0.7:
+            fields["note"] = self._rng.choice((None, "", "plain", 'Zoë said "no" \\ 東京', "line\nbreak"))
+        if self._rng.random() < 0.2:
+            fields["unheard_of"] = {"deep": [1, 2, {"er": None}]}
+        self._used[key].add(ts)
+        self._send(number, ts, json.dumps(fields, ensure_ascii=self._rng.random() < 0.5).encode())
+
+    def _remove(self, number: int, *, has_value: bool) -> None:
+        """The record's own time is what orders a tombstone."""
+        key, ts = key_of(number), FIRST_MS + 10 * self._next()
+        self._floor[key], self._used[key] = ts, set()
+        fields = {"id": key, "region": region_of(number), "ts": ts, "_hoodie_is_deleted": True}
+        self._send(number, ts, json.dumps(fields).encode() if has_value else None)
+
+    def _close(self) -> None:
+        for partition in range(PARTITIONS):
+            self.closing.add(n := self._next())
+            self._put(partition, self._now(), n)
+
+    def _next(self) -> int:
+        self._sent += 1
+        return self._sent
+
+    def _send(self, number: int, ts: int, value: bytes | None) -> None:
+        key = key_of(number).encode()
+        while True:
+            try:
+                self._producer.produce(self._topic, value, key, partition=number % PARTITIONS, timestamp=ts)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+
+def key_of(number: int) -> str:
+    """A record key; its region can be told from it, its partition too."""
+    return f"{region_of(number)}-{number:03d}"
+
+
+def region_of(number: int) -> str:
+    """Each has keys of all partitions."""
+    return REGIONS[number // PARTITIONS % len(REGIONS)]
+
+
+def _reader(bootstrap: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "truth",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            **QUIET,
+        }
+    )

@@ -1,0 +1,27 @@
+"""Topics on the run's broker, each a test's own."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import uuid
+from typing import Any
+
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parent))
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+
+from kafka_topic import Topic
+
+
+@pytest.fixture
+def new_topic(kafka: Any) -> Any:
+    """Makes a topic by (partitions, settings with `_` for a dot)."""
+
+    def made(partitions: int = 1, **config: str) -> Topic:
+        name = f"orders-{uuid.uuid4().hex[:8]}"
+        kafka.create_topic(name, partitions, **config)
+        return Topic(kafka, name, (("bootstrap.servers", kafka.bootstrap),))
+
+    return made

@@ -1,0 +1,55 @@
+"""A topic of a test's own, and Penstock's doors to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.kafka.doors import RecordChunk, TopicFacts
+from penstock.kafka.records import KafkaRecords
+from penstock.kafka.topics import KafkaTopics
+from penstock.proto.hybrid import ClientConfig, KafkaRange
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic, and Penstock's doors to it."""
+
+    broker: Any
+    name: str
+    client: ClientConfig
+
+    @property
+    def door(self) -> KafkaTopics:
+        return KafkaTopics(self.client)
+
+    @property
+    def facts(self) -> TopicFacts:
+        return self.door.facts(self.name)
+
+    def marks(self, partition: int = 0) -> tuple[int, int]:
+        """(log start, end)"""
+        facts = self.facts.partitions[partition]
+        return facts.log_start, facts.end
+
+    def write(self, values: list[Any], partition: int = 0) -> None:
+        self.broker.produce(self.name, [(f"k{number}", value) for number, value in enumerate(values)], partition)
+
+    def range(self, first: int, end: int, partition: int = 0, topic_id: str = "") -> KafkaRange:
+        return KafkaRange(topic=self.name, topic_id=topic_id, partition=partition, first=first, end=end)
+
+    def chunks(self, first: int, end: int, patience_s: float = 30, **settings: Any) -> Iterator[RecordChunk]:
+        """The chunks of a range that is planned now."""
+        return self.read(self.range(first, end, topic_id=self.facts.topic_id), patience_s, **settings)
+
+    def read(self, wanted: KafkaRange, patience_s: float = 30, chunk_rows: int = 1000) -> Iterator[RecordChunk]:
+        return KafkaRecords(self.client, patience_s=patience_s).read(wanted, wanted.first, chunk_rows)
+
+    def offsets(self, first: int, end: int, **settings: Any) -> list[int]:
+        return [at for chunk in self.chunks(first, end, **settings) for at in chunk.offsets.tolist()]
+
+    def with_settings(self, **settings: str) -> Topic:
+        """The same with further client settings, `_` for a dot."""
+        more = tuple((name.replace("_", "."), value) for name, value in settings.items())
+        return Topic(self.broker, self.name, (*self.client, *more))

@@ -1,0 +1,279 @@
+"""A hybrid stream as Spark drives it, without Spark: a golden table that a streamer filled, beside its topic."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as st
+from scripted_topic import ScriptedTopic
+
+import penstock
+from penstock.engine.event_times import scan_event_time
+from penstock.engine.spark.offsets import Offset
+from penstock.engine.spark.options import Loaded, loaded
+from penstock.engine.spark.planning import schema_of
+from penstock.engine.spark.slots import PackedSlot
+from penstock.engine.spark.source import PenstockDataSource
+from penstock.engine.spark.stream_reader import PenstockStreamReader
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.opened_tables import OpenedTables
+from penstock.proto.errors import ConfigurationError, PositionExpired
+from penstock.proto.hybrid import KafkaAccess
+from penstock.proto.options import Door
+
+pytestmark = pytest.mark.golden
+
+CASE = "C_v6_streamer"
+GOLDEN = pathlib.Path(__file__).parents[3] / "golden"
+SECRET = "pa55-word"
+OPTIONS = {"hybrid": "changelog", "kafka.topic": "orders", "kafka.bootstrap.servers": "scripted"}
+
+
+@pytest.fixture
+def table(golden: Any) -> str:
+    return str(golden.table(CASE))
+
+
+@pytest.fixture
+def offsets(golden: Any) -> Mapping[int, int]:
+    """Where the lake ends in the topic."""
+    return {int(number): offset for number, offset in golden.case(CASE)["handover"]["offsets"].items()}
+
+
+@pytest.fixture
+def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> ScriptedTopic:
+    """The topic, for whoever reads its records in this process."""
+    made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
+    monkeypatch.setattr("penstock.engine.topic_access.open_records", made.open)
+    return made
+
+
+class Query:
+    """A query of Spark: offsets in a checkpoint, and readers that come and go."""
+
+    def __init__(self, table: str, topic: ScriptedTopic, **more: str) -> None:
+        self.load = loaded({"path": table} | OPTIONS | more, Door.STREAM, {})
+        self.topic = topic
+        self.schema = schema_of(self.load)
+        self.checkpoint: list[Offset] = []
+        self.batches: list[list[dict[str, Any]]] = []
+
+    def reader(self) -> PenstockStreamReader:
+        reads = OpenedTables(open_topic=self.topic.open, scan_event_time=scan_event_time)
+        return PenstockStreamReader(
+            self.load, self.schema, enumerator=EmbeddedEnumerator(reads=reads), pause=lambda seconds: None
+        )
+
+    def run(self, *, most: int = 20) -> None:
+        """One run with `availableNow`, from the checkpoint to its end."""
+        reader = self.reader()
+        reader.prepareForTriggerAvailableNow()
+        if not self.checkpoint:
+            self.checkpoint.append(reader.initialOffset())
+        limit = reader.getDefaultReadLimit()
+        for _ in range(most):
+            start = self.checkpoint[-1]
+            end = json.loads(json.dumps(reader.latestOffset(start, limit)))
+            if end == start:
+                return
+            self.checkpoint.append(end)
+            self.batches.append(self.batch(reader, start, end))
+        raise AssertionError(f"no end within {most} batches")
+
+    def batch(self, reader: PenstockStreamReader, start: Offset, end: Offset) -> list[dict[str, Any]]:
+        """The rows of a micro-batch, each slot read by a copy of the reader."""
+        rows: list[dict[str, Any]] = []
+        for partition in reader.partitions(start, end):
+            task = pickle.loads(pickle.dumps(reader))
+            found: list[pa.RecordBatch] = list(task.read(pickle.loads(pickle.dumps(partition))))
+            rows += [row for batch in found for row in batch.to_pylist()]
+        return rows
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [row for batch in self.batches for row in batch]
+
+
+def behind(topic: ScriptedTopic, offsets: Mapping[int, int]) -> list[tuple[str, Any]]:
+    """(id, amount) of the records that the table lacks."""
+    late = [item for item in topic.records if item.offset >= offsets[item.partition]]
+    values = [json.loads(item.value) for item in late if item.value is not None]
+    return sorted((value["id"], value["amount"]) for value in values)
+
+
+def shown(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    return sorted((row["id"], row["amount"]) for row in rows)
+
+
+def test_a_changelog_is_the_table_as_inserts_and_then_the_topics_records_by_key(
+    table: str, topic: ScriptedTopic, offsets: Mapping[int, int]
+) -> None:
+    query = Query(table, topic)
+    assert query.schema.fieldNames()[-3:] == ["_change_type", "_change_instant", "_change_seq"]
+    query.run()
+    inserts = [row for row in query.rows if row["_change_type"] == "+I"]
+    changes = [row for row in query.rows if row["_change_type"] == "+U"]
+    assert shown(inserts) == shown(penstock.read(table).read_all().to_pylist())
+    assert shown(changes) == behind(topic, offsets)
+    assert changes and len(inserts) + len(changes) == len(query.rows)
+    seqs = [row["_change_seq"] for row in query.rows]
+    assert max(row["_change_seq"] for row in inserts) < min(row["_change_seq"] for row in changes)
+    assert len(set(seqs)) == len(seqs)
+
+
+def test_append_is_rows_and_the_records_behind_them(
+    table: str, topic: ScriptedTopic, offsets: Mapping[int, int]
+) -> None:
+    query = Query(table, topic, hybrid="append")
+    assert "_change_type" not in query.schema.fieldNames()
+    query.run()
+    lake = [row for row in query.rows if row["_hoodie_commit_time"] is not None]
+    records = [row for row in query.rows if row["_hoodie_commit_time"] is None]
+    assert shown(lake) == shown(penstock.read(table).read_all().to_pylist())
+    assert shown(records) == behind(topic, offsets)
+
+
+def test_a_run_with_an_end_takes_what_the_topic_holds_and_the_next_one_what_came_since(
+    table: str, topic: ScriptedTopic
+) -> None:
+    query = Query(table, topic)
+    query.run()
+    before = len(query.rows)
+    query.run()
+    assert len(query.rows) == before
+    topic.append(1, "o7", {"id": "o7", "amount": 7, "ts": 99_999})
+    topic.append(0, "o7", None)
+    query.run()
+    new = query.rows[before:]
+    assert sorted((row["_change_type"], row["id"], row["amount"]) for row in new) == [
+        ("+U", "o7", 7),
+        ("-D", "o7", None),
+    ]
+
+
+def test_a_new_reader_for_every_batch_gives_the_same(table: str, topic: ScriptedTopic) -> None:
+    whole, pieces = Query(table, topic), Query(table, topic)
+    whole.run()
+    reader = pieces.reader()
+    pieces.checkpoint.append(reader.initialOffset())
+    for _ in range(12):
+        reader = pieces.reader()
+        start = pieces.checkpoint[-1]
+        end = json.loads(json.dumps(reader.latestOffset(start, reader.getDefaultReadLimit())))
+        if end != start:
+            pieces.checkpoint.append(end)
+            pieces.batches.append(pieces.batch(pieces.reader(), start, end))
+            assert pieces.batch(pieces.reader(), start, end) == pieces.batches[-1]
+    assert shown(pieces.rows) == shown(whole.rows)
+
+
+def test_small_batches_end_where_the_topic_stood(table: str, topic: ScriptedTopic, offsets: Mapping[int, int]) -> None:
+    query = Query(table, topic, maxRowsPerTrigger="1")
+    query.run(most=60)
+    assert shown([row for row in query.rows if row["_change_type"] == "+U"]) == behind(topic, offsets)
+
+
+def test_expired_offsets_stop_the_stream_or_are_passed_over(
+    table: str, topic: ScriptedTopic, offsets: Mapping[int, int]
+) -> None:
+    query = Query(table, topic)
+    query.run()
+    for number in topic.ends:
+        topic.append(number, "x", {"id": "x", "amount": 1, "ts": 1})
+        topic.starts[number] = topic.ends[number]
+    with pytest.raises(PositionExpired, match="partition"):
+        query.run()
+    lenient = Query(table, topic, failOnDataLoss="false")
+    lenient.run()
+    assert {row["_change_type"] for row in lenient.rows} == {"+I"}
+
+
+def test_a_watermark_is_carried_across(table: str, topic: ScriptedTopic) -> None:
+    query = Query(table, topic, eventTime="ts", eventTimeUnit="ms", maxOutOfOrderness="0s")
+    query.run()
+    assert query.schema.fieldNames()[-2:] == ["_penstock_watermark", "_penstock_marker"]
+    marks = [row["_penstock_watermark"] for row in query.rows if row["_penstock_watermark"] is not None]
+    assert marks == sorted(marks)
+    assert marks
+
+
+def test_columns_and_filters_hold_for_the_topic_too(
+    table: str, topic: ScriptedTopic, offsets: Mapping[int, int]
+) -> None:
+    query = Query(table, topic, columns="amount,id,_change_type", where="amount > 100")
+    query.run()
+    assert query.schema.fieldNames() == ["amount", "id", "_change_type"]
+    changes = [row for row in query.rows if row["_change_type"] == "+U"]
+    assert shown(changes) == [found for found in behind(topic, offsets) if found[1] > 100]
+
+
+def test_slots_offsets_and_readers_show_no_secret(table: str, topic: ScriptedTopic) -> None:
+    query = Query(table, topic, **{"kafka.sasl.password": SECRET, "deadLetterPath": f"/letters/{SECRET}"})
+    query.run()
+    reader = query.reader()
+    told = [repr(query.load), repr(reader._reading), json.dumps(query.checkpoint), repr(query.load.options)]
+    for start, end in zip(query.checkpoint, query.checkpoint[1:], strict=False):
+        for partition in reader.partitions(start, end):
+            slot = partition.value
+            assert isinstance(slot, PackedSlot)
+            told += [repr(partition), repr(slot), repr(slot.scan), repr(slot.splits)]
+    assert SECRET not in "".join(told)
+    assert pickle.loads(pickle.dumps(reader))._reading.access == KafkaAccess(
+        client=(("bootstrap.servers", "scripted"), ("sasl.password", SECRET)), dead_letter=f"/letters/{SECRET}"
+    )
+
+
+def test_a_reference_to_a_secret_travels_as_it_is(
+    table: str, topic: ScriptedTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
+    query = Query(table, topic, **{"kafka.sasl.password": "${env:KAFKA_PASSWORD}"})
+    query.run()
+    assert SECRET.encode() not in pickle.dumps(query.reader())
+    assert b"${env:KAFKA_PASSWORD}" in pickle.dumps(query.reader())
+
+
+class TestLoad:
+    """What `load()` says before a stream starts."""
+
+    def test_options_of_a_topic_make_it_a_stream(self, table: str) -> None:
+        source = PenstockDataSource({"path": table} | OPTIONS)
+        schema = source.schema()
+        assert isinstance(schema["_change_seq"].dataType, st.StringType)
+        with pytest.raises(ConfigurationError, match=r"option .* does not apply here \(batch\)"):
+            source.reader(schema)
+
+    @pytest.mark.parametrize(
+        ("more", "told"),
+        [
+            ({"upto": "20260101000000"}, "option upto ends a stream in the lake"),
+            ({"kafka.topic": "a b"}, "option kafka.topic"),
+            ({"kafkaValueFormat": "avro"}, "schemaRegistryUrl"),
+        ],
+    )
+    def test_what_does_not_go_together_is_told_at_once(self, table: str, more: dict[str, str], told: str) -> None:
+        with pytest.raises(ConfigurationError, match=told):
+            PenstockDataSource({"path": table} | OPTIONS | more).schema()
+
+    def test_settings_without_hybrid_are_told_by_name(self, table: str) -> None:
+        with pytest.raises(ConfigurationError, match=r"kafka\.\* is about the topic that a hybrid read goes on in"):
+            PenstockDataSource({"path": table, "kafka.sasl.password": SECRET}).schema()
+
+    def test_a_load_that_was_not_given_hybrid_reads_no_topic(self, table: str) -> None:
+        load = Loaded(table, loaded({"path": table}, Door.STREAM, {}).options)
+        assert PenstockStreamReader(load, schema_of(load))._reading.access is None
+
+
+def test_a_topic_other_than_the_commits_is_named_beside_theirs(table: str, topic: ScriptedTopic) -> None:
+    query = Query(table, topic, **{"kafka.topic": "gone"})
+    with pytest.raises(
+        ConfigurationError, match=r"a position in gone \(.*; they tell of orders\).*kafkaStartingOffsets"
+    ):
+        query.run()
+    assert {row["_change_type"] for row in query.rows} == {"+I"}

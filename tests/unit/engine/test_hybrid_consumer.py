@@ -1,0 +1,189 @@
+"""A consumer group across the hand-over: a golden table that a streamer filled, beside its topic, one process."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from scripted_topic import ScriptedTopic
+
+import penstock
+from penstock.engine.consumer import Consumer
+from penstock.engine.event_times import scan_event_time
+from penstock.engine.patience import Surroundings
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.followed_tables import FollowedTables
+from penstock.enumerator.opened_tables import OpenedTables
+from penstock.enumerator.service import EnumeratorService
+from penstock.proto.errors import ConfigurationError, UndecodableRecord
+from penstock.proto.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange
+from penstock.proto.queries import PlanRequest, TopicRanges
+from penstock.proto.splits import EventTimeBounds
+
+pytestmark = pytest.mark.golden
+
+CASE = "C_v6_streamer"
+GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
+BROKERS = {"bootstrap.servers": "scripted"}
+ACCESS = KafkaAccess(client=tuple(BROKERS.items()))
+
+
+class Beatless:
+    """No thread: the clock of a test stands."""
+
+    def stop(self) -> None:
+        """Nothing to stop."""
+
+
+class Served:
+    """A service in this process; a reader that waits lets it look at its tables."""
+
+    def __init__(self, path: str, topic: ScriptedTopic, topics: Mapping[str, KafkaAccess] | None = None) -> None:
+        self.now_ms = 1_000
+        reads = FollowedTables(
+            open_topic=topic.open, topics={"t": ACCESS} if topics is None else topics, scan_event_time=scan_event_time
+        )
+        self.service = EnumeratorService({"t": path}, reads=reads, clock_ms=lambda: self.now_ms, poll_ms=None)
+        self.waits = 0
+
+    def wait(self, woken: threading.Event, seconds: float) -> None:
+        self.waits += 1
+        self.now_ms += 5_000
+        self.service.looker.look()
+
+    def consumer(self, **more: Any) -> Consumer:
+        around = Surroundings(now_ms=lambda: self.now_ms, wait=self.wait, pulse=lambda beat, first: Beatless())
+        given = {"hybrid": "changelog", "kafka_topic": "orders", "kafka": BROKERS} | more
+        return Consumer(None, "t", group="g", reader_id="r", door=self.service, surroundings=around, **given)
+
+    def consumed(self, consumer: Consumer, *, waits: int = 12) -> list[dict[str, Any]]:
+        """All there is, committed."""
+        rows: list[dict[str, Any]] = []
+        self.waits = 0
+        while self.waits < waits:
+            batch = consumer.poll(0)
+            if batch is None:
+                self.wait(threading.Event(), 0)
+                continue
+            rows += batch.batch.to_pylist()
+            consumer.commit(batch)
+        return rows
+
+
+@pytest.fixture
+def path(golden: Any) -> str:
+    return str(golden.table(CASE))
+
+
+@pytest.fixture
+def offsets(golden: Any) -> Mapping[int, int]:
+    """Where the lake ends in the topic."""
+    return {int(number): offset for number, offset in golden.case(CASE)["handover"]["offsets"].items()}
+
+
+@pytest.fixture
+def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedTopic]:
+    """The topic, for whoever reads its records in this process."""
+    made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
+    monkeypatch.setattr("penstock.engine.topic_access.open_records", made.open)
+    yield made
+
+
+def behind(topic: ScriptedTopic, offsets: Mapping[int, int]) -> list[tuple[str, Any]]:
+    """(id, amount) of the records that the table lacks."""
+    late = [item for item in topic.records if item.offset >= offsets[item.partition]]
+    values = [json.loads(item.value) for item in late if item.value is not None]
+    return sorted((value["id"], value["amount"]) for value in values)
+
+
+def shown(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    return sorted((row["id"], row["amount"]) for row in rows)
+
+
+def test_a_consumer_goes_on_in_the_topic(path: str, topic: ScriptedTopic, offsets: Mapping[int, int]) -> None:
+    served = Served(path, topic)
+    with served.consumer() as consumer:
+        rows = served.consumed(consumer)
+        assert shown([row for row in rows if row["_change_type"] == "+I"]) == shown(
+            penstock.read(path).read_all().to_pylist()
+        )
+        assert shown([row for row in rows if row["_change_type"] == "+U"]) == behind(topic, offsets)
+        topic.append(2, "new", {"id": "new", "amount": 5, "ts": 1})
+        assert [(row["_change_type"], row["id"]) for row in served.consumed(consumer)] == [("+U", "new")]
+
+
+def test_append_gives_rows_once(path: str, topic: ScriptedTopic, offsets: Mapping[int, int]) -> None:
+    served = Served(path, topic)
+    with served.consumer(hybrid="append") as consumer:
+        rows = served.consumed(consumer)
+    assert shown([row for row in rows if row["_hoodie_commit_time"] is None]) == behind(topic, offsets)
+
+
+def test_what_was_not_committed_comes_again_from_its_row_on(path: str, topic: ScriptedTopic) -> None:
+    served = Served(path, topic)
+    with served.consumer() as consumer:
+        served.consumed(consumer)
+        for number in range(5):
+            topic.append(0, "k", {"id": f"k{number}", "amount": number, "ts": 1})
+        served.wait(threading.Event(), 0)
+    with served.consumer(batch_rows=2) as consumer:
+        first = consumer.poll(60_000)
+        assert first is not None
+        assert [row["id"] for row in first.batch.to_pylist()] == ["k0", "k1"]
+        consumer.commit(first)
+        assert consumer.poll(60_000) is not None
+    with served.consumer(batch_rows=2) as consumer:
+        assert [row["id"] for row in served.consumed(consumer)] == ["k2", "k3", "k4"]
+
+
+def test_a_record_that_is_none_stops_at_itself_or_goes_to_its_folder(
+    path: str, topic: ScriptedTopic, tmp_path: pathlib.Path
+) -> None:
+    served = Served(path, topic)
+    with served.consumer() as consumer:
+        served.consumed(consumer)
+        topic.append(0, "a", {"id": "a", "amount": 1, "ts": 1})
+        topic.append(0, "b", b"no json")
+        topic.append(0, "c", {"id": "c", "amount": 3, "ts": 1})
+        with pytest.raises(UndecodableRecord, match="orders"):
+            served.consumed(consumer)
+    with served.consumer(dead_letter_path=str(tmp_path)) as consumer:
+        assert "c" in [row["id"] for row in served.consumed(consumer)]
+    letters = [json.loads(line) for file in tmp_path.rglob("*.jsonl") for line in file.read_text().splitlines()]
+    assert [letter["offset"] for letter in letters] == [topic.ends[0] - 2]
+
+
+def test_a_server_that_knows_no_topic_refuses_the_join(path: str, topic: ScriptedTopic) -> None:
+    served = Served(path, topic, topics={})
+    with pytest.raises(ConfigurationError, match="says nothing of kafka"):
+        served.consumer().join()
+
+
+def test_a_reader_needs_its_own_way_to_the_brokers(path: str, topic: ScriptedTopic) -> None:
+    with pytest.raises(ConfigurationError, match=r"give kafka\.bootstrap\.servers"):
+        Served(path, topic).consumer(kafka=None)
+
+
+@pytest.mark.parametrize("mode", HybridMode)
+def test_event_times_of_a_range_are_read_from_its_records(path: str, topic: ScriptedTopic, mode: HybridMode) -> None:
+    first = topic.append(1, "a", {"id": "a", "amount": 1, "ts": 5_000})
+    topic.append(1, "b", None)
+    topic.append(1, "c", {"id": "c", "amount": 1, "ts": 4_000})
+    wanted = KafkaRange(topic="orders", topic_id=topic.topic_id, partition=1, first=first, end=first + 3)
+    request = PlanRequest(
+        table=path,
+        query=TopicRanges((wanted,)),
+        where="id = 'none'",
+        hybrid=Hybrid(mode=mode, topic="orders", access=ACCESS),
+    )
+    reads = OpenedTables(open_topic=topic.open, scan_event_time=scan_event_time)
+    plan = EmbeddedEnumerator(reads=reads).plan(request)
+    (split,) = plan.splits
+    found = scan_event_time(plan.scan, split, "ts", "ms", ACCESS)
+    assert found == EventTimeBounds(4_000_000, 5_000_000)
+    with pytest.raises(ConfigurationError, match="no way to Kafka"):
+        scan_event_time(plan.scan, split, "ts", "ms")

@@ -1,0 +1,216 @@
+"""A consumer group's way out of the lake, over golden tables beside a scripted topic."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, ClassVar
+
+import pytest
+from scripted_topic import ScriptedTopic
+
+from penstock.enumerator.core.answers import Settings
+from penstock.enumerator.followed_tables import FollowedTables
+from penstock.enumerator.keeper import Keeper, durable_keeper
+from penstock.enumerator.measuring import Measurer
+from penstock.enumerator.observer import KafkaGauges, NoObserver
+from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.store.journal import DirectJournal
+from penstock.enumerator.store.memory import MemoryStore
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import ConfigurationError, DataInvalidated
+from penstock.proto.groups import AssignedSplit, Assignments, GroupScope, GroupSpec, Member, SplitProgress
+from penstock.proto.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange, Phase, is_behind_lake
+from penstock.proto.queries import Changes, Incremental, PlanRequest
+
+pytestmark = pytest.mark.golden
+
+GOLDEN = pathlib.Path(__file__).parents[3] / "golden"
+ACCESS = KafkaAccess(client=(("bootstrap.servers", "scripted"),))
+
+
+class Lake:
+    """A golden table served under the name `t`, its topic, and one reader of a group; the store outlives services."""
+
+    def __init__(
+        self, golden: Any, name: str, mode: HybridMode = HybridMode.APPEND, *, fail_on_data_loss: bool = True
+    ) -> None:
+        self.case = golden.case(name)
+        self.path = str(golden.table(name))
+        self.topic = ScriptedTopic.of_golden(GOLDEN, self.case)
+        self.mode = mode
+        self.fail_on_data_loss = fail_on_data_loss
+        self.store = MemoryStore()
+        self.now_ms = 1_000
+        self.sequence = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """A service on what the store has, and the reader joined."""
+        reads = FollowedTables(open_topic=self.topic.open, topics={"t": ACCESS})
+        keeper: Keeper = durable_keeper(
+            self.store, DirectJournal(self.store), clock_ms=lambda: self.now_ms, settings=Settings()
+        )
+        self.service = EnumeratorService(
+            {"t": self.path}, reads=reads, clock_ms=lambda: self.now_ms, keeper=keeper, poll_ms=None
+        )
+        query = Changes(ChangeFormat.ROWS) if self.mode is HybridMode.CHANGELOG else Incremental()
+        hybrid = Hybrid(mode=self.mode, topic=self.topic.topic, fail_on_data_loss=self.fail_on_data_loss)
+        spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=query, hybrid=hybrid)))
+        self.member: Member = self.service.join_group("g", "r", spec, f"join-{self.sequence}-{id(self.service)}").member
+        self.sequence = 0
+
+    def look(self) -> int:
+        self.now_ms += 5_000
+        return self.service.looker.look()
+
+    def asked(self) -> tuple[AssignedSplit, ...]:
+        self.sequence += 1
+        answer = self.service.request_splits(self.member, 100, self.sequence)
+        return answer.splits if isinstance(answer, Assignments) else ()
+
+    def finish(self, splits: tuple[AssignedSplit, ...]) -> None:
+        done = tuple(SplitProgress(ref=item.ref, ordinal=item.start, finished=True) for item in splits)
+        self.service.commit_splits(self.member, done)
+
+    def drive(self, rounds: int = 12) -> list[AssignedSplit]:
+        """Everything handed out while looking so often; each is finished before the next look."""
+        found: list[AssignedSplit] = []
+        for _ in range(rounds):
+            self.look()
+            splits = self.asked()
+            self.finish(splits)
+            found += splits
+        return found
+
+    @property
+    def place(self) -> Any:
+        progress = self.service.keeper.look(lambda state: next(iter(state.groups.values())).progress)
+        return progress.kafka
+
+
+def ranges(splits: list[AssignedSplit]) -> list[tuple[int, int, int]]:
+    parts = [item.split.part for item in splits]
+    return [(part.partition, part.first, part.end) for part in parts if isinstance(part, KafkaRange)]
+
+
+def test_a_group_reads_the_lake_then_the_topic_from_the_offsets_of_its_last_commit(golden: Any) -> None:
+    lake = Lake(golden, "C_v6_streamer")
+    found = lake.drive()
+    kinds = [isinstance(item.split.part, KafkaRange) for item in found]
+    assert kinds == sorted(kinds), "a range of the topic was handed out before a split of the lake"
+    told = {int(p): offset for p, offset in lake.case["handover"]["offsets"].items()}
+    ends = lake.topic.ends
+    assert ranges(found) == [(p, told[p], ends[p]) for p in sorted(told) if ends[p] > told[p]]
+    assert lake.place.phase is Phase.KAFKA
+    assert is_behind_lake(lake.service.describe_group("t", "g").summary.committed)
+
+
+def test_the_topic_waits_for_the_last_split_of_the_lake(golden: Any) -> None:
+    lake = Lake(golden, "C_v6_streamer")
+    lake.look()
+    held = lake.asked()
+    assert held
+    for _ in range(5):
+        lake.look()
+    assert lake.place is None
+    lake.finish(held)
+    lake.drive(4)
+    assert lake.place is not None
+
+
+def test_a_restart_in_each_phase_goes_on_with_the_same_map_and_nothing_twice(golden: Any) -> None:
+    whole = ranges(Lake(golden, "C_v6_streamer").drive())
+    lake = Lake(golden, "C_v6_streamer")
+    found: list[AssignedSplit] = []
+    phases: list[Any] = []
+    for _ in range(12):
+        lake.begin()
+        lake.look()
+        splits = lake.asked()
+        lake.finish(splits)
+        found += splits
+        phases.append(None if lake.place is None else (lake.place.phase, lake.place.starts))
+    assert ranges(found) == whole
+    assert len({starts for entry in phases if entry for starts in [entry[1]]}) == 1
+    known = [entry[0] for entry in phases if entry]
+    assert Phase.SWITCHING in known and Phase.KAFKA in known
+
+
+def test_where_it_stands_is_described_and_measured(golden: Any) -> None:
+    class Noted(NoObserver):
+        told: ClassVar[list[KafkaGauges]] = []
+        lost: ClassVar[list[int]] = []
+
+        def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
+            self.told.append(gauges)
+
+        def kafka_lost(self, table: str, group: str, records: int) -> None:
+            self.lost.append(records)
+
+    lake = Lake(golden, "C_v6_streamer", fail_on_data_loss=False)
+    lake.service.keeper.observer = Noted()
+    measurer = Measurer(lake.service.looker)
+    measurer.measure()
+    assert Noted.told == [KafkaGauges(topic="orders")]
+    assert lake.service.describe_group("t", "g").kafka is None
+    lake.drive()
+    measurer.measure()
+    described = lake.service.describe_group("t", "g")
+    assert described.kafka == lake.place
+    assert Noted.told[-1] == KafkaGauges(topic="orders", phase=Phase.KAFKA, lag=dict.fromkeys(lake.topic.ends, 0))
+    for _ in range(3):
+        lake.topic.append(0, None, {"id": "gone"})
+    lake.topic.starts[0] = lake.topic.ends[0] - 1
+    lake.drive(2)
+    assert Noted.lost == [2]
+
+
+def test_new_records_are_new_rounds(golden: Any) -> None:
+    lake = Lake(golden, "C_v6_streamer")
+    lake.drive()
+    begin = lake.topic.append(1, "k", {"id": "k"})
+    lake.topic.append(1, "k", {"id": "k"})
+    assert ranges(lake.drive(2)) == [(1, begin, begin + 2)]
+
+
+def test_a_changelog_group_begins_with_the_state_as_inserts(golden: Any) -> None:
+    lake = Lake(golden, "C_v6_streamer", HybridMode.CHANGELOG)
+    lake.look()
+    first = lake.asked()
+    scan = lake.service.describe_plan(first[0].ref.plan_id)
+    assert "_change_type" in scan.columns and scan.topic is None
+    lake.finish(first)
+    found = lake.drive(5)
+    assert ranges(found)
+    assert len(ranges(found)) == len(found), "commits of the lake behind its state were handed out"
+
+
+def test_a_topic_created_again_stops_the_group_by_name(golden: Any) -> None:
+    lake = Lake(golden, "C_v6_streamer")
+    lake.drive()
+    lake.topic.topic_id = "second"
+    lake.look()
+    with pytest.raises(DataInvalidated, match="created again"):
+        lake.asked()
+    described = lake.service.describe_group("t", "g")
+    assert described.summary.state == "stopped" and described.error_code == "DATA_INVALIDATED"
+
+
+def test_brokers_that_are_down_are_asked_again(golden: Any) -> None:
+    lake = Lake(golden, "C_v6_streamer")
+    lake.topic.down = True
+    lake.drive(4)
+    assert lake.place is None
+    lake.topic.down = False
+    lake.now_ms += 120_000
+    lake.drive(6)
+    assert lake.place is not None and lake.place.phase is Phase.KAFKA
+
+
+def test_a_server_without_brokers_for_the_table_refuses_the_join(golden: Any) -> None:
+    reads = FollowedTables(topics={})
+    service = EnumeratorService({"t": str(golden.table("C_v6_streamer"))}, reads=reads, poll_ms=None)
+    hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders")
+    spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Incremental(), hybrid=hybrid)))
+    with pytest.raises(ConfigurationError, match="says nothing of kafka"):
+        service.join_group("g", "r", spec, "1")

@@ -1,0 +1,221 @@
+"""A hybrid stream's way out of the lake, over golden tables that real writers filled from a topic."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from scripted_topic import ScriptedTopic
+
+from penstock.enumerator.opened_tables import OpenedTables
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import ConfigurationError, DataInvalidated, KafkaUnavailable, PositionExpired
+from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess, Phase
+from penstock.proto.positions import EARLIEST
+from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits
+from penstock.proto.splits import EventTimeBounds, KafkaRange
+from penstock.proto.streams import (
+    EventTimeRule,
+    NextBatch,
+    NoBatch,
+    StartBehind,
+    StartSnapshot,
+    StreamPoint,
+    StreamScope,
+    TopicBatch,
+    batch_request,
+)
+
+pytestmark = pytest.mark.golden
+
+GOLDEN = pathlib.Path(__file__).parents[3] / "golden"
+ACCESS = KafkaAccess(client=(("bootstrap.servers", "scripted"),))
+
+
+class Lake:
+    """A golden table of family C beside its topic."""
+
+    def __init__(self, golden: Any, name: str, folder: pathlib.Path | None = None) -> None:
+
+        self.case = golden.case(name)
+        self.path = str(golden.table(name) if folder is None else golden.copy(name, folder))
+        self.topic = ScriptedTopic.of_golden(GOLDEN, self.case)
+        self.reads = OpenedTables(open_topic=self.topic.open)
+
+    def scope(self, mode: HybridMode = HybridMode.APPEND, **more: Any) -> StreamScope:
+        query = Changes(ChangeFormat.ROWS) if mode is HybridMode.CHANGELOG else Incremental()
+        hybrid = Hybrid(mode=mode, topic=self.topic.topic, access=ACCESS, **more)
+        return StreamScope(request=PlanRequest(table="t", query=query, hybrid=hybrid))
+
+    def next(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        return self.reads.next_batch(self.path, "t", scope, point)
+
+    def until_topic(self, scope: StreamScope, start: Any = None) -> list[StreamPoint]:
+        """The stream's points up to the one that has left the lake."""
+        points = [self.reads.start_stream(self.path, "t", scope, start or StartBehind(EARLIEST))]
+        while points[-1].progress.kafka is None:
+            found = self.next(scope, points[-1]).point
+            assert found != points[-1], "the stream stands still in the lake"
+            points.append(found)
+        return points
+
+
+@pytest.fixture
+def streamer(golden: Any) -> Lake:
+    return Lake(golden, "C_v6_streamer")
+
+
+def test_the_lake_is_read_to_its_end_then_the_offsets_are_fixed_then_the_topic_is_read(streamer: Lake) -> None:
+    scope = streamer.scope()
+    points = streamer.until_topic(scope)
+    switching = points[-1]
+    told = streamer.case["handover"]
+    assert switching.progress.kafka is not None
+    assert switching.progress.kafka.phase is Phase.SWITCHING
+    assert switching.progress.kafka.instant == told["found_in"]
+    assert {str(p): offset for p, offset in switching.progress.kafka.starts} == told["offsets"]
+    assert switching.content == NoBatch()
+    first = streamer.next(scope, switching).point
+    assert first.progress.kafka is not None and first.progress.kafka.phase is Phase.KAFKA
+    assert isinstance(first.content, TopicBatch)
+    ends = {int(p): place["high_watermark"] for p, place in streamer.case["kafka"]["partitions"].items()}
+    wanted = [(p, told["offsets"][str(p)], end) for p, end in sorted(ends.items()) if end > told["offsets"][str(p)]]
+    assert [(item.partition, item.first, item.end) for item in first.content.ranges] == wanted
+    assert streamer.next(scope, first).point == first
+
+
+def test_a_batch_of_the_topic_is_planned_from_its_point_alone(streamer: Lake) -> None:
+    scope = streamer.scope()
+    point = streamer.next(scope, streamer.until_topic(scope)[-1]).point
+    request = batch_request(scope, point)
+    assert request is not None
+    again = OpenedTables(open_topic=streamer.topic.open).plan(streamer.path, "t", request)
+    kept = streamer.reads.plan(streamer.path, "t", request)
+    assert again.splits == kept.splits
+    assert all(isinstance(split.part, KafkaRange) for split in again.splits)
+    assert again.scan.topic is not None and again.scan.topic.key_fields == ("id",)
+
+
+def test_the_steps_repeat_from_any_point(streamer: Lake) -> None:
+    """A crash anywhere: whoever asks again from the same point, in a fresh process, gets the same map."""
+    scope = streamer.scope()
+    points = streamer.until_topic(scope)
+    for before, after in itertools.pairwise(points):
+        fresh = OpenedTables(open_topic=streamer.topic.open)
+        assert fresh.next_batch(streamer.path, "t", scope, before).point == after
+
+
+def test_a_changelog_begins_with_the_state_as_inserts_and_leaves_the_lake_behind_it(streamer: Lake) -> None:
+    scope = streamer.scope(HybridMode.CHANGELOG)
+    points = streamer.until_topic(scope, StartSnapshot())
+    assert points[-1].progress.kafka is not None
+    plan = streamer.reads.plan(streamer.path, "t", batch_request(scope, points[1]) or pytest.fail("no plan"))
+    assert "_change_type" in plan.scan.columns
+
+
+def test_brokers_that_are_down_leave_the_stream_in_the_lake(streamer: Lake) -> None:
+    scope = streamer.scope()
+    before = streamer.until_topic(scope)[-2]
+    streamer.topic.down = True
+    with pytest.raises(KafkaUnavailable):
+        streamer.next(scope, before)
+    streamer.topic.down = False
+    assert streamer.next(scope, before).point.progress.kafka is not None
+
+
+def test_offsets_that_expired_before_the_hand_over_stop_it(streamer: Lake) -> None:
+    scope = streamer.scope()
+    switching = streamer.until_topic(scope)[-1]
+    streamer.topic.starts[0] = 18
+    with pytest.raises(PositionExpired, match="partition 0 at offset 17"):
+        streamer.next(scope, switching)
+    lossy = streamer.scope(fail_on_data_loss=False)
+    found = streamer.next(lossy, switching)
+    assert "1 records of topic orders had expired" in found.lost
+    point = found.point
+    assert point.progress.kafka is not None
+    assert {item.partition: item.next for item in point.progress.kafka.places}[0] == 18
+
+
+def test_a_topic_created_again_stops_the_stream(streamer: Lake) -> None:
+    scope = streamer.scope()
+    switching = streamer.until_topic(scope)[-1]
+    streamer.topic.topic_id = "second"
+    with pytest.raises(DataInvalidated, match="created again"):
+        streamer.next(scope, switching)
+
+
+def test_a_data_commit_of_another_writer_refuses_the_hand_over(golden: Any) -> None:
+    lake = Lake(golden, "C_v9_streamer_keys")
+    scope = lake.scope()
+    with pytest.raises(ConfigurationError):
+        lake.until_topic(scope)
+    stated = lake.scope(rules=HandOverRules(others_elsewhere=True))
+    assert lake.until_topic(stated)[-1].progress.kafka is not None
+
+
+def test_caps_make_batches_of_the_topic_smaller(streamer: Lake) -> None:
+    for _ in range(20):
+        streamer.topic.append(2, "k", {"id": "k"})
+    scope = replace(streamer.scope(), limits=RoundLimits(max_rows=5))
+    point = streamer.until_topic(scope)[-1]
+    behind = []
+    for _ in range(50):
+        found = streamer.next(scope, point).point
+        if found == point:
+            break
+        point = found
+        assert point.progress.kafka is not None
+        behind.append(point.progress.kafka.behind)
+    assert len(behind) > 3
+    assert behind == sorted(behind, reverse=True) and behind[-1] == 0
+
+
+def test_the_watermark_goes_on_and_never_back(streamer: Lake) -> None:
+    """What has more behind it holds the watermark, what has none does not; the lake's watermark is where it starts."""
+    highs = {0: 5_000_000, 1: 9_000_000, 2: 7_000_000}
+
+    def scan(scan: Any, split: Any, column: str, unit: str, access: Any = None) -> EventTimeBounds:
+        if isinstance(split.part, KafkaRange):
+            high = highs[split.part.partition]
+            return EventTimeBounds(high - 1_000_000, high)
+        return EventTimeBounds(1_000_000, 2_000_000)
+
+    streamer.reads = OpenedTables(open_topic=streamer.topic.open, scan_event_time=scan)
+    plain = streamer.scope()
+    scope = replace(
+        plain,
+        request=replace(plain.request, event_time="ts", event_time_unit="us", scan_event_time=True),
+        rule=EventTimeRule(max_out_of_orderness_us=500_000),
+    )
+    points = streamer.until_topic(scope)
+    assert points[-1].watermark.at_us == points[-2].watermark.at_us
+    lake_us = points[-1].watermark.at_us
+    assert lake_us is not None
+    for _ in range(6):
+        streamer.topic.append(0, "k", {"id": "k"})
+    capped = replace(scope, limits=RoundLimits(max_rows=2))
+    held = streamer.next(capped, points[-1]).point
+    assert held.watermark.at_us == max(lake_us, 5_000_000 - 500_000)  # partition 0 has more: nothing above its highest
+    free = streamer.next(scope, held).point
+    assert free.watermark.at_us == 9_000_000 - 500_000
+    streamer.topic.append(1, "k", {"id": "k"})
+    highs[1] = 3_000_000
+    assert streamer.next(scope, free).point.watermark.at_us == 9_000_000 - 500_000
+
+
+def test_row_03_a_consumed_instant_that_is_gone_behind_the_hand_over_stops_the_stream(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    lake = Lake(golden, "C_v6_streamer", tmp_path)
+    scope = lake.scope()
+    point = lake.next(scope, lake.until_topic(scope)[-1]).point
+    told = lake.case["handover"]["found_in"]
+    for file in (pathlib.Path(lake.path) / ".hoodie").glob(f"{told}*"):
+        file.unlink()
+    lake.topic.append(0, "k", {"id": "k"})
+    with pytest.raises(DataInvalidated, match=told):
+        lake.next(scope, point)
