@@ -164,6 +164,8 @@ class LakeFiller(threading.Thread):
         rng = self._rng
         end = ends(self._brokers, self._topic)
         upto = {p: end[p] if rng.random() < 0.5 else rng.randint(self._upto[p], end[p]) for p in end}
+        if not self.hand_overs:
+            upto = end  # there is a table afterwards
         if upto == self._upto:
             return
         told = ",".join(f"{p}:{offset}" for p, offset in sorted(upto.items()))

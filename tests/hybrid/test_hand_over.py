@@ -101,6 +101,9 @@ def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pyte
     finally:
         cast.abandon()
         _stop(producer, filler)
+        for writer in (producer, filler):
+            if writer.is_alive():
+                writer.join(WITHIN_S)  # the next run has Hudi to itself
     note = (
         f"hand-over {plot.kind} {plot.road} {plot.door}: seed {plot.seed}, {dict(filler.happened)}, "
         f"{dict(cast.happened)}, {time.monotonic() - began:.0f} s"

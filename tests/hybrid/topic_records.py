@@ -154,7 +154,7 @@ class TopicProducer(threading.Thread):
         self._stop_asked.set()
 
     def _burst(self, count: int) -> None:
-        aborts = self._is_transactional and self._rng.random() < 0.2
+        aborts = self._is_transactional and self._sent > 0 and self._rng.random() < 0.2  # not the first one
         self._in_one(lambda: [self._one(is_real=not aborts) for _ in range(count)], aborts)
 
     def _in_one(self, send: Callable[[], object], aborts: bool = False) -> None:
