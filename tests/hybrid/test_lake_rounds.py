@@ -24,7 +24,7 @@ SEED = 7
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("road", Road)
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", [Kind.UPSERT, pytest.param(Kind.APPEND, marks=pytest.mark.long)])
 def test_the_table_is_the_fold(
     hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, kind: Kind, road: Road
 ) -> None:
