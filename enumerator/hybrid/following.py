@@ -85,14 +85,14 @@ def topic_round(table: HudiTable, name: str, following: Following, hybrid: Hybri
     progress = following.progress
     place = progress.kafka
     assert place is not None
-    table = table.refreshed()
-    check_progress(table, replace(progress, position=place.lake, kafka=None))
     facts = side.open_topic(hybrid.access).facts(place.topic)
     now = checked(place, facts, fail_on_data_loss=hybrid.fail_on_data_loss)
     ranges = next_ranges(now.place, facts, following.limits)
     reached = moved(now.place, ranges, facts)
     if reached.position == place.position:
         return NothingNew()
+    table = table.refreshed()
+    lake = check_progress(table, replace(progress, position=place.lake, kafka=None))
     for partition, count in now.lost.items():
         tell(
             "records lost", level=logging.WARNING, table=name, topic=place.topic, partition=partition, records=count,
@@ -104,7 +104,7 @@ def topic_round(table: HudiTable, name: str, following: Following, hybrid: Hybri
     return NextRound(
         commit_range=commit_range,
         plan=plan,
-        progress=replace(progress, position=reached.position, kafka=reached),
+        progress=replace(lake, position=reached.position, kafka=reached),
         lost_records=sum(now.lost.values()),
     )
 

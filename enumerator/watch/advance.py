@@ -129,9 +129,11 @@ def start_progress(table: HudiTable, position: Position | None) -> Progress:
 
 
 def check_progress(table: HudiTable, progress: Progress) -> Progress:
-    """The progress on the table's layout, if what it consumed is still the table's: LateInstant, DataInvalidated and
-    ConfigurationError as for `advance`."""
-    return _checked(table, read_timeline(table), progress)
+    """The progress on the table's layout, if what it consumed is still the table's, remembering what of that is active
+    now: LateInstant, DataInvalidated and ConfigurationError as for `advance`."""
+    facts = read_timeline(table)
+    known = _checked(table, facts, progress)
+    return remembered(facts, known.position, known, table.properties.layout)
 
 
 def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Progress:

@@ -14,7 +14,7 @@ from penstock.enumerator.opened_tables import OpenedTables
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError, DataInvalidated, KafkaUnavailable, PositionExpired
 from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess, Phase
-from penstock.proto.positions import EARLIEST
+from penstock.proto.positions import EARLIEST, InstantTime
 from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits
 from penstock.proto.splits import EventTimeBounds, KafkaRange
 from penstock.proto.streams import (
@@ -22,12 +22,14 @@ from penstock.proto.streams import (
     NextBatch,
     NoBatch,
     StartBehind,
+    StartNewest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
     TopicBatch,
     batch_request,
 )
+from penstock.table.hudi_table import open_table
 
 pytestmark = pytest.mark.golden
 
@@ -219,3 +221,24 @@ def test_row_03_a_consumed_instant_that_is_gone_behind_the_hand_over_stops_the_s
     lake.topic.append(0, "k", {"id": "k"})
     with pytest.raises(DataInvalidated, match=told):
         lake.next(scope, point)
+
+
+@pytest.mark.parametrize("case", ["A_archive_v6_h0150", "A_archive_v9_h120"])
+def test_instants_that_were_archived_behind_the_hand_over_are_remembered_no_longer(golden: Any, case: str) -> None:
+    """Else each look at the topic would read the archive of the lake for ever."""
+    path, topic = str(golden.table(case)), ScriptedTopic("orders", starts={0: 0}, ends={0: 1})
+    reads = OpenedTables(open_topic=topic.open)
+    rules = HandOverRules(starting_offsets="orders,0:0", others_elsewhere=True)
+    hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", rules=rules, access=ACCESS)
+    scope = StreamScope(request=PlanRequest(table="t", query=Incremental(), hybrid=hybrid))
+    point = reads.start_stream(path, "t", scope, StartNewest())
+    table = open_table(path)
+    archived = {InstantTime(time) for time in table.archive().commits if table.timeline().completed_write(time) is None}
+    active = point.progress.consumed
+    assert archived and active
+    before = replace(point, progress=replace(point.progress, consumed=active | archived))
+    switching = reads.next_batch(path, "t", scope, before).point
+    assert switching.progress.kafka is not None and switching.progress.consumed == active
+    again = replace(switching, progress=replace(switching.progress, consumed=active | archived))
+    reached = reads.next_batch(path, "t", scope, again).point
+    assert isinstance(reached.content, TopicBatch) and reached.progress.consumed == active
