@@ -87,7 +87,7 @@ def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pyte
     strikes = _strikes(plot, rng)
     try:
         producer.begin(rng.randrange(20, 200))
-        filler.begin(1)
+        _begin(producer, filler)
         producer.start()
         cast.begin(strikes)
         filler.start()
@@ -119,6 +119,16 @@ def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pyte
         else list(append_problems(appended(rows), records))
     )
     assert not cast.problems and not problems, "\n".join([note, *cast.problems, *problems])
+
+
+def _begin(producer: TopicProducer, filler: LakeFiller) -> None:
+    """Rounds until there is a table: the first transaction may be aborted, or not be in the topic's end yet."""
+    give_up = time.monotonic() + WITHIN_S
+    filler.begin(1)
+    while not filler.table.exists():
+        assert time.monotonic() < give_up, f"no round made a table: {dict(filler.happened)}"
+        producer.begin(5)
+        filler.begin(1)
 
 
 def _stop(producer: TopicProducer, filler: LakeFiller) -> None:
