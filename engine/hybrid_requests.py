@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from penstock.enumerator.hybrid.claims import NEVER_A_POSITION
-from penstock.enumerator.hybrid.formats import NotKafka, parse_streamer, parse_topics
+from penstock.enumerator.hybrid.formats import parse_given
 from penstock.enumerator.hybrid.offsets import MalformedOffsets, OffsetMap, check_topic
 from penstock.kafka.config import checked_settings
 from penstock.proto.changes import ChangeFormat
@@ -63,13 +63,9 @@ def changes_read(options: GivenOptions) -> ChangeFormat | None:
 def given_offsets(name: str, text: str, topic: str) -> OffsetMap:
     """An explicit map, `{"topic":{"0":123}}` or `topic,0:123`, of `topic` ('': of the only one in it)."""
     try:
-        found = parse_topics(text) if text.lstrip().startswith("{") else (parse_streamer(text),)
+        return parse_given(text, topic)
     except MalformedOffsets as error:
         raise ConfigurationError(f"{name}: {error}") from None
-    wanted = [item for item in found if not isinstance(item, NotKafka) and topic in ("", item.topic)]
-    if len(wanted) != 1:
-        raise ConfigurationError(f"{name} {text[:200]!r}: expected the offsets of {topic or 'one topic'}")
-    return wanted[0]
 
 
 def _refuse_without_hybrid(options: GivenOptions) -> None:

@@ -59,6 +59,15 @@ def parse_streamer(text: str) -> OffsetMap | NotKafka:
     return OffsetMap(check_topic(topic.strip(" ")), _pairs(rest, ",", ":"))
 
 
+def parse_given(text: str, topic: str) -> OffsetMap:
+    """An explicit map, `{"topic":{"0":123}}` or `topic,0:123`, of `topic` ('': of the only one in it)."""
+    found = parse_topics(text) if text.lstrip().startswith("{") else (parse_streamer(text),)
+    wanted = [item for item in found if not isinstance(item, NotKafka) and topic in ("", item.topic)]
+    if len(wanted) != 1:
+        raise MalformedOffsets(f"got {text[:200]!r}, expected the offsets of {topic or 'one topic'}")
+    return wanted[0]
+
+
 def parse_connect(text: str, topic: str) -> OffsetMap:
     """`0=123,1=456`, which names no topic."""
     return OffsetMap(topic, _pairs(_bounded(text), ",", "="))

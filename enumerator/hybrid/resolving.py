@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.enumerator.hybrid.claims import NEVER_A_POSITION, NamedKey
-from penstock.enumerator.hybrid.formats import Format, NotKafka, parse_streamer, parse_topics
+from penstock.enumerator.hybrid.formats import Format, parse_given
 from penstock.enumerator.hybrid.ladder import (
     Fallback,
     GivenOffsets,
@@ -49,22 +49,14 @@ def check_rules(hybrid: Hybrid) -> None:
     """ConfigurationError for rules that cannot be, before anything is read."""
     _rules(hybrid)
     if hybrid.rules.starting_offsets:
-        given_offsets(hybrid.rules.starting_offsets, hybrid.topic)
+        _given(hybrid.rules, hybrid.topic)
 
 
-def given_offsets(text: str, topic: str) -> GivenOffsets:
-    """An explicit map: `{"topic":{"0":123}}` or `topic,0:123`. ConfigurationError unless it is one topic's, `topic`'s
-    where that is not ''."""
+def _given(rules: HandOverRules, topic: str) -> GivenOffsets:
     try:
-        found = parse_topics(text) if text.lstrip().startswith("{") else (parse_streamer(text),)
+        return GivenOffsets(parse_given(rules.starting_offsets, topic))
     except MalformedOffsets as error:
-        raise ConfigurationError(f"explicit starting offsets: {error}") from None
-    wanted = [item for item in found if not isinstance(item, NotKafka) and topic in ("", item.topic)]
-    if len(wanted) != 1:
-        raise ConfigurationError(
-            f"explicit starting offsets {text[:200]!r}: expected the offsets of {topic or 'one topic'}"
-        )
-    return GivenOffsets(wanted[0])
+        raise ConfigurationError(f"kafkaStartingOffsets: {error}") from None
 
 
 def _rules(hybrid: Hybrid) -> Rules:
@@ -98,7 +90,7 @@ def _fallbacks(rules: HandOverRules, topic: str, door: TopicDoor) -> tuple[Fallb
         told = door.offsets_at(topic, rules.timestamp_ms)
         steps.append(OffsetsAtTime(rules.timestamp_ms, _offsets(topic, told)))
     if rules.starting_offsets:
-        steps.append(given_offsets(rules.starting_offsets, topic))
+        steps.append(_given(rules, topic))
     return tuple(steps)
 
 
