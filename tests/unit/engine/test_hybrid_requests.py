@@ -255,7 +255,7 @@ def test_given_offsets_are_of_the_topic() -> None:
     assert given_offsets("o", "orders,1:7,0:5", "").offsets == ((0, 5), (1, 7))
     with pytest.raises(ConfigurationError, match="expected the offsets of one topic"):
         given_offsets("o", both, "")
-    with pytest.raises(ConfigurationError, match="^o: "):
+    with pytest.raises(ConfigurationError, match=r"^o: "):
         given_offsets("o", "123", "orders")
 
 
