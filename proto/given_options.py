@@ -43,7 +43,7 @@ class GivenOptions:
     fail_on_data_loss: bool | None = None
     max_splits: int = 4
     slots: int = 0
-    split_bytes: int = 256 << 20
+    split_bytes: int = 128 << 20
     event_time: str = ""
     event_time_unit: str | None = None
     max_out_of_orderness_us: int | None = None

@@ -154,9 +154,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="splitBytes",
         type=Number(1, 2**63 - 1),
-        default=256 << 20,
+        default=128 << 20,
         doors=EVERYWHERE,
-        doc="A base file without logs above this size is cut into runs of row groups.",
+        doc="A base file without logs above this size is cut into runs of row groups, each a split. Footers of smaller "
+        "files are not read for that. A stream keeps its value while it reads the snapshot it began with.",
     ),
     Option(
         name="eventTime",

@@ -120,7 +120,7 @@ class PlanRequest:
     event_time_unit: str = ""
     scan_event_time: bool = False
     of_stream: str = ""
-    target_split_bytes: int = 256 << 20
+    target_split_bytes: int = 128 << 20
     metadata: bool = True
     delete_marker: DeleteMarker | None = None
     skip_corrupt: bool = False

@@ -61,7 +61,7 @@ def test_options_whose_default_could_lose_a_row_have_none() -> None:
 def test_explicit_before_environment_before_default() -> None:
     environment = {"PENSTOCK_BATCH_ROWS": "7", "PENSTOCK_LIMIT": "5"}
     found = parsed(Door.CLI, environment, limit="3")
-    assert (found.limit, found.batch_rows, found.split_bytes) == (3, 7, 256 << 20)
+    assert (found.limit, found.batch_rows, found.split_bytes) == (3, 7, 128 << 20)
     assert found.given == {"limit", "batchRows"}
 
 
