@@ -34,7 +34,8 @@ from penstock.proto.changes import ChangeFormat, ChangesOf
 from penstock.proto.hybrid import HybridMode, KafkaRange, TopicRecords, ValueFormat
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
-from penstock.reader.read_split import TopicReading, read_split
+from penstock.reader.read_split import read_split
+from penstock.reader.topics.reading import TopicReading
 from penstock.table.schema.avro import META_COLUMNS
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
 

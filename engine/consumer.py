@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Sequence
 
-from penstock.engine.enumerators import GroupEnumerator, group_door_for
+from penstock.engine.group_doors import GroupEnumerator, group_door_for
 from penstock.engine.group_reader import ConsumedBatch, GroupReader
 from penstock.engine.patience import Surroundings
 from penstock.proto.options import Door, parse_options

@@ -19,7 +19,7 @@ from typing import Final, Self
 
 import pyarrow as pa
 
-from penstock.engine.enumerators import GroupEnumerator
+from penstock.engine.group_doors import GroupEnumerator
 from penstock.engine.group_requests import group_spec, group_start
 from penstock.engine.handed_out import HandedOut
 from penstock.engine.hybrid_requests import access_of

@@ -8,18 +8,17 @@ here: names and types of options (`penstock.proto.option_kafka`), the rest of a 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from penstock.enumerator.hybrid.claims import NEVER_A_POSITION
-from penstock.enumerator.hybrid.formats import parse_given
-from penstock.enumerator.hybrid.offsets import MalformedOffsets, OffsetMap, check_topic
-from penstock.kafka.config import checked_settings
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.groups import OnLostRange
 from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess, ValueFormat
+from penstock.proto.lost_ranges import OnLostRange
 from penstock.proto.option_kafka import CLIENT, KAFKA_OPTIONS, TOPIC, checkpoints_of
 from penstock.proto.options import Door, GivenOptions
+
+if TYPE_CHECKING:
+    from penstock.enumerator.hybrid.offsets import OffsetMap
 
 _REGISTERED: Final = (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
 
@@ -62,6 +61,9 @@ def changes_read(options: GivenOptions) -> ChangeFormat | None:
 
 def given_offsets(name: str, text: str, topic: str) -> OffsetMap:
     """An explicit map, `{"topic":{"0":123}}` or `topic,0:123`, of `topic` ('': of the only one in it)."""
+    from penstock.enumerator.hybrid.formats import parse_given  # late, here and below: few reads have a topic
+    from penstock.enumerator.hybrid.offsets import MalformedOffsets
+
     try:
         return parse_given(text, topic)
     except MalformedOffsets as error:
@@ -127,6 +129,8 @@ def _topic(options: GivenOptions) -> str:
         raise ConfigurationError(
             f"hybrid={options.hybrid} goes on in a topic: give kafka.topic (in Python kafka_topic) with it"
         )
+    from penstock.enumerator.hybrid.offsets import MalformedOffsets, check_topic
+
     try:
         return check_topic(options.kafka_topic)
     except MalformedOffsets as error:
@@ -149,6 +153,8 @@ def _value_format(options: GivenOptions) -> ValueFormat:
 
 
 def _rules(options: GivenOptions, topic: str) -> HandOverRules:
+    from penstock.enumerator.hybrid.claims import NEVER_A_POSITION
+
     key, form = options.kafka_offsets_key, options.kafka_offsets_format
     if bool(key) != (form is not None):
         raise ConfigurationError(
@@ -180,6 +186,8 @@ def access_of(options: GivenOptions) -> KafkaAccess | None:
         return None
     if any(name == "topic" for name, _ in options.kafka):
         raise ConfigurationError(f"option {CLIENT} holds a setting `topic`: give {TOPIC} (in Python kafka_topic)")
+    from penstock.kafka.config import checked_settings
+
     checked_settings(options.kafka)
     if "://" in options.dead_letter_path:
         scheme = options.dead_letter_path.partition("://")[0][:20]

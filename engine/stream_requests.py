@@ -14,7 +14,7 @@ from penstock.engine.hybrid_requests import changes_read, hybrid_of
 from penstock.engine.requests import RANGES, Describe, request_of
 from penstock.engine.times import TimelineZone, range_bound
 from penstock.proto.errors import ConfigurationError, TableNotFound
-from penstock.proto.groups import OnLostRange
+from penstock.proto.lost_ranges import OnLostRange
 from penstock.proto.options import Door, GivenOptions
 from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits

@@ -6,11 +6,12 @@ here: which options go together (`hybrid_requests`), clients (`penstock.kafka`).
 
 from __future__ import annotations
 
-from penstock.kafka.opening import open_records
-from penstock.kafka.secrets import with_secrets
-from penstock.proto.hybrid import KafkaAccess
-from penstock.proto.splits import Scan
-from penstock.reader.topics.reading import TopicReading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.proto.hybrid import KafkaAccess
+    from penstock.proto.splits import Scan
+    from penstock.reader.topics.reading import TopicReading
 
 
 def topic_reading(scan: Scan, access: KafkaAccess | None) -> TopicReading | None:
@@ -21,4 +22,8 @@ def topic_reading(scan: Scan, access: KafkaAccess | None) -> TopicReading | None
     """
     if scan.topic is None or access is None:
         return None
+    from penstock.kafka.opening import open_records  # late: few reads have a topic
+    from penstock.kafka.secrets import with_secrets
+    from penstock.reader.topics.reading import TopicReading
+
     return TopicReading(records=open_records(access), access=with_secrets(access))

@@ -18,6 +18,10 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation, Unknow
 MAX_AUTO_SLOTS: Final = 1000
 SLOT_BYTES: Final = 128 << 20
 """What one slot should hold when the planner chooses how many there are."""
+OPEN_COST_BYTES: Final = 4 << 20
+"""The weight of opening a split, so that many tiny splits count."""
+TASK_COST_BYTES: Final = 16 << 20
+"""What a slot should hold at least: starting the task that reads it takes about as long as reading this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +70,15 @@ class Assigner(Protocol):
 def choose_slots(splits: int, size_bytes: int, requested: int, cpus: int) -> int:
     """How many slots a plan gets: none without splits, never more than splits.
 
-    `requested` 0 lets us choose: enough for the CPUs (at least two) and for SLOT_BYTES a slot, at most MAX_AUTO_SLOTS.
+    `requested` 0 lets us choose: one for each CPU (at least two) as long as each holds TASK_COST_BYTES, and as many
+    more as SLOT_BYTES a slot asks for; at most MAX_AUTO_SLOTS.
     """
     if requested < 0:
         raise ConfigurationError(f"slots: got {requested}, expected 0 (let the planner choose) or more")
     if requested > 0:
         return min(requested, splits)
-    return min(splits, max(2, cpus, -(-size_bytes // SLOT_BYTES)), MAX_AUTO_SLOTS)
+    worth = (size_bytes + splits * OPEN_COST_BYTES) // TASK_COST_BYTES
+    return min(splits, max(1, min(max(2, cpus), worth), -(-size_bytes // SLOT_BYTES)), MAX_AUTO_SLOTS)
 
 
 def shares(sizes_bytes: Sequence[int], slots: int) -> tuple[tuple[int, ...], ...]:

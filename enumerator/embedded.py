@@ -1,36 +1,36 @@
 """The enumerator inside a process: `EmbeddedEnumerator`. The server is this one behind gRPC.
 
-Shell: puts together tables, planner, assigner, plan store, clock and log. Not here: any of their decisions.
+Shell: puts together tables, planner, clock and log. Not here: any of their decisions; plans that are kept and handed
+out split by split (`kept_plans`).
 """
 
 from __future__ import annotations
 
 import difflib
-import logging
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.enumerator.assigner import Assigned, Assignment, choose_slots
-from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Reported, Settings
-from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
-from penstock.enumerator.core.facts import sizes_alone
-from penstock.enumerator.core.state import State
 from penstock.enumerator.events import tell
-from penstock.enumerator.keeper import Keeper
-from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer, SplitEvent, SplitKind
+from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer
 from penstock.enumerator.opened_tables import OpenedTables
 from penstock.enumerator.reports import total
-from penstock.proto.errors import ConfigurationError, InvariantViolation, TableNotFound, UnknownPlan
+from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.positions import Position
-from penstock.proto.queries import Changes, PlanRequest, TopicRanges
-from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.queries import PlanRequest
+from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.splits import Plan, Scan
 from penstock.proto.streams import END_OF_TIME_US, NextBatch, StreamPoint, StreamScope, StreamStart
 from penstock.table.storage import shared_uri, shown_uri
+
+if TYPE_CHECKING:
+    from penstock.enumerator.core.answers import Settings
+    from penstock.enumerator.keeper import Keeper
+    from penstock.enumerator.kept_plans import KeptPlans
 
 
 class TableReads(Protocol):
@@ -76,12 +76,6 @@ def available_cpus() -> int:
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
-def _kind(query: str) -> SplitKind:
-    if query.startswith(TopicRanges.__name__):
-        return SplitKind.KAFKA
-    return SplitKind.CDC if query.startswith(Changes.__name__) else SplitKind.MOR
-
-
 class EmbeddedEnumerator:
     """An `Enumerator` without a server: plans in this process and keeps the plans in its memory.
 
@@ -110,7 +104,9 @@ class EmbeddedEnumerator:
         self._new_id = new_id
         self._observer = observer
         self._cpus = available_cpus() if cpus is None else cpus
-        self._keeper = keeper or Keeper(clock_ms=clock_ms, settings=settings or Settings())
+        self._keeper, self._settings = keeper, settings
+        self._making = threading.Lock()
+        self._kept_plans: KeptPlans | None = None
 
     def check_tables(self) -> None:
         """Opens every registered table: a wrong path fails now, not at the first request."""
@@ -166,107 +162,48 @@ class EmbeddedEnumerator:
 
     def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
         """See `Enumerator.open_plan`. A request id that opened a plan before gives that plan again."""
-        if request.slots < 0:
-            raise ConfigurationError(f"slots: got {request.slots}, expected 0 (let the planner choose) or more")
-        before = self._keeper.look(lambda state: state.requests.get(request_id)) if request_id else None
-        if before is not None:
-            return self._opened(before)
-        begin_ms = self._clock_ms()
-        plan = self.plan(request)
-        facts = sizes_alone(split.size_bytes for split in plan.splits)
-        size_bytes = int(facts.sizes.sum())
-        plan_id = self._new_id()
-        query = type(request.query).__name__ + ("Stream" if request.of_stream else "")
-        event = OpenPlan(
-            plan_id=plan_id,
-            request_id=request_id,
-            table=request.table,
-            query=query,
-            facts=facts,
-            slots=choose_slots(len(facts), size_bytes, request.slots, self._cpus),
-            stream=request.of_stream,
-        )
-        opened = self._opened(self._keeper.handle(event, _plan_id, (plan_id, plan)))
-        took_ms = self._clock_ms() - begin_ms
-        self._observer.observe(Duration.PLAN, took_ms / 1000)
-        self._observer.split_events(SplitEvent.DISCOVERED, query, _kind(query), len(facts))
-        tell(
-            "plan opened",
-            plan=opened.plan_id,
-            table=self._name(request.table),
-            query=query,
-            splits=opened.splits,
-            slots=opened.slots,
-            bytes=opened.size_bytes,
-            ms=took_ms,
-        )
-        return opened
-
-    def _opened(self, plan_id: str) -> OpenedPlan:
-        slots, splits, size_bytes = self._keeper.handle(
-            UsePlan(plan_id),
-            lambda state, _: (
-                state.plans[plan_id].assigner.slots,
-                len(state.plans[plan_id].facts),
-                int(state.plans[plan_id].facts.sizes.sum()),
-            ),
-        )
-        return OpenedPlan(plan_id=plan_id, slots=slots, splits=splits, size_bytes=size_bytes, scan=self._scan(plan_id))
+        return self._kept.open_plan(request, request_id)
 
     def describe_plan(self, plan_id: str) -> Scan:
         """See `Enumerator.describe_plan`."""
-        self._keeper.handle(UsePlan(plan_id), lambda state, answer: None)
-        return self._scan(plan_id)
+        return self._kept.describe_plan(plan_id)
 
     def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
         """See `Enumerator.next_split`."""
-        begin_s = time.perf_counter()
-        told, query, replayed = self._keeper.handle(NextEntry(plan_id, slot, index), _entry)
-        self._observer.observe(Duration.ASSIGN, time.perf_counter() - begin_s)
-        level = logging.DEBUG if replayed else logging.INFO
-        if not isinstance(told, Assigned):
-            tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
-            return EndOfSlot()
-        try:
-            split = self._keeper.shelf.splits(plan_id, [told.split])[0]
-        except KeyError:
-            raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
-        if not replayed:
-            self._observer.split_events(SplitEvent.ASSIGNED, query, _kind(query))
-        tell("split assigned", level=level, plan=plan_id, slot=slot, index=index, split=split.split_id)
-        return NextSplit(split)
+        return self._kept.next_split(plan_id, slot, index)
 
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
         """See `Enumerator.finish_split`."""
-        event = FinishEntry(plan_id, slot, index, report)
-        query, answer = self._keeper.handle(event, lambda state, answer: (state.plans[plan_id].query, answer))
-        if isinstance(answer, Reported) and answer.is_first:
-            self._observer.report(query, report)
-            self._observer.split_events(SplitEvent.FINISHED, query, _kind(query))
-        tell(
-            "split finished",
-            plan=plan_id,
-            slot=slot,
-            index=index,
-            rows=report.rows,
-            bytes=report.size_bytes,
-            ms=round(sum(spent_ms for _, spent_ms in report.phase_ms), 3),
-        )
+        self._kept.finish_split(plan_id, slot, index, report)
 
     def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
         """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
-        reports = self._keeper.handle(UsePlan(plan_id), lambda state, _: dict(state.plans[plan_id].reports))
-        return dict(sorted(reports.items()))
+        return self._kept.reports(plan_id)
 
     def totals(self, plan_id: str) -> SplitReport:
         """The sum of `reports`; `max_event_time_us` is the highest."""
         return total(self.reports(plan_id).values())
 
-    def _scan(self, plan_id: str) -> Scan:
-        try:
-            return self._keeper.shelf.scan(plan_id)
-        except KeyError:
-            raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
+    @property
+    def _kept(self) -> KeptPlans:
+        """Made when a plan is first kept: who only plans never loads what keeps them."""
+        with self._making:
+            if self._kept_plans is None:
+                from penstock.enumerator.core.answers import Settings
+                from penstock.enumerator.keeper import Keeper
+                from penstock.enumerator.kept_plans import KeptPlans
+
+                keeper = self._keeper or Keeper(clock_ms=self._clock_ms, settings=self._settings or Settings())
+                self._kept_plans = KeptPlans(
+                    keeper,
+                    planned=self.plan,
+                    shown=self._name,
+                    clock_ms=self._clock_ms,
+                    new_id=self._new_id,
+                    cpus=self._cpus,
+                    observer=self._observer,
+                )
+            return self._kept_plans
 
     def _name(self, table: str) -> str:
         """What plans, descriptions and logs call the table: never a URI with its credentials."""
@@ -286,16 +223,3 @@ class EmbeddedEnumerator:
                 f"no table {shown_uri(table)[:200]!r} is registered here{hint}; registered: {served or 'none'}"
             )
         return path
-
-
-def _plan_id(state: State, answer: Answer) -> str:
-    if not isinstance(answer, PlanHeld):
-        raise InvariantViolation(f"opening a plan was answered by {answer!r}")
-    return answer.plan_id
-
-
-def _entry(state: State, answer: Answer) -> tuple[Assignment | None, str, bool]:
-    if not isinstance(answer, Entry):
-        raise InvariantViolation(f"asking for a split was answered by {answer!r}")
-    held = state.plans[answer.plan_id]
-    return held.assigner.told(answer.slot, answer.index), held.query, answer.replayed

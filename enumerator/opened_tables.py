@@ -13,9 +13,8 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.enumerator import planning
-from penstock.enumerator.hybrid.following import TopicSide
 from penstock.enumerator.hybrid.topic_accesses import TopicAccesses
-from penstock.enumerator.hybrid.topic_plans import topic_plan
+from penstock.enumerator.hybrid.topic_side import TopicSide
 from penstock.enumerator.order import is_earliest
 from penstock.enumerator.split_times import EventTimeScan, TimeSources
 from penstock.enumerator.streams.batches import StreamLook, check_scope
@@ -96,6 +95,8 @@ class OpenedTables:
         if isinstance(request.query, SnapshotPart):
             return plan_part(table, name, request, request.query, self._planned)
         if isinstance(request.query, TopicRanges):
+            from penstock.enumerator.hybrid.topic_plans import topic_plan
+
             return topic_plan(table, name, request, request.query.ranges, self._sources.scan)
         return self._planned(table, name, request, ())
 

@@ -118,7 +118,7 @@ class EnumeratorService(EmbeddedEnumerator):
     def describe_plan(self, plan_id: str) -> Scan:
         """See `Enumerator.describe_plan`; rounds of groups are plans too."""
         if self.keeper.look(lambda state: any(plan_id in group.rounds for group in state.groups.values())):
-            return self._scan(plan_id)
+            return self._kept.scan(plan_id)
         return super().describe_plan(plan_id)
 
     def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:

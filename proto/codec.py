@@ -7,12 +7,11 @@ at all is a ConfigurationError too.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from penstock.proto import codec_checks as check
-from penstock.proto.codec_calls import request_from_message, request_to_message
 from penstock.proto.codec_splits import (
     plan_from_message,
     plan_to_message,
@@ -22,9 +21,11 @@ from penstock.proto.codec_splits import (
     split_to_message,
 )
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.queries import PlanRequest
 from penstock.proto.splits import Plan, Scan, Split
 from penstock.proto.v1 import penstock_pb2 as pb
+
+if TYPE_CHECKING:
+    from penstock.proto.queries import PlanRequest
 
 _M = TypeVar("_M", bound=Message)
 
@@ -64,11 +65,15 @@ def decode_plan(data: bytes) -> Plan:
 
 def encode_request(request: PlanRequest) -> bytes:
     """The request as bytes; ConfigurationError if a field cannot be written."""
+    from penstock.proto.codec_calls import request_to_message  # late: a task only decodes scans and splits
+
     return request_to_message(request).SerializeToString(deterministic=True)
 
 
 def decode_request(data: bytes) -> PlanRequest:
     """The request that was encoded. ConfigurationError for a query kind that this build does not know."""
+    from penstock.proto.codec_calls import request_from_message
+
     return request_from_message(_parsed("plan request", pb.OpenPlanRequest(), data))
 
 

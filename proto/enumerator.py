@@ -5,13 +5,14 @@ Both implementations (`penstock.enumerator.embedded`, `penstock.proto.client`) p
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.proto.positions import Position
-from penstock.proto.queries import PlanRequest
-from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
-from penstock.proto.splits import Scan
-from penstock.proto.streams import NextBatch, StreamPoint, StreamScope, StreamStart
+if TYPE_CHECKING:
+    from penstock.proto.positions import Position
+    from penstock.proto.queries import PlanRequest
+    from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+    from penstock.proto.splits import Scan
+    from penstock.proto.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 
 
 class Enumerator(Protocol):

@@ -11,11 +11,11 @@ handed out again; what a reader held when its lease ended is, from the last comm
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from penstock.proto.hybrid import KafkaPlace
+from penstock.proto.lost_ranges import OnLostRange as OnLostRange
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import NO_LIMITS, PlanRequest, RoundLimits
 from penstock.proto.reports import SplitReport
@@ -24,14 +24,6 @@ from penstock.proto.splits import Split
 MAX_NAME_CHARS: Final = 200
 """Of a group or reader id: letters, digits, `.`, `_`, `-`, `:`, `@`, `/`."""
 MAX_SPLITS_A_REQUEST: Final = 1000
-
-
-class OnLostRange(enum.Enum):
-    """What a group does when the range behind its position can no longer be answered exactly."""
-
-    FAIL = "fail"
-    EARLIEST = "earliest"
-    SNAPSHOT = "snapshot"
 
 
 @dataclass(frozen=True, slots=True)

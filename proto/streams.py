@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.groups import OnLostRange
 from penstock.proto.hybrid import KafkaPlace, KafkaRange
+from penstock.proto.lost_ranges import OnLostRange
 from penstock.proto.positions import InstantTime, Position
 from penstock.proto.queries import (
     NO_LIMITS,

@@ -7,7 +7,7 @@ values (`merge.ordering`), what follows from it (`merge.fold`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 from penstock.proto.errors import SchemaMismatch
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, Scan
 from penstock.reader.merge.ordering import check_ordering_type
-from penstock.table.log.deletes import DeleteRecords
+
+if TYPE_CHECKING:
+    from penstock.table.log.deletes import DeleteRecords
 
 _FILE_AND_POSITION: Final = r"^(?P<file>-?[0-9]{1,18})\.(?P<position>-?[0-9]{1,18})(?:\..*)?$"
 

@@ -1,7 +1,8 @@
-"""One split in, merged Arrow batches out: the one way into the data plane.
+"""One split in, Arrow batches out: the one way into the data plane.
 
-Belongs here: the order in which a split's files are read. Decisions are elsewhere: which columns (`shape`), which
-blocks (`log_blocks`), what wins (`merge`), ordinals and filters (`batches`).
+Belongs here: which road a split takes, and the road of base files without a log. The other roads (`merged_rows`,
+`changes`, `topics`) are imported when a split first takes them: a worker that reads base files never loads a compiled
+kernel. Decisions are elsewhere: which columns (`shape`), ordinals and filters (`batches`).
 """
 
 from __future__ import annotations
@@ -9,39 +10,28 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from penstock.proto.changes import ChangesOf, GroupChanges
-from penstock.proto.errors import (
-    ConfigurationError,
-    CorruptBlock,
-    InvariantViolation,
-    SchemaMismatch,
-    StateVersionError,
-)
+from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch, StateVersionError
 from penstock.proto.hybrid import KafkaRange
 from penstock.proto.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
-from penstock.reader.avro_records import warm_up as warm_up_decoding
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
-from penstock.reader.changes.read_changes import read_changes
-from penstock.reader.changes.shape import changes_output
-from penstock.reader.log_files import LogFiles
-from penstock.reader.log_records import read_log
-from penstock.reader.merge.keys import PositionTable, number_keys
-from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, RowGroup
+from penstock.reader.output import output_schema
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupFilter, kept_by
 from penstock.reader.shape import ReadShape, read_shape
-from penstock.reader.shape import output_schema as rows_schema
-from penstock.reader.topics.reading import TopicReading, read_topic
-from penstock.reader.topics.shape import topic_output
-from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup
+from penstock.reader.virtual_keys import RECORD_KEY
 from penstock.table.storage import Storage, open_storage
 
-__all__ = ["ReadOptions", "SplitBatch", "SplitTally", "TopicReading", "output_schema", "read_split", "warm_up"]
+if TYPE_CHECKING:
+    from penstock.reader.topics.reading import TopicReading
+
+__all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split", "warm_up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +44,6 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.batch_rows <= 1 << 24:
             raise ConfigurationError(f"batch rows {self.batch_rows}: expected 1 to {1 << 24}")
-
-
-def output_schema(scan: Scan) -> pa.Schema:
-    """The Arrow schema of a scan's batches: `scan.columns` in their order, the table's types, all nullable; of changes
-    also their own columns, as text. ConfigurationError for a column that is not there, or asked for twice."""
-    if scan.topic is not None:
-        return topic_output(scan)
-    return changes_output(scan) if isinstance(scan.rows, ChangesOf) else rows_schema(scan)
 
 
 def read_split(
@@ -95,12 +77,15 @@ def read_split(
     if start < 0:
         raise ConfigurationError(f"start {start}: an ordinal is 0 or above")
     if isinstance(split.part, KafkaRange):
+        from penstock.reader.topics.reading import read_topic
+
         rows, compiled = options.batch_rows, options.compiled
         return read_topic(scan, split, start, tally, topics, batch_rows=rows, compiled=compiled)
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
     storage = storage or open_storage(scan.base_path)
     if isinstance(scan.rows, ChangesOf):
+        from penstock.reader.changes.read_changes import read_changes
 
         def slice_reader(inner: Scan, part: Split, inner_tally: SplitTally) -> Generator[SplitBatch, None, None]:
             return read_split(inner, part, options=options, storage=storage, tally=inner_tally)
@@ -145,6 +130,9 @@ def _keys_of(scan: Scan, origin: Origin, options: ReadOptions, storage: Storage)
 
 def warm_up() -> None:
     """Compiles the kernels, or loads them from the cache: for the start of a worker instead of its first split."""
+    from penstock.reader.avro_records import warm_up as warm_up_decoding
+    from penstock.reader.merge.keys import number_keys
+
     warm_up_decoding()
     table, _ = number_keys([pa.array(["a"])])
     table.match(pa.array(["a"]), 0)
@@ -166,20 +154,21 @@ class _Reading:
     def batches(self, emission: Emission, constants: PartitionConstants) -> Generator[SplitBatch, None, None]:
         """Opens, merges, emits; everything opened is closed when the generator is."""
         with ExitStack() as opened:
-            winners = self._winners() if self.split.logs else None
+            winners = None
+            if self.split.logs:
+                from penstock.reader import merged_rows
+
+                storage, scan, split = self.storage, self.scan, self.split
+                winners = merged_rows.winners_of(
+                    storage, scan, split, self.shape, self.tally, compiled=self.options.compiled
+                )
             with self.tally.phase("open"):
                 base = self._base(opened, with_log=winners is not None)
             if winners is None:
-                yield from self._emitted(emission, self._base_rows(base, constants))
-                return
-            self._check_positions(winners, base)
-            merge = Merge(winners, self._merge_shape())
-            yield from self._emitted(emission, _counted(merge.run(self._keyed_row_groups(base))))
-            self.tally.merged(merge.outcomes())
-
-    def _winners(self) -> LogWinners | None:
-        files = LogFiles(self.storage, self.split.logs, self.scan.table)
-        return read_log(files, self.scan, self.split, self.shape, self.tally, compiled=self.options.compiled)
+                rows = self._base_rows(base, constants)
+            else:
+                rows = merged_rows.merged(winners, base, scan, split, self.shape, self._size, self.tally)
+            yield from self._emitted(emission, rows)
 
     def _base(self, opened: ExitStack, *, with_log: bool) -> BaseFile | None:
         if self.split.base is None:
@@ -191,22 +180,6 @@ class _Reading:
         base = BaseFile(self.storage, self.split.base, record, columns, table=table, key=key, names=names)
         opened.enter_context(base)
         return base
-
-    def _keyed_row_groups(self, base: BaseFile | None) -> Iterator[RowGroup]:
-        """The base's row groups with their keys, stored or made."""
-        if base is None:
-            return
-        for group in base.row_groups(self.part, self._size):
-            yield KeyedRowGroup(group, self.shape.keys, base.where) if self.scan.key_fields else group
-
-    def _check_positions(self, winners: LogWinners, base: BaseFile | None) -> None:
-        """A record that points behind the base's last row would pass for an insert."""
-        if base is None or not isinstance(winners.table, PositionTable) or winners.table.last_position < base.num_rows:
-            return
-        raise CorruptBlock(
-            f"table {self.scan.table}: split {self.split.split_id}: the log has a record for row "
-            f"{winners.table.last_position} of a base file with {base.num_rows} rows; one of them was replaced"
-        )
 
     def _base_rows(self, base: BaseFile | None, constants: PartitionConstants) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of a base file without a log; row groups wholly before `start`, and those of which the footer says
@@ -244,23 +217,6 @@ class _Reading:
     @property
     def _size(self) -> BatchSize:
         return BatchSize(self.options.batch_rows, BATCH_BYTES)
-
-    def _merge_shape(self) -> MergeShape:
-        return MergeShape(
-            columns=self.shape.stored,
-            key=RECORD_KEY,
-            ordering=self.shape.ordering,
-            batch_rows=self.options.batch_rows,
-            batch_bytes=BATCH_BYTES,
-        )
-
-
-def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Each batch with the ordinal of its first row."""
-    ordinal = 0
-    for batch in batches:
-        yield ordinal, batch
-        ordinal += batch.num_rows
 
 
 def _check_version(what: str, version: int) -> None:

@@ -57,6 +57,7 @@ PURE = (
     "proto/splits.py",
     "proto/reports.py",
     "proto/groups.py",
+    "proto/lost_ranges.py",
     "proto/group_names.py",
     "proto/streams.py",
     "proto/hybrid.py",

@@ -12,7 +12,7 @@ from penstock.engine.cli.shell import given_options, shell_of, show_help
 from penstock.proto.options import Door
 
 if TYPE_CHECKING:
-    from penstock.engine.enumerators import GroupEnumerator
+    from penstock.engine.group_doors import GroupEnumerator
     from penstock.proto.groups import GroupDescription, GroupSummary, ResetOutcome
     from penstock.proto.options import GivenOptions
 
@@ -113,7 +113,7 @@ def delete(context: typer.Context, table: _Table, group: _Group, flags: dict[str
 
 def _door(context: typer.Context, flags: dict[str, str | None]) -> tuple[GroupEnumerator, GivenOptions]:
     options = given_options(shell_of(context), flags, door=Door.CONSUMER)
-    from penstock.engine.enumerators import group_door_for
+    from penstock.engine.group_doors import group_door_for
 
     return group_door_for(options.server, options.access), options
 

@@ -87,7 +87,7 @@ def tail(
         raise ConfigurationError("--group without --server: a group goes on where it was only if a server keeps it")
     options = _named(options)
     from penstock.engine.cli.tail_output import FilesBySplit, RowsOnStdout, checked_folder
-    from penstock.engine.enumerators import following_door
+    from penstock.engine.group_doors import following_door
     from penstock.engine.group_reader import GroupReader
 
     folder = None if output_dir is None else checked_folder(output_dir)

@@ -7,11 +7,14 @@ What runs where: `source`, `planning`, `batch_reader`, `stream_reader` in Spark'
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
-from penstock.engine.spark.awaiting import await_end
-from penstock.engine.spark.source import PenstockDataSource
-from penstock.engine.spark.source_watermark import with_source_watermark
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.engine.spark.awaiting import await_end
+    from penstock.engine.spark.source import PenstockDataSource
+    from penstock.engine.spark.source_watermark import with_source_watermark
 
 __all__ = ["PenstockDataSource", "await_end", "register", "with_source_watermark"]
 
@@ -21,4 +24,22 @@ def register(spark: SparkSession) -> None:
 
     Needed only where Spark did not find the module `pyspark_penstock` on the driver's Python path by itself.
     """
+    from penstock.engine.spark.source import PenstockDataSource
+
     spark.dataSource.register(PenstockDataSource)
+
+
+def __getattr__(name: str) -> object:
+    """Imported on first use: every process of Spark imports this package, and each needs another part of it."""
+    found: object
+    match name:
+        case "PenstockDataSource":
+            from penstock.engine.spark.source import PenstockDataSource as found
+        case "await_end":
+            from penstock.engine.spark.awaiting import await_end as found
+        case "with_source_watermark":
+            from penstock.engine.spark.source_watermark import with_source_watermark as found
+        case _:
+            raise AttributeError(f"module 'penstock.engine.spark' has no attribute {name!r}")
+    globals()[name] = found
+    return found

@@ -14,7 +14,7 @@ from penstock.engine.requests import plan_request
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.reading import resolved
-from penstock.engine.spark.tasks import read_partition
+from penstock.engine.spark.slot_reader import SlotReader
 
 
 class PenstockBatchReader(DataSourceReader):
@@ -23,6 +23,10 @@ class PenstockBatchReader(DataSourceReader):
 
     def __init__(self, load: Loaded, schema: StructType) -> None:
         self._load, self._reading = resolved(load, schema, limit_rows=load.options.limit)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """What a task needs: Spark pickles the reader into every task."""
+        return (SlotReader, (self._reading,))
 
     def partitions(self) -> list[InputPartition]:
         """The plan's slots; []: no rows. Errors: `penstock.proto.errors`."""
@@ -34,4 +38,4 @@ class PenstockBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slot; the same rows whichever attempt reads it."""
-        return read_partition(partition, self._reading)
+        return SlotReader(self._reading).read(partition)

@@ -14,7 +14,6 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from penstock.engine.spark.narrowing import narrowed
 from penstock.engine.spark.schema_changes import is_same, is_widened
 from penstock.engine.spark.types import arrow_schema, spark_type
 from penstock.proto.errors import ConfigurationError, InvariantViolation
@@ -66,6 +65,8 @@ class Casting:
             case Way.CAST:
                 return column.cast(field.type)
             case Way.NARROWED:
+                from penstock.engine.spark.narrowing import narrowed
+
                 return narrowed(column, field.type, field.name, self.table)
 
 

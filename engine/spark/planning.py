@@ -29,7 +29,7 @@ from penstock.proto.errors import InvariantViolation
 from penstock.proto.options import GivenOptions
 from penstock.proto.queries import PlanRequest, SnapshotAsOf
 from penstock.proto.reports import TableDescription
-from penstock.reader.read_split import output_schema
+from penstock.reader.output import output_schema
 from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema

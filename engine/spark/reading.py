@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from penstock.engine.hybrid_requests import access_of
 from penstock.engine.spark.options import Loaded, wanted_columns
-from penstock.engine.spark.tasks import SlotReading
+from penstock.engine.spark.slots import SlotReading
 from penstock.engine.spark.watermark_columns import WATERMARK, event_time_column, table_part
 
 

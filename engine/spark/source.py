@@ -1,19 +1,22 @@
-"""The data source `penstock`: what Spark constructs, pickles and asks for a schema and for readers."""
+"""The data source `penstock`: what Spark constructs, pickles and asks for a schema and for readers.
+
+Imported by each of Spark's Python processes, in tasks for its name alone: what a method needs it imports itself.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import MutableMapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
 
-from penstock.engine.spark.batch_reader import PenstockBatchReader
-from penstock.engine.spark.options import door_before_use, loaded
-from penstock.engine.spark.planning import schema_of
-from penstock.engine.spark.stream_reader import PenstockStreamReader
-from penstock.proto.options import Door
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from penstock.engine.spark.batch_reader import PenstockBatchReader
+    from penstock.engine.spark.stream_reader import PenstockStreamReader
 
 log = logging.getLogger("penstock.engine.spark")
 
@@ -43,6 +46,9 @@ class PenstockDataSource(DataSource):
 
         Errors: `penstock.proto.errors`.
         """
+        from penstock.engine.spark.options import door_before_use, loaded
+        from penstock.engine.spark.planning import schema_of
+
         load = loaded(self.options, door_before_use(self.options), os.environ)
         for warning in load.options.warnings:
             log.warning("%s", warning)
@@ -50,8 +56,16 @@ class PenstockDataSource(DataSource):
 
     def reader(self, schema: StructType) -> PenstockBatchReader:
         """A batch read of just these columns."""
+        from penstock.engine.spark.batch_reader import PenstockBatchReader
+        from penstock.engine.spark.options import loaded
+        from penstock.proto.options import Door
+
         return PenstockBatchReader(loaded(self.options, Door.BATCH, os.environ), schema)
 
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """A stream of just these columns."""
+        from penstock.engine.spark.options import loaded
+        from penstock.engine.spark.stream_reader import PenstockStreamReader
+        from penstock.proto.options import Door
+
         return PenstockStreamReader(loaded(self.options, Door.STREAM, os.environ), schema)

@@ -34,8 +34,8 @@ from penstock.engine.spark.progress import StreamProgress, with_patience
 from penstock.engine.spark.reading import resolved
 from penstock.engine.spark.schema_changes import SchemaChange
 from penstock.engine.spark.schema_watch import SchemaWatch
+from penstock.engine.spark.slot_reader import SlotReader
 from penstock.engine.spark.slots import MarkerSlot, Slot
-from penstock.engine.spark.tasks import read_partition
 from penstock.engine.stream_requests import (
     check_order,
     check_stream_options,
@@ -81,7 +81,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __reduce__(self) -> tuple[object, ...]:
         """What a task needs: Spark pickles the reader into every task."""
-        return (PenstockStreamReader, (self._load, self._reading.watermarked or self._reading.schema))
+        return (SlotReader, (self._reading,))
 
     def initialOffset(self) -> Offset:
         """Where a new query starts: with the table as it is now, or as the option `after` says.
@@ -137,7 +137,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slot; the same rows whichever attempt reads it."""
-        return read_partition(partition, self._reading)
+        return SlotReader(self._reading).read(partition)
 
     def commit(self, end: Offset) -> None:
         """Nothing to do: Spark's checkpoint is the only memory of this door."""

@@ -7,45 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StructType
 
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.spark.casting import Casting, casting
-from penstock.engine.spark.slots import MarkerSlot, PackedSlot, PulledSlot
+from penstock.engine.spark.gathering import GATHERED_ROWS, gathered
+from penstock.engine.spark.slots import MarkerSlot, PackedSlot, PulledSlot, SlotReading
 from penstock.engine.spark.watermark_columns import added, marker_batch
 from penstock.engine.spark.workers import scan_of
 from penstock.engine.topic_access import topic_reading
 from penstock.proto.codec import decode_scan, decode_split
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.hybrid import KafkaAccess
 from penstock.proto.reports import EndOfSlot, NextSplit
 from penstock.proto.splits import Scan, Split
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
 
-
-@dataclass(frozen=True, slots=True)
-class SlotReading:
-    """How a reader reads every slot: the schema Spark expects of the table, the rows after which a split stops (None:
-    never), rows of a batch, the column whose highest value is reported ('': none).
-
-    `watermarked` is the whole schema with the columns of a watermark, None without them; `event_time_unit` that of a
-    column of plain numbers; `narrows`: columns may have been widened since the schema was fixed. `access`: to the topic
-    that a hybrid stream goes on in; references to secrets in it are resolved in the task.
-    """
-
-    schema: StructType
-    limit_rows: int | None
-    batch_rows: int
-    event_time: str
-    watermarked: StructType | None = None
-    event_time_unit: str | None = None
-    narrows: bool = False
-    access: KafkaAccess | None = field(default=None, repr=False)
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import InputPartition
 
 
 def read_partition(partition: InputPartition | None, reading: SlotReading) -> Iterator[pa.RecordBatch]:
@@ -58,16 +40,16 @@ def read_partition(partition: InputPartition | None, reading: SlotReading) -> It
         case None:
             return
         case PackedSlot() as packed:
-            yield from _read_packed(packed, reading)
+            yield from gathered(_read_packed(packed, reading), min(reading.batch_rows, GATHERED_ROWS))
         case PulledSlot() as pulled:
-            yield from _read_pulled(pulled, reading)
+            yield from gathered(_read_pulled(pulled, reading), min(reading.batch_rows, GATHERED_ROWS))
         case MarkerSlot(watermark) if reading.watermarked is not None:
             yield marker_batch(reading.watermarked, reading.event_time, reading.event_time_unit, watermark)
         case other:
             raise InvariantViolation(f"an input partition of Penstock holds a {type(other).__name__}, expected a slot")
 
 
-def _read_packed(slot: PackedSlot, reading: SlotReading) -> Iterator[pa.RecordBatch]:
+def _read_packed(slot: PackedSlot, reading: SlotReading) -> Generator[pa.RecordBatch, None, None]:
     scan = decode_scan(slot.scan)
     shape = casting(output_schema(scan), reading.schema, table=scan.table, narrows=reading.narrows)
     for encoded in slot.splits:
@@ -75,7 +57,7 @@ def _read_packed(slot: PackedSlot, reading: SlotReading) -> Iterator[pa.RecordBa
         yield from _watermarked(rows, reading, slot.watermark_us)
 
 
-def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Iterator[pa.RecordBatch]:
+def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Generator[pa.RecordBatch, None, None]:
     """The slot's list is walked from its start: any attempt of a slot gives the same rows."""
     enumerator = enumerator_for(pulled.server, pulled.access)
     scan = scan_of(enumerator, pulled.server, pulled.plan_id)

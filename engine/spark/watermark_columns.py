@@ -6,16 +6,18 @@ a watermark is (`penstock.proto.streams`), how Spark takes it (`source_watermark
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import types as st
 
 from penstock.engine.spark.types import arrow_schema
 from penstock.proto.errors import ConfigurationError, InvariantViolation
-from penstock.proto.options import GivenOptions
-from penstock.proto.streams import Watermark
 from penstock.table.columns import resolve_columns
+
+if TYPE_CHECKING:
+    from penstock.proto.options import GivenOptions
+    from penstock.proto.streams import Watermark
 
 WATERMARK: Final = "_penstock_watermark"
 """The watermark of a row's micro-batch: the same on all of its rows; null where nothing can be said yet."""

@@ -9,33 +9,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.enumerator.events import tell
 from penstock.enumerator.hybrid.resolving import resolved
 from penstock.enumerator.hybrid.topic_plans import topic_plan
 from penstock.enumerator.hybrid.topic_rounds import begun, checked, moved, next_ranges
+from penstock.enumerator.hybrid.topic_side import TopicSide
 from penstock.enumerator.order import is_earliest
 from penstock.enumerator.planning import Planning
-from penstock.enumerator.split_times import EventTimeScan
 from penstock.enumerator.streams.snapshots import plan_list
 from penstock.enumerator.watch.advance import check_progress, start_progress
 from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew
-from penstock.kafka.doors import OpenTopic
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.hybrid import Hybrid, HybridMode, KafkaPlace
 from penstock.proto.positions import CommitRange
 from penstock.proto.splits import EventTimeBounds, Plan
 from penstock.proto.streams import Progress
 from penstock.table.hudi_table import HudiTable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicSide:
-    """What planning behind the lake needs: a way to the topic, and to the event times of its records."""
-
-    open_topic: OpenTopic
-    scan_event_time: EventTimeScan | None = None
 
 
 def advance_hybrid(

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.enumerator.hybrid.resolving import check_rules
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.hybrid import Hybrid, KafkaAccess
 
@@ -25,6 +24,8 @@ class TopicAccesses:
 
     def given(self, table: str, hybrid: Hybrid) -> Hybrid:
         """The same with its access. ConfigurationError where none is known, or for rules that cannot be."""
+        from penstock.enumerator.hybrid.resolving import check_rules
+
         check_rules(hybrid)
         if self._configured is not None:
             return self._of_server(table, hybrid)

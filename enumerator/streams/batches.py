@@ -13,14 +13,13 @@ from typing import Final
 
 from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.events import tell
-from penstock.enumerator.hybrid.following import TopicSide
+from penstock.enumerator.hybrid.topic_side import TopicSide
 from penstock.enumerator.order import horizon, is_earliest
 from penstock.enumerator.planning import Planning, newest_schema_json
 from penstock.enumerator.scans import check_event_time, event_time_column
 from penstock.enumerator.streams.memory import StreamMemory
 from penstock.enumerator.streams.snapshot_list import checked, cut, digest_of
 from penstock.enumerator.streams.snapshots import plan_list
-from penstock.enumerator.streams.topic_batches import behind_lake
 from penstock.enumerator.streams.watermark import Reach, next_watermark, reach_of, watermark_at_end
 from penstock.enumerator.watch.advance import advance, reaching_back, start_progress
 from penstock.enumerator.watch.lag import instant_ms
@@ -28,8 +27,8 @@ from penstock.enumerator.watch.retention import earliest_position
 from penstock.enumerator.watch.rounds import data_instants_behind
 from penstock.enumerator.watch.values import Following, NextRound, NothingNew
 from penstock.proto.errors import ConfigurationError, PositionExpired
-from penstock.proto.groups import OnLostRange
 from penstock.proto.hybrid import Hybrid, HybridMode
+from penstock.proto.lost_ranges import OnLostRange
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest
 from penstock.proto.splits import Plan, Split
@@ -126,6 +125,8 @@ class StreamLook:
             found = self._in_lake_of(hybrid, point)
             if found is not None:
                 return found
+        from penstock.enumerator.streams.topic_batches import behind_lake  # late: few streams have a topic
+
         batch, plan = behind_lake(self.table, self.name, self.scope, hybrid, point, self.side)
         if plan is not None:
             self._keep(batch.point, plan)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.enumerator.hybrid.following import TopicSide, switched, topic_round
+from penstock.enumerator.hybrid.following import switched, topic_round
+from penstock.enumerator.hybrid.topic_side import TopicSide
 from penstock.enumerator.streams.watermark import Reach, next_watermark
 from penstock.enumerator.watch.values import Following, NothingNew
 from penstock.proto.hybrid import Hybrid, KafkaPlace, KafkaRange

@@ -9,13 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from penstock.enumerator.selection import TimelineFacts
 from penstock.enumerator.watch.rounds import amount_behind, data_instants_behind
-from penstock.proto.groups import GroupLag
 from penstock.proto.positions import InstantTime, Position
 from penstock.table.instants import Instant
 from penstock.table.plans import CleanMetadata
+
+if TYPE_CHECKING:
+    from penstock.proto.groups import GroupLag
 
 BY_HOURS = "KEEP_LATEST_BY_HOURS"
 
@@ -51,6 +54,8 @@ def lag_of(
     `completed_ms` tells when an instant completed, in UTC milliseconds, None if nobody knows. `zone` is that of the
     timeline, None if unknown: then no seconds of loss are told.
     """
+    from penstock.proto.groups import GroupLag  # late: streams without a group ask this module too
+
     commits, amount = amount_behind(facts, committed, ahead)
     behind = [item for _, instants in data_instants_behind(facts, committed) for item in instants]
     behind = [item for item in behind if item.requested_time not in ahead]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING
 
 from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.history import with_archive
@@ -18,11 +19,13 @@ from penstock.enumerator.watch.lag import Retention, instant_ms, lag_of
 from penstock.enumerator.watch.rounds import data_instants_behind
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.errors import PositionExpired, StorageError
-from penstock.proto.groups import GroupLag
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import Changes, Incremental, Latest, PlanRequest
 from penstock.table.hudi_table import HudiTable
 from penstock.table.instants import Instant
+
+if TYPE_CHECKING:
+    from penstock.proto.groups import GroupLag
 
 
 def lag(

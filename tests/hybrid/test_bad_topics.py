@@ -16,7 +16,7 @@ from kafka_broker import USERS
 from topic_records import ends
 
 import penstock
-from penstock.engine.enumerators import GroupEnumerator, following_door
+from penstock.engine.group_doors import GroupEnumerator, following_door
 from penstock.proto.errors import (
     ConfigurationError,
     DataInvalidated,

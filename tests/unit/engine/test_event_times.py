@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from penstock.engine import enumerators
 from penstock.engine.event_times import scan_event_time
+from penstock.engine.group_doors import following_door
 from penstock.enumerator.planning import plan_request
 from penstock.enumerator.server import building
 from penstock.enumerator.server.settings import Settings, TableSettings
@@ -149,7 +150,7 @@ def test_the_enumerator_in_this_process_can_read(golden: Golden) -> None:
 
 def test_the_enumerator_that_follows_without_a_server_can_read(golden: Golden) -> None:
     path = str(golden.table("B_v9_colstats_mor"))
-    with enumerators.following_door(None) as door:
+    with following_door(None) as door:
         opened = door.open_plan(replace(REQUEST, table=path), "r")
         assert opened.splits == 3
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from penstock.proto.errors import ConfigurationError
 from penstock.table.literals import Always, Number, Op, comparison
-from penstock.table.predicate import MAX_DEPTH, parse_predicate
+from penstock.table.predicate import parse_predicate
+from penstock.table.predicate_grammar import MAX_DEPTH
 from penstock.table.predicate_tree import And, Compare, Decided, IsNull, Not, OneOf, Or, StartsWith, columns_of
 
 SCHEMA = pa.schema(

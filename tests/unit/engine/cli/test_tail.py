@@ -41,7 +41,7 @@ class Beats:
 def door(group: Any, clock: Any, reading: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The group in memory behind any server; no reader waits or beats in real time."""
     around = Surroundings(now_ms=clock.now_ms, wait=clock.wait, pulse=Beats)
-    monkeypatch.setattr("penstock.engine.enumerators.following_door", lambda server, access: nullcontext(group))
+    monkeypatch.setattr("penstock.engine.group_doors.following_door", lambda server, access: nullcontext(group))
     monkeypatch.setattr("penstock.engine.group_reader.Surroundings", lambda: around)
     return group
 

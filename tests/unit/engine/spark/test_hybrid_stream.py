@@ -50,7 +50,7 @@ def offsets(golden: Any) -> Mapping[int, int]:
 def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> ScriptedTopic:
     """The topic, for whoever reads its records in this process."""
     made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
-    monkeypatch.setattr("penstock.engine.topic_access.open_records", made.open)
+    monkeypatch.setattr("penstock.kafka.opening.open_records", made.open)
     return made
 
 
@@ -224,7 +224,7 @@ def test_slots_offsets_and_readers_show_no_secret(table: str, topic: ScriptedTop
             assert isinstance(slot, PackedSlot)
             told += [repr(partition), repr(slot), repr(slot.scan), repr(slot.splits)]
     assert SECRET not in "".join(told)
-    assert pickle.loads(pickle.dumps(reader))._reading.access == KafkaAccess(
+    assert pickle.loads(pickle.dumps(reader)).reading.access == KafkaAccess(
         client=(("bootstrap.servers", "scripted"), ("sasl.password", SECRET)), dead_letter=f"/letters/{SECRET}"
     )
 

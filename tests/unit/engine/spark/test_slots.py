@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine.spark import slots
-from penstock.engine.spark.slots import OPEN_COST_BYTES, SLOT_BYTES, PackedSlot, PulledSlot, pack
+from penstock.engine.spark.slots import OPEN_COST_BYTES, SLOT_BYTES, TASK_COST_BYTES, PackedSlot, PulledSlot, pack
 
 sizes = st.lists(st.integers(0, 3 * SLOT_BYTES), max_size=200)
 
@@ -24,12 +24,24 @@ def test_every_split_once_in_commit_order(sizes_bytes: list[int], cores: int) ->
 
 
 @given(sizes, st.integers(1, 64))
-def test_at_least_the_cores_and_no_slot_far_above_the_bound(sizes_bytes: list[int], cores: int) -> None:
+def test_the_cores_are_used_where_it_pays_and_no_slot_is_far_above_the_bound(
+    sizes_bytes: list[int], cores: int
+) -> None:
     packed = pack(sizes_bytes, cores)
-    assert len(packed) >= min(len(sizes_bytes), cores)
     weights = [sum(sizes_bytes[i] + OPEN_COST_BYTES for i in slot) for slot in packed]
+    assert len(packed) >= min(len(sizes_bytes), cores, sum(weights) // TASK_COST_BYTES)
+    assert len(packed) <= max(1, sum(weights) // TASK_COST_BYTES)
     largest = max((size + OPEN_COST_BYTES for size in sizes_bytes), default=0)
     assert all(weight <= SLOT_BYTES + largest for weight in weights)
+
+
+@pytest.mark.parametrize(("splits", "slots"), [(1, 1), (4, 1), (7, 1), (8, 2), (31, 7), (32, 8), (200, 8)])
+def test_tiny_splits_make_no_task_of_their_own(splits: int, slots: int) -> None:
+    assert len(pack([100] * splits, cores=8)) == slots
+
+
+def test_two_splits_of_some_size_use_two_cores() -> None:
+    assert pack([TASK_COST_BYTES, TASK_COST_BYTES], cores=8) == [(0,), (1,)]
 
 
 def test_many_tiny_splits_share_slots() -> None:

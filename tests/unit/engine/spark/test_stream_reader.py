@@ -20,6 +20,7 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.engine.spark.offsets import Offset, offset_of, point_of, scope_digest
 from penstock.engine.spark.options import Loaded
+from penstock.engine.spark.slot_reader import SlotReader
 from penstock.engine.spark.slots import MarkerSlot, PulledSlot
 from penstock.engine.spark.stream_reader import PenstockStreamReader
 from penstock.engine.spark.watermark_columns import with_columns
@@ -513,8 +514,9 @@ def test_what_travels_to_a_task() -> None:
     data = pickle.dumps(stream)
     assert len(data) < 4000
     copy = pickle.loads(data)
-    assert isinstance(copy, PenstockStreamReader)
-    assert copy.getDefaultReadLimit() == ReadMaxFiles(1)
+    assert isinstance(copy, SlotReader)
+    assert copy.reading.watermarked == TIMED
+    assert (copy.reading.event_time, copy.reading.narrows) == ("ts", True)
 
 
 def test_commit_and_stop_do_nothing() -> None:

@@ -16,8 +16,8 @@ from penstock.engine.spark import batch_reader, tasks, workers
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots, schema_of
 from penstock.engine.spark.reading import resolved
-from penstock.engine.spark.slots import MarkerSlot, PackedSlot, PulledSlot
-from penstock.engine.spark.tasks import SlotReading, read_partition
+from penstock.engine.spark.slots import MarkerSlot, PackedSlot, PulledSlot, SlotReading
+from penstock.engine.spark.tasks import read_partition
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.access import ServerAccess
 from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch, UnknownPlan

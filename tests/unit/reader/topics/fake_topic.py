@@ -13,7 +13,8 @@ from penstock.proto.changes import ChangeFormat, ChangesOf
 from penstock.proto.hybrid import HybridMode, KafkaAccess, KafkaRange, TopicRecords, ValueFormat
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import AllRows, CommitTimeOrdering, Scan, Split, VisibleInstants
-from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, TopicReading, read_split
+from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, read_split
+from penstock.reader.topics.reading import TopicReading
 from penstock.reader.topics.registry import SchemaRegistry
 from penstock.table.schema.avro import META_COLUMNS
 

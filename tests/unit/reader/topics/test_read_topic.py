@@ -15,7 +15,8 @@ from topics.fake_topic import ORDERS, FakeTopic, read_all, rows_of, topic_of, to
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StorageError, UndecodableRecord
 from penstock.proto.hybrid import HybridMode, KafkaAccess
 from penstock.proto.splits import DeleteMarker
-from penstock.reader.read_split import ReadOptions, SplitTally, TopicReading, output_schema, read_split
+from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
+from penstock.reader.topics.reading import TopicReading
 
 APPEND = HybridMode.APPEND
 AT = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)

@@ -1,0 +1,162 @@
+"""Plans that are kept and handed out split by split: what `EmbeddedEnumerator` and the service do with a keeper.
+
+Shell: asks the core through its keeper, tells log and observer. Not here: planning (`planning`), decisions (`core`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from penstock.enumerator.assigner import Assigned, Assignment, choose_slots
+from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Reported
+from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
+from penstock.enumerator.core.facts import sizes_alone
+from penstock.enumerator.core.state import State
+from penstock.enumerator.events import tell
+from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.observer import Duration, Observer, SplitEvent, SplitKind
+from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownPlan
+from penstock.proto.queries import Changes, PlanRequest, TopicRanges
+from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport
+from penstock.proto.splits import Plan, Scan
+
+
+def _kind(query: str) -> SplitKind:
+    if query.startswith(TopicRanges.__name__):
+        return SplitKind.KAFKA
+    return SplitKind.CDC if query.startswith(Changes.__name__) else SplitKind.MOR
+
+
+class KeptPlans:
+    """The plans of one keeper. Any thread."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        *,
+        planned: Callable[[PlanRequest], Plan],
+        shown: Callable[[str], str],
+        clock_ms: Callable[[], int],
+        new_id: Callable[[], str],
+        cpus: int,
+        observer: Observer,
+    ) -> None:
+        """`planned` plans a request, `shown` is what logs call a table."""
+        self._keeper, self._planned, self._shown = keeper, planned, shown
+        self._clock_ms, self._new_id, self._cpus, self._observer = clock_ms, new_id, cpus, observer
+
+    def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
+        """See `Enumerator.open_plan`. A request id that opened a plan before gives that plan again."""
+        if request.slots < 0:
+            raise ConfigurationError(f"slots: got {request.slots}, expected 0 (let the planner choose) or more")
+        before = self._keeper.look(lambda state: state.requests.get(request_id)) if request_id else None
+        if before is not None:
+            return self._opened(before)
+        begin_ms = self._clock_ms()
+        plan = self._planned(request)
+        facts = sizes_alone(split.size_bytes for split in plan.splits)
+        size_bytes = int(facts.sizes.sum())
+        plan_id = self._new_id()
+        query = type(request.query).__name__ + ("Stream" if request.of_stream else "")
+        event = OpenPlan(
+            plan_id=plan_id,
+            request_id=request_id,
+            table=request.table,
+            query=query,
+            facts=facts,
+            slots=choose_slots(len(facts), size_bytes, request.slots, self._cpus),
+            stream=request.of_stream,
+        )
+        opened = self._opened(self._keeper.handle(event, _plan_id, (plan_id, plan)))
+        took_ms = self._clock_ms() - begin_ms
+        self._observer.observe(Duration.PLAN, took_ms / 1000)
+        self._observer.split_events(SplitEvent.DISCOVERED, query, _kind(query), len(facts))
+        tell(
+            "plan opened",
+            plan=opened.plan_id,
+            table=self._shown(request.table),
+            query=query,
+            splits=opened.splits,
+            slots=opened.slots,
+            bytes=opened.size_bytes,
+            ms=took_ms,
+        )
+        return opened
+
+    def _opened(self, plan_id: str) -> OpenedPlan:
+        slots, splits, size_bytes = self._keeper.handle(
+            UsePlan(plan_id),
+            lambda state, _: (
+                state.plans[plan_id].assigner.slots,
+                len(state.plans[plan_id].facts),
+                int(state.plans[plan_id].facts.sizes.sum()),
+            ),
+        )
+        return OpenedPlan(plan_id=plan_id, slots=slots, splits=splits, size_bytes=size_bytes, scan=self.scan(plan_id))
+
+    def describe_plan(self, plan_id: str) -> Scan:
+        """See `Enumerator.describe_plan`."""
+        self._keeper.handle(UsePlan(plan_id), lambda state, answer: None)
+        return self.scan(plan_id)
+
+    def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
+        """See `Enumerator.next_split`."""
+        begin_s = time.perf_counter()
+        told, query, replayed = self._keeper.handle(NextEntry(plan_id, slot, index), _entry)
+        self._observer.observe(Duration.ASSIGN, time.perf_counter() - begin_s)
+        level = logging.DEBUG if replayed else logging.INFO
+        if not isinstance(told, Assigned):
+            tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
+            return EndOfSlot()
+        try:
+            split = self._keeper.shelf.splits(plan_id, [told.split])[0]
+        except KeyError:
+            raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
+        if not replayed:
+            self._observer.split_events(SplitEvent.ASSIGNED, query, _kind(query))
+        tell("split assigned", level=level, plan=plan_id, slot=slot, index=index, split=split.split_id)
+        return NextSplit(split)
+
+    def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
+        """See `Enumerator.finish_split`."""
+        event = FinishEntry(plan_id, slot, index, report)
+        query, answer = self._keeper.handle(event, lambda state, answer: (state.plans[plan_id].query, answer))
+        if isinstance(answer, Reported) and answer.is_first:
+            self._observer.report(query, report)
+            self._observer.split_events(SplitEvent.FINISHED, query, _kind(query))
+        tell(
+            "split finished",
+            plan=plan_id,
+            slot=slot,
+            index=index,
+            rows=report.rows,
+            bytes=report.size_bytes,
+            ms=round(sum(spent_ms for _, spent_ms in report.phase_ms), 3),
+        )
+
+    def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
+        """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
+        reports = self._keeper.handle(UsePlan(plan_id), lambda state, _: dict(state.plans[plan_id].reports))
+        return dict(sorted(reports.items()))
+
+    def scan(self, plan_id: str) -> Scan:
+        """What the splits of a plan share, without using it (`describe_plan`). UnknownPlan as there."""
+        try:
+            return self._keeper.shelf.scan(plan_id)
+        except KeyError:
+            raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
+
+
+def _plan_id(state: State, answer: Answer) -> str:
+    if not isinstance(answer, PlanHeld):
+        raise InvariantViolation(f"opening a plan was answered by {answer!r}")
+    return answer.plan_id
+
+
+def _entry(state: State, answer: Answer) -> tuple[Assignment | None, str, bool]:
+    if not isinstance(answer, Entry):
+        raise InvariantViolation(f"asking for a split was answered by {answer!r}")
+    held = state.plans[answer.plan_id]
+    return held.assigner.told(answer.slot, answer.index), held.query, answer.replayed

@@ -1,0 +1,81 @@
+"""The road of a split with logs: winners of the log, then the base streamed past them.
+
+Shell around `log_records` and `merge`. Not here: which road a split takes, ordinals and filters (`read_split`,
+`batches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from penstock.proto.errors import CorruptBlock
+from penstock.proto.splits import Scan, Split, WholeFile
+from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.log_files import LogFiles
+from penstock.reader.log_records import read_log
+from penstock.reader.merge.keys import PositionTable
+from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, RowGroup
+from penstock.reader.report import SplitTally
+from penstock.reader.shape import ReadShape
+from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup
+from penstock.table.storage import Storage
+
+
+def winners_of(
+    storage: Storage, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally, *, compiled: bool
+) -> LogWinners | None:
+    """What wins among the split's logs; None if none of their records counts. Errors as for `log_records.read_log`."""
+    files = LogFiles(storage, split.logs, scan.table)
+    return read_log(files, scan, split, shape, tally, compiled=compiled)
+
+
+def merged(
+    winners: LogWinners,
+    base: BaseFile | None,
+    scan: Scan,
+    split: Split,
+    shape: ReadShape,
+    size: BatchSize,
+    tally: SplitTally,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The merged rows in batches, each with the ordinal of its first; in the end the tally is told what met what.
+
+    CorruptBlock for a log that does not fit the base file; errors of reading.
+    """
+    if base is not None:
+        _check_positions(winners, base, scan, split)
+    merge = Merge(
+        winners,
+        MergeShape(
+            columns=shape.stored,
+            key=RECORD_KEY,
+            ordering=shape.ordering,
+            batch_rows=size.rows,
+            batch_bytes=size.size_bytes,
+        ),
+    )
+    ordinal = 0
+    for batch in merge.run(_row_groups(base, scan, shape, size)):
+        yield ordinal, batch
+        ordinal += batch.num_rows
+    tally.merged(merge.outcomes())
+
+
+def _row_groups(base: BaseFile | None, scan: Scan, shape: ReadShape, size: BatchSize) -> Iterator[RowGroup]:
+    """The base's row groups with their keys, stored or made."""
+    if base is None:
+        return
+    for group in base.row_groups(WholeFile(), size):
+        yield KeyedRowGroup(group, shape.keys, base.where) if scan.key_fields else group
+
+
+def _check_positions(winners: LogWinners, base: BaseFile, scan: Scan, split: Split) -> None:
+    """A record that points behind the base's last row would pass for an insert."""
+    if not isinstance(winners.table, PositionTable) or winners.table.last_position < base.num_rows:
+        return
+    raise CorruptBlock(
+        f"table {scan.table}: split {split.split_id}: the log has a record for row {winners.table.last_position} of a "
+        f"base file with {base.num_rows} rows; one of them was replaced"
+    )

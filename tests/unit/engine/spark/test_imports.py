@@ -1,0 +1,73 @@
+"""What each of Spark's Python processes loads: they start often, and each pays for every import again."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from penstock.engine.spark.options import Loaded
+from penstock.engine.spark.planning import plan_slots, schema_of
+from penstock.engine.spark.slot_reader import SlotReader
+from penstock.engine.spark.slots import SlotReading
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.proto.options import GivenOptions
+from penstock.proto.queries import PlanRequest, Snapshot
+
+SERVERS = ["grpc", "pydantic", "prometheus_client", "sqlite3", "penstock.enumerator.core", "penstock.enumerator.server"]
+TOPICS = ["confluent_kafka", "penstock.enumerator.hybrid.resolving", "penstock.reader.topics"]
+MERGING = ["numba", "llvmlite", "penstock.reader.merged_rows", "penstock.reader.changes.read_changes"]
+FILTERS = ["sqlglot"]
+
+
+def loaded(code: str, *arguments: str) -> set[str]:
+    """The modules that a fresh process has loaded after running `code`."""
+    told = subprocess.run(
+        [sys.executable, "-c", f"import json, sys\n{code}\nprint(json.dumps(list(sys.modules)))", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return set(json.loads(told.stdout.splitlines()[-1]))
+
+
+def test_finding_the_source_loads_none_of_it() -> None:
+    found = loaded("from pyspark_penstock import DefaultSource")
+    assert {name for name in found if name.startswith("penstock.")} <= {
+        "penstock.engine",
+        "penstock.engine.spark",
+        "penstock.engine.spark.source",
+        "penstock.version",
+    }
+    assert "pyarrow" not in found
+
+
+@pytest.mark.parametrize("module", ["stream_reader", "batch_reader", "planning"])
+def test_a_planner_loads_neither_servers_nor_the_data_plane(module: str) -> None:
+    found = loaded(f"import penstock.engine.spark.{module}")
+    never = [*SERVERS, *TOPICS, *MERGING, *FILTERS, "penstock.reader.read_split", "penstock.proto.groups"]
+    assert found.isdisjoint(never)
+
+
+def test_a_task_loads_no_planner_and_no_kernel_for_base_files(golden: Any) -> None:
+    """The slots of a table without logs, read in a process of their own."""
+    table = str(golden.table("B_v9_inc_cow"))
+    load = Loaded(table, GivenOptions())
+    schema = schema_of(load)
+    request = PlanRequest(table=table, query=Snapshot(), columns=tuple(schema.fieldNames()))
+    slots = plan_slots(EmbeddedEnumerator(), None, request, schema)
+    reader = SlotReader(SlotReading(schema=schema, limit_rows=None, batch_rows=1000, event_time=""))
+    pickled = pickle.dumps((reader, slots)).hex()
+    found = loaded(
+        "import pickle\n"
+        "from pyspark.sql.datasource import InputPartition\n"
+        "reader, slots = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
+        "assert sum(batch.num_rows for slot in slots for batch in reader.read(InputPartition(slot)))",
+        pickled,
+    )
+    assert found.isdisjoint([*SERVERS, *TOPICS, *MERGING, *FILTERS, "fastavro", "penstock.enumerator"])
