@@ -7,6 +7,7 @@ Not here: data blocks of log files (`penstock.table.log`), what a record means (
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import struct
@@ -58,7 +59,7 @@ def single_record(data: bytes, where: str) -> dict[str, object]:
         schema, codec = _header(data)
         if codec not in ("", "null"):
             raise ValueError(f"codec {codec[:40]!r}, Hudi writes none")
-        _check_schema(json.loads(schema))
+        _check_header_schema(schema)
         records: list[object] = []
         for record in fastavro.reader(io.BytesIO(data)):
             records.append(record)
@@ -152,6 +153,13 @@ def bounded_schema(schema_json: str) -> object:
     schema: object = json.loads(schema_json)
     _check_schema(schema)
     return schema
+
+
+@functools.lru_cache(maxsize=8)
+def _check_header_schema(schema: bytes) -> None:
+    """`_check_schema` of a header's schema: the files of a timeline repeat a few, one for each action. What failed is
+    not remembered."""
+    _check_schema(json.loads(schema))
 
 
 def _check_schema(schema: object) -> None:
