@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from chaos_cast import Actor, free_port
+from chaos_cast import Actor
 from delivered import Delivered
+from loopback_ports import free_port
 from soak_cast import Driver
 
 LEASE_S = 3
