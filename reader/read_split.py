@@ -15,7 +15,6 @@ import pyarrow as pa
 from penstock.proto.changes import ChangesOf, GroupChanges
 from penstock.proto.errors import (
     ConfigurationError,
-    CorruptBlock,
     InvariantViolation,
     SchemaMismatch,
     StateVersionError,
@@ -29,8 +28,8 @@ from penstock.reader.changes.read_changes import read_changes
 from penstock.reader.changes.shape import changes_output
 from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
-from penstock.reader.merge.keys import PositionTable, number_keys
-from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, RowGroup
+from penstock.reader.merge.keys import check_positions, number_keys
+from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, Passed, RowGroup
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupFilter, kept_by
@@ -168,51 +167,66 @@ class _Reading:
         with ExitStack() as opened:
             winners = self._winners() if self.split.logs else None
             with self.tally.phase("open"):
-                base = self._base(opened, with_log=winners is not None)
+                base = self._base(opened, winners)
             if winners is None:
                 yield from self._emitted(emission, self._base_rows(base, constants))
                 return
-            self._check_positions(winners, base)
+            if base is not None:
+                where = f"table {self.scan.table}: split {self.split.split_id}"
+                check_positions(winners.table, base.num_rows, where)
             merge = Merge(winners, self._merge_shape())
-            yield from self._emitted(emission, _counted(merge.run(self._keyed_row_groups(base))))
+            groups = self._met_row_groups(base, winners, constants)
+            yield from self._emitted(emission, _counted(merge.run(groups)))
             self.tally.merged(merge.outcomes())
 
     def _winners(self) -> LogWinners | None:
         files = LogFiles(self.storage, self.split.logs, self.scan.table)
         return read_log(files, self.scan, self.split, self.shape, self.tally, compiled=self.options.compiled)
 
-    def _base(self, opened: ExitStack, *, with_log: bool) -> BaseFile | None:
+    def _base(self, opened: ExitStack, winners: LogWinners | None) -> BaseFile | None:
         if self.split.base is None:
             return None
-        columns = self.shape.base_with_log if with_log else self.shape.stored
-        key = RECORD_KEY if with_log and not self.scan.key_fields else ""
+        columns = self.shape.stored if winners is None else self.shape.base_with_log
+        key = RECORD_KEY if winners is not None and not self.scan.key_fields else ""
+        encoded = () if winners is not None and winners.filler is not None else self.shape.handed_through
         names = self.shape.file_names(self.split.base_instant, f"table {self.scan.table}: {self.split.base.path}")
         record, table = self.shape.record, self.scan.table
-        base = BaseFile(self.storage, self.split.base, record, columns, table=table, key=key, names=names)
+        base = BaseFile(
+            self.storage,
+            self.split.base,
+            record,
+            columns,
+            table=table,
+            key=key,
+            names=names,
+            may_be_encoded=encoded,
+            tally=self.tally,
+        )
         opened.enter_context(base)
         return base
 
-    def _keyed_row_groups(self, base: BaseFile | None) -> Iterator[RowGroup]:
-        """The base's row groups with their keys, stored or made."""
+    def _met_row_groups(
+        self, base: BaseFile | None, winners: LogWinners, constants: PartitionConstants
+    ) -> Iterator[RowGroup]:
+        """The base's row groups with their keys, stored or made. Of those of which the footer says that no row is kept,
+        only what a log needs: unless it fills gaps, when a row that comes takes values of one that goes."""
         if base is None:
             return
+        dropping = self._dropping(base, constants) if winners.filler is None else None
         for group in base.row_groups(self.part, self._size):
+            if dropping is not None and dropping.drops(group.number):
+                self.tally.pruned(group.num_rows)
+                group = replace(group, columns=self.shape.merged_by)
             yield KeyedRowGroup(group, self.shape.keys, base.where) if self.scan.key_fields else group
 
-    def _check_positions(self, winners: LogWinners, base: BaseFile | None) -> None:
-        """A record that points behind the base's last row would pass for an insert."""
-        if base is None or not isinstance(winners.table, PositionTable) or winners.table.last_position < base.num_rows:
-            return
-        raise CorruptBlock(
-            f"table {self.scan.table}: split {self.split.split_id}: the log has a record for row "
-            f"{winners.table.last_position} of a base file with {base.num_rows} rows; one of them was replaced"
-        )
+    def _dropping(self, base: BaseFile, constants: PartitionConstants) -> RowGroupFilter | None:
+        kept = kept_by(self.scan, self.shape)
+        return RowGroupFilter(kept, base.row_group_bounds(), constants) if kept else None
 
     def _base_rows(self, base: BaseFile | None, constants: PartitionConstants) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of a base file without a log; row groups wholly before `start`, and those of which the footer says
         that no row is kept, are not decoded. Their rows count in ordinals all the same."""
-        kept = kept_by(self.scan, self.shape)
-        dropping = RowGroupFilter(kept, base.row_group_bounds(), constants) if base is not None and kept else None
+        dropping = self._dropping(base, constants) if base is not None else None
         ordinal = 0
         for group in base.row_groups(self.part, self._size) if base is not None else ():
             if ordinal + group.num_rows <= self.start:
@@ -255,11 +269,12 @@ class _Reading:
         )
 
 
-def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _counted(batches: Iterator[pa.RecordBatch | Passed]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Each batch with the ordinal of its first row."""
     ordinal = 0
     for batch in batches:
-        yield ordinal, batch
+        if not isinstance(batch, Passed):
+            yield ordinal, batch
         ordinal += batch.num_rows
 
 

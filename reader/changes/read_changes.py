@@ -82,7 +82,7 @@ def _rows(states: States, shape: ChangeShape, batch_rows: int) -> Iterator[pa.Re
         if not count:
             continue
         if shape.format is ChangeFormat.HUDI:
-            yield hudi_rows(batch, states.step, shape.carried)
+            yield hudi_rows(batch, states.step, shape.carried, compiled=states.compiled)
         else:
             yield change_rows(batch, states.step, first, shape.carried)
         first += count
