@@ -11,12 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.reports import MergeOutcomes, SplitReport
-
-PHASES: Final = ("open", "log_decode", "build", "base_decode", "merge", "emit")
-"""open: files opened, block headers read. log_decode: log records to Arrow. build: the winner table. base_decode: base
-rows to Arrow. merge: those probed, winners put in; of changes, states compared. emit: filters, projection, formats.
-"""
+from penstock.proto.reports import PHASES, MergeOutcomes, SplitReport
 
 _T = TypeVar("_T")
 

@@ -94,7 +94,7 @@ class _Side:
         matches = self._table.match_among(rows, batch.column(RECORD_KEY), first_row)
         stays = np.ones(batch.num_rows, bool)
         stays[self._merge.meet(matches, batch)] = False
-        return stays[rows]
+        return np.asarray(stays[rows])
 
     def take(self, batch: pa.RecordBatch, touched: Matches, chosen: np.ndarray) -> None:
         """Chosen ones of a base batch's touched rows, which stay on this side alone."""

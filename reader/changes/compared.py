@@ -259,7 +259,7 @@ def _partners(old_numbers: np.ndarray, new_numbers: np.ndarray) -> np.ndarray:
     if all(int(np.bincount(numbers).max()) == 1 for numbers in (old_numbers, new_numbers)):
         place_of = np.full(highest + 1, -1, np.int64)
         place_of[old_numbers] = np.arange(len(old_numbers))
-        return place_of[new_numbers]
+        return np.asarray(place_of[new_numbers])
     old_codes, new_codes = _places(old_numbers), _places(new_numbers)
     order = np.argsort(old_codes, kind="stable")
     at = np.minimum(np.searchsorted(old_codes[order], new_codes), len(order) - 1)

@@ -1,8 +1,9 @@
 """JSON objects of rows, a batch at once: members whose values are texts already, joined in one pass.
 
 Arrays only: `text` (uint8) holds the texts of all columns, `offsets` (int64, [columns, rows + 1]) where each one's lie
-in it; `valid` (uint8, [columns, rows]) 0 for a null, else 1 (`measure` marks with 2 what must be escaped); `forms` (uint8, [columns]) how a value is spelled; `names` (uint8) the members'
-heads (`,"name":`), `name_offsets` (int64, [columns + 1]) where; the first `comma` bytes of each stand between members.
+in it; `valid` (uint8, [columns, rows]) is 0 for a null, else 1 (`measure` marks with 2 what must be escaped); `forms`
+(uint8, [columns]) how a value is spelled; `names` (uint8) the members' heads (`,"name":`), `name_offsets` (int64,
+[columns + 1]) where; the first `comma` bytes of each stand between members.
 
 Safety: `offsets` and `name_offsets` must ascend and stay within `text` and `names`, behind which `OVERCOPY` bytes more
 can be read; `measure` tells how many bytes `write` will write, and `OVERCOPY` bytes behind them may be written over.
@@ -46,9 +47,9 @@ for _code, _letter in ((8, b"b"), (9, b"t"), (10, b"n"), (12, b"f"), (13, b"r"))
 
 
 @inlined
-def _escapes(text: Any, start: int, end: int) -> int:
+def _escapes(text: Any, start: int, end: int) -> Any:
     """How many bytes escaping adds."""
-    more = 0
+    more: Any = 0
     for at in range(start, end):
         byte = text[at]
         short = (byte >= 8) & (byte <= 13) & (byte != 11)  # no branch, so that many bytes are looked at at once
@@ -140,7 +141,7 @@ _word: Any = intrinsic(_copy_word)
 
 
 @inlined
-def _put(out: Any, at: int, source: Any, start: int, end: int) -> int:
+def _put(out: Any, at: int, source: Any, start: int, end: int) -> Any:
     place = start
     while place < end:
         _word(out, at + place - start, source, place)
@@ -149,14 +150,14 @@ def _put(out: Any, at: int, source: Any, start: int, end: int) -> int:
 
 
 @inlined
-def _put_few(out: Any, at: int, source: Any, start: int, end: int) -> int:
+def _put_few(out: Any, at: int, source: Any, start: int, end: int) -> Any:
     for place in range(start, end):
         out[at + place - start] = source[place]
     return at + end - start
 
 
 @inlined
-def _put_escaped(out: Any, at: int, text: Any, start: int, end: int) -> int:
+def _put_escaped(out: Any, at: int, text: Any, start: int, end: int) -> Any:
     for place in range(start, end):
         byte = text[place]
         if byte in (_QUOTE, _BACKSLASH):
@@ -179,7 +180,7 @@ def _put_escaped(out: Any, at: int, text: Any, start: int, end: int) -> int:
 
 
 @inlined
-def _put_number(out: Any, at: int, text: Any, start: int, end: int) -> int:
+def _put_number(out: Any, at: int, text: Any, start: int, end: int) -> Any:
     special = _special(text, start, end)
     if special == 1:
         return _put_few(out, at, _NAN, 0, 5)
@@ -210,7 +211,7 @@ def write(
     ends: Any,
     out: Any,
 ) -> Any:
-    """Writes the objects into `out`, which has ends[-1] + OVERCOPY places; `ends` as `measure` made them of the same input."""
+    """Writes the objects into `out`, which has ends[-1] + OVERCOPY places; `ends`, `valid` as `measure` left them."""
     for row in range(len(ends) - 1):
         at = ends[row]
         out[at] = 123

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.reports import MergeOutcomes
-from penstock.reader.report import PHASES, SplitTally, max_event_time_us
+from penstock.proto.reports import PHASES, MergeOutcomes
+from penstock.reader.report import SplitTally, max_event_time_us
 
 
 def test_phases_add_up_by_the_clock_given() -> None:
