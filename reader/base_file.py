@@ -25,7 +25,14 @@ from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
 from penstock.table.storage import Storage, is_near
 
-_BUFFER_BYTES: Final = 1 << 20
+_NEAR_BUFFER_BYTES: Final = 64 << 10
+_FAR_BUFFER_BYTES: Final = 1 << 20
+"""What is read at once of each column; from a far store a read is a request."""
+
+_AIM_BYTES: Final = 2 << 20
+_FEW_ROWS: Final = 8192
+"""Batches have about so many bytes, if that is at least so many rows: more would only take memory."""
+
 _FOOTER_BYTES: Final = 256 << 20
 _FAILURES: Final = (
     pa.ArrowInvalid,
@@ -46,6 +53,11 @@ class BatchSize:
 
     rows: int
     size_bytes: int
+
+    def rows_of(self, row_bytes: int) -> int:
+        """How many rows of this size to decode at once; at least 1."""
+        row_bytes = max(1, row_bytes)
+        return max(1, min(self.rows, self.size_bytes // row_bytes, max(_FEW_ROWS, _AIM_BYTES // row_bytes)))
 
 
 class BaseFile:
@@ -194,7 +206,7 @@ class BaseFile:
             self._source,
             metadata=footer,
             read_dictionary=self._encoded,
-            buffer_size=_BUFFER_BYTES,
+            buffer_size=_NEAR_BUFFER_BYTES if is_near(self._storage) else _FAR_BUFFER_BYTES,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",
             thrift_string_size_limit=_FOOTER_BYTES,
@@ -264,7 +276,7 @@ class BaseFile:
             path = self._file.schema.column(place).path  # the chunk's own may be wrong
             if path in wanted or path.partition(".")[0] in wanted:
                 size_bytes += max(0, group.column(place).total_uncompressed_size)
-        return max(1, min(size.rows, size.size_bytes * max(1, int(group.num_rows)) // max(1, size_bytes)))
+        return size.rows_of(size_bytes // max(1, int(group.num_rows)))
 
     def _guarded(self, action: Callable[[], _T]) -> _T:
         """The action's answer; a failure as CorruptFile, or StorageError where the storage is to blame."""

@@ -65,6 +65,43 @@ def checked(column: pa.DictionaryArray) -> pa.Array:
     return column
 
 
+def encoded_constants(batch: pa.RecordBatch, columns: Collection[str]) -> pa.RecordBatch:
+    """The batch with those of these columns as indices that are text, and one value in every row."""
+    arrays = [
+        _constant(column) if name in columns and pa.types.is_string(column.type) else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _constant(column: pa.Array) -> pa.Array:
+    if not len(column) or column.null_count:
+        return column
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    width = int(bounds[1] - bounds[0])
+    if width > _MOST_VALUE_BYTES or not (np.diff(bounds) == width).all():
+        return column
+    if width:
+        texts = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]].reshape(len(column), width)
+        if not (texts == texts[0]).all():
+            return column
+    indices = pa.array(np.zeros(len(column), np.int32))
+    return pa.DictionaryArray.from_arrays(indices, pa.array([column[0].as_py()], pa.string()))
+
+
+def concatenated(parts: list[pa.Array], pool: pa.MemoryPool) -> pa.Array:
+    """The parts of one column, some of which may be of indices, as one array: of indices if all are of one value."""
+    encoded = [is_encoded(part.type) for part in parts]
+    if not any(encoded):
+        return pa.concat_arrays(parts, memory_pool=pool)
+    if all(encoded) and all(part.dictionary.equals(parts[0].dictionary) for part in parts):
+        indices = pa.concat_arrays([part.indices for part in parts], memory_pool=pool)
+        return pa.DictionaryArray.from_arrays(indices, parts[0].dictionary)
+    plain = [_texts(part) if is_encoded(part.type) else part for part in parts]
+    return pa.concat_arrays(plain, memory_pool=pool)
+
+
 def text_bytes(batch: pa.RecordBatch) -> int:
     """About how many bytes the batch takes once its columns of indices are text: never less than that."""
     more = 0

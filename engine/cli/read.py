@@ -52,6 +52,7 @@ def read(
     options = given_options(shell, flags, option or ())
     from penstock.engine.arrow import open_reading
 
+    _return_memory()
     spent = _profile() if profile else None
     reading = open_reading(table, options)
     if spent is not None:
@@ -64,6 +65,16 @@ def read(
 
         as_json = chosen is RowFormat.JSONL or shell.log_format is LogFormat.JSON
         show_profile(spent.summary(), as_json=as_json)
+
+
+def _return_memory() -> None:
+    """This process is ours: memory that a batch gave back goes to the system, unless the user chose Arrow's pool."""
+    import os
+
+    import pyarrow as pa
+
+    if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
+        pa.set_memory_pool(pa.system_memory_pool())
 
 
 def _profile() -> Profile:

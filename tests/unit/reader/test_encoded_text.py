@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from penstock.proto.splits import FileRef, WholeFile
 from penstock.reader.base_file import BaseFile, BatchSize
-from penstock.reader.encoded_text import IndexOutOfDictionary, PlainText, among, checked, is_encoded, text_bytes
+from penstock.reader.encoded_text import (
+    IndexOutOfDictionary,
+    PlainText,
+    among,
+    checked,
+    concatenated,
+    encoded_constants,
+    is_encoded,
+    text_bytes,
+)
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage import open_storage
 
@@ -81,6 +90,30 @@ def test_encoded_or_not_the_answers_are_the_same(texts: list[str | None], wanted
     values = pa.array(sorted(wanted), pa.string())
     assert among(encoded, values).to_pylist() == among(plain, values).to_pylist()
     assert PlainText().column("c", checked(encoded)).to_pylist() == plain.to_pylist()
+
+
+@given(
+    st.lists(st.none() | st.sampled_from(["", "a", "b", "ab", "é"]), min_size=1, max_size=6)
+    | st.tuples(st.sampled_from(["", "a", "é", "w" * 300]), st.integers(1, 9)).map(lambda given: [given[0]] * given[1]),
+    st.integers(0, 5),
+)
+def test_decoded_columns_of_one_value_are_indices(texts: list[str | None], offset: int) -> None:
+    column = pa.array(["z", *texts, "z"], pa.string()).slice(1, len(texts)).slice(min(offset, len(texts) - 1))
+    batch = pa.record_batch({"c": column, "d": column})
+    found = encoded_constants(batch, ["c"])
+    values = column.to_pylist()
+    constant = values[0] is not None and len(set(values)) == 1 and len(values[0]) < 300
+    assert (is_encoded(found.column("c").type), is_encoded(found.column("d").type)) == (constant, False)
+    assert PlainText().batch(found).to_pydict() == batch.to_pydict()
+
+
+@given(st.lists(st.lists(st.none() | st.sampled_from(["a", "b"]), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_parts_put_together_are_the_column(parts: list[list[str | None]]) -> None:
+    batches = [encoded_constants(pa.record_batch({"c": pa.array(part, pa.string())}), ["c"]) for part in parts]
+    found = concatenated([batch.column(0) for batch in batches], pa.default_memory_pool())
+    values = [value for part in parts for value in part]
+    assert is_encoded(found.type) == (None not in values and len(set(values)) == 1)
+    assert PlainText().column("c", found).to_pylist() == values
 
 
 @pytest.mark.parametrize("index", [-1, 1, 2**31 - 1])
