@@ -41,6 +41,12 @@ class Group:
 
     batch: pa.RecordBatch
     batch_rows: int
+    hands_on: bool = True
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return int(self.batch.num_rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Slices of it."""

@@ -20,7 +20,7 @@ from penstock.engine.requests import plan_request
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.options import Door, GivenOptions, parse_options
-from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan
+from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitReport
 from penstock.proto.splits import Scan
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
 from penstock.table.columns import resolve_column
@@ -49,12 +49,16 @@ class Reading:
     options: GivenOptions
     event_time: str = ""
 
-    def batches(self, on_progress: Callable[[Progress], None] | None = None) -> Generator[pa.RecordBatch, None, None]:
+    def batches(
+        self,
+        on_progress: Callable[[Progress], None] | None = None,
+        on_report: Callable[[SplitReport], None] | None = None,
+    ) -> Generator[pa.RecordBatch, None, None]:
         """The rows, splits in plan order, at most `limit`. Closing the generator closes the files it holds open.
 
-        Each split that was read to its end or to the limit is reported to the enumerator, with the rows handed on; one
-        left by an error or by closing is not. Errors: `penstock.proto.errors`; rows handed on before an error are not
-        the whole answer.
+        Each split that was read to its end or to the limit is reported to the enumerator, and to `on_report`, with the
+        rows handed on; one left by an error or by closing is not. Errors: `penstock.proto.errors`; rows handed on
+        before an error are not the whole answer.
         """
         left = self.options.limit
         rows = done = 0
@@ -80,6 +84,8 @@ class Reading:
                             on_progress(Progress(rows, done, self.opened.splits))
                 report = replace(tally.report(), rows=rows - before)
                 self.enumerator.finish_split(self.opened.plan_id, slot, index, report)
+                if on_report is not None:
+                    on_report(report)
                 done += 1
                 if on_progress is not None:
                     on_progress(Progress(rows, done, self.opened.splits))

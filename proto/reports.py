@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.proto.positions import Position
 from penstock.proto.splits import Scan, Split
@@ -53,6 +54,11 @@ class EndOfSlot:
 SplitAnswer = NextSplit | EndOfSlot
 
 
+PHASES: Final = ("open", "log_decode", "build", "base_decode", "merge", "emit")
+"""open: files opened, block headers read. log_decode: log records to Arrow. build: the winner table. base_decode: base
+rows to Arrow. merge: those probed, winners put in; of changes, states compared. emit: filters, projection, formats."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOutcomes:
     """What became of the log records of a split."""
@@ -65,7 +71,7 @@ class MergeOutcomes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReport:
-    """How reading one split went. `phase_ms` keys: open, log_decode, build, merge, emit. Rows are rows handed on.
+    """How reading one split went. `phase_ms` keys are of `PHASES`. Rows are rows handed on.
     `skipped_gaps` are damaged stretches of log files that were passed over, `skipped_bytes` their length.
     `pruned_row_groups` of a base file, with `pruned_rows`, were not decoded: its footer says that no row is kept.
     `counts` are further numbers by name, ascending, none of them 0: of topics `reader.topics.reading`'s."""

@@ -5,7 +5,7 @@ Belongs here: reading Parquet, and what a failure of that means. Not here: which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, TypeVar
@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
-from penstock.reader.base_schema import Lacking, Stored, Widened, column_sources
-from penstock.reader.merge.log_rows import rows_within
+from penstock.reader.base_schema import ColumnSource, Lacking, Stored, Widened, column_sources
+from penstock.reader.encoded_text import IndexOutOfDictionary, checked, text_bytes, worth_encoding
+from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupBounds
 from penstock.reader.widening import HUDI_TOO, NotExact, widened
 from penstock.table.parquet_checks import ParquetError, check_columns, check_pages, check_statistics, tells_storage
@@ -24,7 +25,14 @@ from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
 from penstock.table.storage import Storage, is_near
 
-_BUFFER_BYTES: Final = 1 << 20
+_NEAR_BUFFER_BYTES: Final = 64 << 10
+_FAR_BUFFER_BYTES: Final = 1 << 20
+"""What is read at once of each column; from a far store a read is a request."""
+
+_AIM_BYTES: Final = 2 << 20
+_FEW_ROWS: Final = 8192
+"""Batches have about so many bytes, if that is at least so many rows: more would only take memory."""
+
 _FOOTER_BYTES: Final = 256 << 20
 _FAILURES: Final = (
     pa.ArrowInvalid,
@@ -33,6 +41,7 @@ _FAILURES: Final = (
     UnicodeDecodeError,
     OSError,
     ParquetError,
+    IndexOutOfDictionary,
 )
 
 _T = TypeVar("_T")
@@ -44,6 +53,11 @@ class BatchSize:
 
     rows: int
     size_bytes: int
+
+    def rows_of(self, row_bytes: int) -> int:
+        """How many rows of this size to decode at once; at least 1."""
+        row_bytes = max(1, row_bytes)
+        return max(1, min(self.rows, self.size_bytes // row_bytes, max(_FEW_ROWS, _AIM_BYTES // row_bytes)))
 
 
 class BaseFile:
@@ -60,17 +74,22 @@ class BaseFile:
         key: str = "",
         where: str = "",
         names: FileNames | None = None,
+        may_be_encoded: Collection[str] = (),
+        tally: SplitTally | None = None,
     ) -> None:
         """record: the table's schema. wanted: columns of it, each once, at least one; `key` one of them that may never
         be null, or ''. table: its name for errors; `where` replaces the whole beginning of their texts. names: what
-        the file calls the columns, if not as the table does.
+        the file calls the columns, if not as the table does. may_be_encoded: text columns that may come as indices
+        (`encoded_text`), where that is cheaper. tally: gets the time that decoding takes.
 
         CorruptFile if the file is gone, shorter than the plan says, or no Parquet; SchemaMismatch if a column's type
         does not read as the table's. Only the footer is read.
         """
         self._where = where or f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key = storage, ref, key
-        self._checked_groups: set[int] = set()
+        self._encoded: list[str] = []
+        self._tally = tally
+        self._checked_columns: dict[int, frozenset[str]] = {}
         try:
             self._source = storage.open_input(ref.path)
         except FileNotFoundError:
@@ -79,6 +98,7 @@ class BaseFile:
             self._file = self._guarded(self._open)
             schema, physical = self._guarded(self._layout)
             sources = column_sources(schema, physical, record, wanted, self._where, names)
+            self._encode(schema, sources, may_be_encoded)
         except BaseException:
             self._source.close()
             raise
@@ -86,8 +106,7 @@ class BaseFile:
             self._source.close()
             raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
         self._sources = sources
-        self._stored = [source.column for source in sources if not isinstance(source, Lacking)]
-        self.schema = pa.schema([(source.name, source.type) for source in sources])
+        self._stored_schema = schema
 
     def __enter__(self) -> BaseFile:
         return self
@@ -110,7 +129,7 @@ class BaseFile:
     def row_group_bounds(self) -> RowGroupBounds:
         """What the footer tells of the columns that are read. CorruptFile if its statistics are not of their types."""
         self._guarded(lambda: check_statistics(self._source))
-        return RowGroupBounds(self._file.metadata, self._file.schema_arrow, self._sources)
+        return RowGroupBounds(self._file.metadata, self._stored_schema, self._sources)
 
     @property
     def num_rows(self) -> int:
@@ -133,25 +152,32 @@ class BaseFile:
         """How many rows the row group has."""
         return int(self._file.metadata.row_group(number).num_rows)
 
-    def read(self, number: int, size: BatchSize) -> Iterator[pa.RecordBatch]:
-        """The row group's rows in file order, the wanted columns in their order and the table's types."""
-        self._check_pages(number)
-        rows = self._guarded(lambda: self._rows_per_read(number, size))
+    def read(self, number: int, size: BatchSize, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The row group's rows in file order, the wanted columns in their order and the table's types; with `columns`
+        only those of them."""
+        batches = self._read(number, size, columns)
+        return batches if self._tally is None else self._tally.timed("base_decode", batches)
+
+    def _read(self, number: int, size: BatchSize, columns: Collection[str] | None) -> Iterator[pa.RecordBatch]:
+        sources = [source for source in self._sources if columns is None or source.name in columns]
+        stored = [source.column for source in sources if not isinstance(source, Lacking)]
+        self._check_pages(number, stored)
+        rows = self._guarded(lambda: self._rows_per_read(number, size, stored))
         batches = self._guarded(
-            lambda: self._file.iter_batches(rows, row_groups=[number], columns=self._stored, use_threads=False)
+            lambda: self._file.iter_batches(rows, row_groups=[number], columns=stored, use_threads=False)
         )
         left = self.rows_of(number)
         while (raw := self._guarded(lambda: next(batches, None))) is not None:
             left -= raw.num_rows
-            batch = self._conformed(raw)
-            step = rows_within(batch, size.rows, size.size_bytes)
+            batch = self._conformed(raw, sources)
+            step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, text_bytes(batch))))
             for begin in range(0, batch.num_rows, step):
                 yield batch if step >= batch.num_rows else batch.slice(begin, step)
         self._check_count(number, left)
 
     def read_keys(self, number: int) -> pa.Array:
         """The keys of all rows of the row group, in file order."""
-        self._check_pages(number)
+        self._check_pages(number, [self._key])
         table = self._guarded(lambda: self._file.read_row_group(number, columns=[self._key], use_threads=False))
         self._check_count(number, self.rows_of(number) - table.num_rows)
         return self._checked_keys(table.column(self._key).cast(pa.large_string()).combine_chunks())
@@ -163,10 +189,24 @@ class BaseFile:
                 "says: the file is damaged, restore or rewrite it"
             )
 
-    def _open(self) -> pq.ParquetFile:
+    def _encode(self, schema: pa.Schema, sources: Sequence[ColumnSource], may_be_encoded: Collection[str]) -> None:
+        """Opens the file once more, with those columns as indices that are worth it."""
+        plain = {
+            source.column
+            for source in sources
+            if isinstance(source, Stored) and source.type == pa.string() and source.name in may_be_encoded
+        }
+        if plain:
+            self._encoded = self._guarded(lambda: worth_encoding(self._file.metadata, schema, plain))
+        if self._encoded:
+            self._file = self._guarded(lambda: self._open(self._file.metadata))
+
+    def _open(self, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
         file = pq.ParquetFile(
             self._source,
-            buffer_size=_BUFFER_BYTES,
+            metadata=footer,
+            read_dictionary=self._encoded,
+            buffer_size=_NEAR_BUFFER_BYTES if is_near(self._storage) else _FAR_BUFFER_BYTES,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",
             thrift_string_size_limit=_FOOTER_BYTES,
@@ -175,31 +215,37 @@ class BaseFile:
         check_columns(file.metadata)
         return file
 
-    def _check_pages(self, number: int) -> None:
-        """Once a row group: no page of the wanted columns fills the memory. A far store would take a request a page."""
-        if number not in self._checked_groups and is_near(self._storage):
-            stored = frozenset(self._stored)
-            self._guarded(lambda: check_pages(self._source, self._file.metadata, number, stored))
-        self._checked_groups.add(number)
+    def _check_pages(self, number: int, columns: Collection[str]) -> None:
+        """Once each column of a row group: no page of it fills the memory. A far store would take a request a page."""
+        fresh = frozenset(columns) - self._checked_columns.setdefault(number, frozenset())
+        if fresh and is_near(self._storage):
+            self._guarded(lambda: check_pages(self._source, self._file.metadata, number, fresh))
+        self._checked_columns[number] |= fresh
 
     def _layout(self) -> tuple[pa.Schema, list[str]]:
         """The file's schema and its leaves' physical types."""
         leaves = self._file.schema
         return self._file.schema_arrow, [leaves.column(place).physical_type for place in range(len(leaves))]
 
-    def _conformed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+    def _conformed(self, raw: pa.RecordBatch, sources: Sequence[ColumnSource]) -> pa.RecordBatch:
         columns: list[pa.Array] = []
-        for source in self._sources:
+        for source in sources:
             match source:
                 case Lacking(_, kind):
                     columns.append(pa.nulls(raw.num_rows, kind))
                 case Stored(name, kind):
                     column = raw.column(source.column)
-                    column = column if column.type == kind else self._cast(name, column, kind)
+                    if source.column in self._encoded:
+                        column = self._checked_indices(column)
+                    elif column.type != kind:
+                        column = self._cast(name, column, kind)
                     columns.append(self._checked_keys(column) if name == self._key else column)
                 case Widened():
                     columns.append(self._widened(source, raw.column(source.column)))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return pa.RecordBatch.from_arrays(columns, names=[source.name for source in sources])
+
+    def _checked_indices(self, column: pa.Array) -> pa.Array:
+        return self._guarded(lambda: checked(column))
 
     def _cast(self, name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
         try:
@@ -221,16 +267,16 @@ class BaseFile:
             raise CorruptFile(f"{self._where}: a row without {self._key}: the file is damaged, restore or rewrite it")
         return keys
 
-    def _rows_per_read(self, number: int, size: BatchSize) -> int:
+    def _rows_per_read(self, number: int, size: BatchSize, columns: Collection[str]) -> int:
         """Rows that one read decodes, judged by the footer; decoded rows may be wider, they are cut afterwards."""
         group = self._file.metadata.row_group(number)
-        wanted = set(self._stored)
+        wanted = set(columns)
         size_bytes = 0
         for place in range(group.num_columns):
             path = self._file.schema.column(place).path  # the chunk's own may be wrong
             if path in wanted or path.partition(".")[0] in wanted:
                 size_bytes += max(0, group.column(place).total_uncompressed_size)
-        return max(1, min(size.rows, size.size_bytes * max(1, int(group.num_rows)) // max(1, size_bytes)))
+        return size.rows_of(size_bytes // max(1, int(group.num_rows)))
 
     def _guarded(self, action: Callable[[], _T]) -> _T:
         """The action's answer; a failure as CorruptFile, or StorageError where the storage is to blame."""
@@ -263,6 +309,13 @@ class BaseRowGroup:
     file: BaseFile
     number: int
     size: BatchSize
+    columns: Collection[str] | None = None
+    """None for all that `BaseFile` was asked for; else its rows are no part of an answer, and only met by a log."""
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether its rows may be part of an answer."""
+        return self.columns is None
 
     @property
     def num_rows(self) -> int:
@@ -271,7 +324,7 @@ class BaseRowGroup:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Its rows in file order; columns and types as `BaseFile` was asked for."""
-        return self.file.read(self.number, self.size)
+        return self.file.read(self.number, self.size, self.columns)
 
     def keys(self) -> pa.Array:
         """The record keys of all its rows, in file order."""

@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 
 from penstock.proto.errors import PositionExpired
 from penstock.proto.splits import Ancestry, LeftOut, Origin, RowsOf, Scan, Split
+from penstock.reader.encoded_text import PlainText, among
 from penstock.reader.filters import kept_rows
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.shape import COMMIT_TIME, ReadShape
 from penstock.reader.virtual_keys import RECORD_KEY
+from penstock.table.predicate_tree import columns_of
 
 BATCH_BYTES: Final = 16 << 20
 """About how many bytes a batch has at most, however wide its rows are."""
@@ -69,13 +71,16 @@ class Emission:
             if unknown := stamps | left_out.some_rows:
                 self._unknown = pa.array(sorted(unknown), pa.string())
                 self._origins = {str(origin.service): origin for origin in ancestry.origins}
+        self._plain = PlainText()
+        self._filtered_by = () if shape.predicate is None else columns_of(shape.predicate)
         self._keys_of = keys_of
         self._keys: dict[str, pa.Array] = {}
 
     def emit(self, merged: pa.RecordBatch, ordinal: int, start: int) -> tuple[SplitBatch, pa.RecordBatch] | None:
         """Rows of a merged batch (whose first row has `ordinal`) from ordinal `start` on, if any is kept.
 
-        The second batch has the same rows with the columns that only the report looks at.
+        The second batch has the same rows with the columns that only the report looks at; text columns of either
+        input may be encoded (`encoded_text`), those of the answer are not.
         """
         next_ordinal = ordinal + merged.num_rows
         if next_ordinal <= start:
@@ -89,24 +94,25 @@ class Emission:
             if not len(kept):
                 return None
             carried = carried.take(pa.array(kept))
-        batch = pa.RecordBatch.from_arrays(
-            [carried.column(name) for name in self._shape.output.names], schema=self._shape.output
-        )
+        names = self._shape.output.names
+        columns = [self._plain.column(name, carried.column(name)) for name in names]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._shape.output)
         return SplitBatch(self._split_id, ordinal, next_ordinal, batch, kept), carried
 
     def _is_wanted(self, carried: pa.RecordBatch) -> pa.Array:
         """Which rows are of the range. One that a service stamped is if the row of its key was, before that."""
         commit_times = carried.column(COMMIT_TIME)
-        wanted = pc.is_in(commit_times, value_set=self._instants)
+        wanted = among(commit_times, self._instants)
         if self._unknown is None:
             return wanted
-        stamped = pc.is_in(commit_times, value_set=self._unknown)
+        stamped = among(commit_times, self._unknown)
         if not stamped.true_count:
             return wanted
+        commit_times = self._plain.column(COMMIT_TIME, commit_times)
         for service in pc.unique(commit_times.filter(stamped)).to_pylist():
             of_service = pc.and_(
                 pc.equal(commit_times, service),
-                pc.is_in(carried.column(RECORD_KEY), value_set=self._origin_keys(service))
+                among(carried.column(RECORD_KEY), self._origin_keys(service))
                 if service in self._origins
                 else self._refuse(service),
             )
@@ -145,7 +151,7 @@ class Emission:
                 carried = carried.take(pa.array(kept))
         if self._shape.predicate is None or (kept is not None and not len(kept)):
             return kept
-        filtered = kept_rows(self._shape.predicate, carried)
+        filtered = kept_rows(self._shape.predicate, self._plain.batch(carried.select(self._filtered_by)))
         if filtered is None:
             return kept
         return filtered if kept is None else kept[filtered]

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.splits import FileRef
 from penstock.table.storage import Storage
 
+_WORTH_RETURNING_BYTES: Final = 4 << 20
 HELD_BYTES: Final = 64 << 20
 """Logs of a split up to this size together are read once; of larger ones a file is read again for each pass."""
+
+
+def _whole(source: pa.NativeFile) -> pa.Buffer:
+    """Into memory of its own, which goes back to the system when it is let go: Arrow's pool would keep its pages."""
+    room = np.empty(source.size(), np.uint8)
+    filled = 0
+    while filled < len(room) and (got := source.readinto(room.data[filled:])):
+        filled += got
+    return pa.py_buffer(room).slice(0, filled)
 
 
 class LogFiles:
@@ -37,14 +48,17 @@ class LogFiles:
         return data
 
     def release(self) -> None:
-        """Drops all bytes held."""
+        """Drops all bytes held; of larger logs, what decoding them left unused goes back to the system."""
         self._held.clear()
+        if sum(self._sizes.values()) >= _WORTH_RETURNING_BYTES:
+            pa.default_memory_pool().release_unused()
+            pa.system_memory_pool().release_unused()
 
     def _read(self, ref: FileRef) -> pa.Buffer:
         where = self._where(ref)
         try:
             with self._storage.open_input(ref.path) as source:
-                data = source.read_buffer(source.size())
+                data = _whole(source)
         except FileNotFoundError:
             raise CorruptFile(
                 f"{where} is named by the plan and gone: cleaned under the reader? Plan the query again, and keep "

@@ -306,19 +306,26 @@ class _LogReader:
     ) -> LogRows:
         """The rows of the winners `tops` (ascending), with what the records beneath them fill in."""
         if chained is None or filler is None:
-            return self._rows(gathered, kinds, tops, one_pass)
+            return self._rows(gathered, kinds, tops, one_pass, self._shape.handed_through)
         members = chained.members()
         return composed(self._rows(gathered, kinds, members, one_pass), members, chained, tops, filler)
 
-    def _rows(self, gathered: _Gathered, kinds: np.ndarray, arrivals: np.ndarray, one_pass: bool) -> LogRows:
+    def _rows(
+        self,
+        gathered: _Gathered,
+        kinds: np.ndarray,
+        arrivals: np.ndarray,
+        one_pass: bool,
+        may_be_encoded: tuple[str, ...] = (),
+    ) -> LogRows:
         """The full rows of the records `arrivals` (ascending)."""
         if not one_pass:
-            return LogRows(self._decode_winners(gathered.data_blocks, arrivals))
+            return LogRows(self._decode_winners(gathered.data_blocks, arrivals), may_be_encoded)
+        if len(arrivals) == sum(batch.num_rows for batch in gathered.rows):
+            return LogRows(gathered.rows, may_be_encoded)
         rows = LogRows(gathered.rows)
-        if len(arrivals) == len(rows):
-            return rows
         among_data = np.cumsum(self._is_decoded(gathered, kinds)) - 1
-        return LogRows(rows.take(among_data[arrivals], len(arrivals), 1 << 62))
+        return LogRows(rows.take(among_data[arrivals], len(arrivals), 1 << 62), may_be_encoded)
 
     def _is_decoded(self, gathered: _Gathered, kinds: np.ndarray) -> np.ndarray:
         """Which records came from data blocks (those marked as deleted are among them)."""

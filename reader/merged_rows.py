@@ -7,17 +7,18 @@ Shell around `log_records` and `merge`. Not here: which road a split takes, ordi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptBlock
 from penstock.proto.splits import Scan, Split, WholeFile
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
-from penstock.reader.merge.keys import PositionTable
-from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, RowGroup
+from penstock.reader.merge.keys import check_positions
+from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, Passed, RowGroup
 from penstock.reader.report import SplitTally
+from penstock.reader.row_group_bounds import RowGroupFilter
 from penstock.reader.shape import ReadShape
 from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup
 from penstock.table.storage import Storage
@@ -39,13 +40,18 @@ def merged(
     shape: ReadShape,
     size: BatchSize,
     tally: SplitTally,
+    *,
+    dropping: RowGroupFilter | None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The merged rows in batches, each with the ordinal of its first; in the end the tally is told what met what.
+
+    `dropping`: of row groups that it drops only what a log needs is read, and their own rows do not come. None for a
+    log that fills gaps, where a row that comes takes values of one that goes.
 
     CorruptBlock for a log that does not fit the base file; errors of reading.
     """
     if base is not None:
-        _check_positions(winners, base, scan, split)
+        check_positions(winners.table, base.num_rows, f"table {scan.table}: split {split.split_id}")
     merge = Merge(
         winners,
         MergeShape(
@@ -57,25 +63,26 @@ def merged(
         ),
     )
     ordinal = 0
-    for batch in merge.run(_row_groups(base, scan, shape, size)):
-        yield ordinal, batch
+    for batch in merge.run(_row_groups(base, scan, shape, size, tally, dropping)):
+        if not isinstance(batch, Passed):
+            yield ordinal, batch
         ordinal += batch.num_rows
     tally.merged(merge.outcomes())
 
 
-def _row_groups(base: BaseFile | None, scan: Scan, shape: ReadShape, size: BatchSize) -> Iterator[RowGroup]:
+def _row_groups(
+    base: BaseFile | None,
+    scan: Scan,
+    shape: ReadShape,
+    size: BatchSize,
+    tally: SplitTally,
+    dropping: RowGroupFilter | None,
+) -> Iterator[RowGroup]:
     """The base's row groups with their keys, stored or made."""
     if base is None:
         return
     for group in base.row_groups(WholeFile(), size):
+        if dropping is not None and dropping.drops(group.number):
+            tally.pruned(group.num_rows)
+            group = replace(group, columns=shape.merged_by)
         yield KeyedRowGroup(group, shape.keys, base.where) if scan.key_fields else group
-
-
-def _check_positions(winners: LogWinners, base: BaseFile, scan: Scan, split: Split) -> None:
-    """A record that points behind the base's last row would pass for an insert."""
-    if not isinstance(winners.table, PositionTable) or winners.table.last_position < base.num_rows:
-        return
-    raise CorruptBlock(
-        f"table {scan.table}: split {split.split_id}: the log has a record for row {winners.table.last_position} of a "
-        f"base file with {base.num_rows} rows; one of them was replaced"
-    )

@@ -29,6 +29,7 @@ from penstock.reader.virtual_keys import RECORD_KEY
 from penstock.table.storage import Storage, open_storage
 
 if TYPE_CHECKING:
+    from penstock.reader.merge.stream import LogWinners
     from penstock.reader.topics.reading import TopicReading
 
 __all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split", "warm_up"]
@@ -163,29 +164,47 @@ class _Reading:
                     storage, scan, split, self.shape, self.tally, compiled=self.options.compiled
                 )
             with self.tally.phase("open"):
-                base = self._base(opened, with_log=winners is not None)
+                base = self._base(opened, winners)
             if winners is None:
                 rows = self._base_rows(base, constants)
             else:
-                rows = merged_rows.merged(winners, base, scan, split, self.shape, self._size, self.tally)
+                dropping = self._dropping(base, constants) if winners.filler is None else None
+                rows = merged_rows.merged(
+                    winners, base, scan, split, self.shape, self._size, self.tally, dropping=dropping
+                )
             yield from self._emitted(emission, rows)
 
-    def _base(self, opened: ExitStack, *, with_log: bool) -> BaseFile | None:
+    def _base(self, opened: ExitStack, winners: LogWinners | None) -> BaseFile | None:
         if self.split.base is None:
             return None
-        columns = self.shape.base_with_log if with_log else self.shape.stored
-        key = RECORD_KEY if with_log and not self.scan.key_fields else ""
+        columns = self.shape.stored if winners is None else self.shape.base_with_log
+        key = RECORD_KEY if winners is not None and not self.scan.key_fields else ""
+        encoded = () if winners is not None and winners.filler is not None else self.shape.handed_through
         names = self.shape.file_names(self.split.base_instant, f"table {self.scan.table}: {self.split.base.path}")
         record, table = self.shape.record, self.scan.table
-        base = BaseFile(self.storage, self.split.base, record, columns, table=table, key=key, names=names)
+        base = BaseFile(
+            self.storage,
+            self.split.base,
+            record,
+            columns,
+            table=table,
+            key=key,
+            names=names,
+            may_be_encoded=encoded,
+            tally=self.tally,
+        )
         opened.enter_context(base)
         return base
+
+    def _dropping(self, base: BaseFile | None, constants: PartitionConstants) -> RowGroupFilter | None:
+        """Which row groups the footer says no row is kept of; None where that cannot be."""
+        kept = kept_by(self.scan, self.shape) if base is not None else ()
+        return RowGroupFilter(kept, base.row_group_bounds(), constants) if base is not None and kept else None
 
     def _base_rows(self, base: BaseFile | None, constants: PartitionConstants) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of a base file without a log; row groups wholly before `start`, and those of which the footer says
         that no row is kept, are not decoded. Their rows count in ordinals all the same."""
-        kept = kept_by(self.scan, self.shape)
-        dropping = RowGroupFilter(kept, base.row_group_bounds(), constants) if base is not None and kept else None
+        dropping = self._dropping(base, constants)
         ordinal = 0
         for group in base.row_groups(self.part, self._size) if base is not None else ():
             if ordinal + group.num_rows <= self.start:

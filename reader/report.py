@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.reports import MergeOutcomes, SplitReport
+from penstock.proto.reports import PHASES, MergeOutcomes, SplitReport
 
-PHASES: Final = ("open", "log_decode", "build", "merge", "emit")
-"""open: files opened, block headers read. log_decode: log records to Arrow. build: the winner table. merge: base rows
-decoded, probed, winners put in. emit: filters and projection."""
+_T = TypeVar("_T")
 
 _DAY_US: Final = 86_400_000_000
 _UNITS_US: Final = {"s": 1_000_000, "ms": 1000, "us": 1}
+
+
+class PhaseClock:
+    """Where time goes: one phase at a time, and of phases in each other the inner one. Read a few times a batch."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._running: str | None = None
+        self._since = 0.0
+        self.seconds = dict.fromkeys(PHASES, 0.0)
+
+    def switch(self, name: str | None) -> str | None:
+        """From now on time counts for this phase, for none if None; returns the one before."""
+        now, before = self._clock(), self._running
+        if before is not None:
+            self.seconds[before] += now - self._since
+        self._running, self._since = name, now
+        return before
 
 
 class SplitTally:
@@ -29,11 +45,14 @@ class SplitTally:
     """
 
     def __init__(
-        self, clock: Callable[[], float] = time.perf_counter, *, event_time: str = "", event_time_unit: str = ""
+        self,
+        clock: Callable[[], float] | PhaseClock = time.perf_counter,
+        *,
+        event_time: str = "",
+        event_time_unit: str = "",
     ) -> None:
         self.event_time, self._unit = event_time, event_time_unit
-        self._clock = clock
-        self._phases_s = dict.fromkeys(PHASES, 0.0)
+        self._phases = clock if isinstance(clock, PhaseClock) else PhaseClock(clock)
         self._rows = 0
         self._size_bytes = 0
         self._outcomes = MergeOutcomes()
@@ -44,12 +63,26 @@ class SplitTally:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Adds the time inside to the phase; phases never nest."""
-        began = self._clock()
+        """Adds the time inside to the phase, but for what phases within take; no `yield` lies inside."""
+        before = self._phases.switch(name)
         try:
             yield
         finally:
-            self._phases_s[name] += self._clock() - began
+            self._phases.switch(before)
+
+    def timed(self, name: str, items: Iterable[_T]) -> Iterator[_T]:
+        """The same items; the time to make each is added to the phase."""
+        source = iter(items)
+        while True:
+            with self.phase(name):
+                item = next(source, self)
+            if item is self:
+                return
+            yield item  # type: ignore[misc]  # only the mark that nothing is left is a SplitTally
+
+    def within(self) -> SplitTally:
+        """A tally for a read that is part of this one: its phases count here at once, the rest by `absorb`."""
+        return SplitTally(self._phases)
 
     def begin(self, size_bytes: int) -> None:
         """The bytes on storage of the split that is read."""
@@ -73,9 +106,7 @@ class SplitTally:
         self._skipped_bytes += size_bytes
 
     def absorb(self, inner: SplitTally) -> None:
-        """The times, gaps and merges of a read within this one; its rows are not handed on."""
-        for name, seconds in inner._phases_s.items():
-            self._phases_s[name] += seconds
+        """The gaps of a read within this one (`within`); its rows are not handed on."""
         self._skipped_gaps += inner._skipped_gaps
         self._skipped_bytes += inner._skipped_bytes
 
@@ -94,7 +125,7 @@ class SplitTally:
         return SplitReport(
             rows=self._rows,
             size_bytes=self._size_bytes,
-            phase_ms=tuple((name, seconds * 1000) for name, seconds in self._phases_s.items()),
+            phase_ms=tuple((name, seconds * 1000) for name, seconds in self._phases.seconds.items()),
             outcomes=self._outcomes,
             max_event_time_us=self._max_event_time_us,
             skipped_gaps=self._skipped_gaps,

@@ -52,7 +52,17 @@ class ReadShape:
     @property
     def base_with_log(self) -> tuple[str, ...]:
         """The columns of a base file that meets a log."""
-        return _unique(*self.stored, *self.key_fields, *self.ordering.names)
+        return _unique(*self.stored, *self.merged_by)
+
+    @property
+    def merged_by(self) -> tuple[str, ...]:
+        """The columns of a base file that decide against a log."""
+        return _unique(*self.key_fields, *self.ordering.names)
+
+    @property
+    def handed_through(self) -> tuple[str, ...]:
+        """The columns of files whose values only filters and the one who asked look at."""
+        return tuple(name for name in self.stored if name not in self.merged_by and name != RECORD_KEY)
 
     @property
     def log_keys(self) -> tuple[str, ...]:

@@ -144,6 +144,12 @@ def _part(name: str, texts: pa.Array) -> pa.Array:
 
 
 class _RowGroup(Protocol):
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def hands_on(self) -> bool: ...
+
     def batches(self) -> Iterator[pa.RecordBatch]: ...
 
 
@@ -154,6 +160,16 @@ class KeyedRowGroup:
     group: _RowGroup
     maker: KeyMaker
     where: str
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return self.group.num_rows
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether its rows may be part of the answer."""
+        return self.group.hands_on
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Its rows in file order. CorruptFile for a row without key."""

@@ -10,12 +10,13 @@ import typer
 
 from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output import RowFormat, check_output, row_format, write_rows
-from penstock.engine.cli.shell import Shell, given_options, shell_of
+from penstock.engine.cli.shell import LogFormat, Shell, given_options, shell_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.engine.arrow import Progress
+    from penstock.engine.cli.profile import Profile
 
 
 @with_registry_flags()
@@ -39,6 +40,10 @@ def read(
             "--format", help="Form of the rows; a table on stdout if nothing else is said.", show_default=False
         ),
     ] = None,
+    profile: Annotated[
+        bool,
+        typer.Option("--profile", help="Show on stderr where the time went; with --format jsonl a line of JSON."),
+    ] = False,
 ) -> None:
     """Read a table's rows: a snapshot, as of a time, its base files alone, or what a range of instants wrote."""
     shell = shell_of(context)
@@ -47,9 +52,37 @@ def read(
     options = given_options(shell, flags, option or ())
     from penstock.engine.arrow import open_reading
 
+    _return_memory()
+    spent = _profile() if profile else None
     reading = open_reading(table, options)
-    with _progress(shell, output) as on_progress, closing(reading.batches(on_progress)) as batches:
+    if spent is not None:
+        spent.planned()
+    on_report = None if spent is None else spent.add
+    with _progress(shell, output) as on_progress, closing(reading.batches(on_progress, on_report)) as batches:
         write_rows(reading.schema, batches, chosen, output)
+    if spent is not None:
+        from penstock.engine.cli.profile import show_profile
+
+        as_json = chosen is RowFormat.JSONL or shell.log_format is LogFormat.JSON
+        show_profile(spent.summary(), as_json=as_json)
+
+
+def _return_memory() -> None:
+    """This process is ours: memory that a batch gave back goes to the system, unless the user chose Arrow's pool."""
+    import os
+
+    import pyarrow as pa
+
+    if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
+        pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _profile() -> Profile:
+    import time
+
+    from penstock.engine.cli.profile import Profile
+
+    return Profile(time.perf_counter)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from penstock.enumerator.observer import Duration, GroupGauges, KafkaGauges, Spl
 from penstock.enumerator.server.topic_gauges import TopicGauges
 from penstock.proto.addresses import host_and_port
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.reports import SplitReport
+from penstock.proto.reports import PHASES, SplitReport
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -124,7 +124,7 @@ class Metrics:
         self._corrupt.inc(report.skipped_gaps)
         self._undecodable.inc(dict(report.counts).get(UNDECODABLE, 0))
         for phase, spent_ms in report.phase_ms:
-            if phase in ("open", "log_decode", "build", "merge", "emit"):  # a report is a client's: no label of its own
+            if phase in PHASES:  # a report is a client's: no label of its own
                 self._read.labels(phase).observe(spent_ms / 1000)
         outcomes = report.outcomes
         for outcome, count in (

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from penstock.proto.changes import ComparedStates
 from penstock.proto.files import SliceFiles
 from penstock.proto.splits import WholeRecords
+from penstock.reader.changes.appended import differing_rows
 from penstock.reader.changes.images import ChangeBatch, ChangeKind, Images, ImageStyle
 from penstock.reader.changes.states import IDENTITY, SEQUENCE, States, flat, one_batch, rows_of_keys, states_style
 from penstock.reader.merge.keys import RecordTable, number_keys
@@ -70,19 +71,30 @@ class _Comparison:
         keys = self.states.touched(after)
         if keys is None:
             return
-        columns = self.columns
-        if not isinstance(self.states.scan.fill, WholeRecords):
-            # A late record may fill gaps of the row that stays, which then bears another instant: all columns tell.
-            columns = tuple(dict.fromkeys((*columns, *(item.name for item in self.record.fields))))
-        old, old_numbers, _ = rows_of_keys(self.states.before(before, columns), keys)
-        new, new_numbers, _ = rows_of_keys(self.states.after(after, columns), keys)
-        if old is not None and new is not None:
+        found = differing_rows(self.states, before, after, keys, self.columns, self.batch_rows)
+        if found is None:
+            old, old_numbers, new, new_numbers = self._both(before, after, keys)
+        else:
+            (old, old_numbers), (new, new_numbers) = ((side.rows, side.numbers) for side in found)
+        if old is not None and new is not None and self._may_be_unchanged(old, new):
             old_stays, new_stays = self._unchanged(old, old_numbers, new, new_numbers)
             old, old_numbers = old.filter(pa.array(~old_stays)), old_numbers[~old_stays]
             new, new_numbers = new.filter(pa.array(~new_stays)), new_numbers[~new_stays]
         style = states_style(self.states)
         for batch in self._paired(old, old_numbers, new, new_numbers):
             yield ChangeBatch(batch.kinds, _styled(batch.before, style), _styled(batch.after, style))
+
+    def _both(
+        self, before: SliceFiles, after: SliceFiles, keys: RecordTable
+    ) -> tuple[pa.Table | None, np.ndarray, pa.Table | None, np.ndarray]:
+        """The touched rows of either state, each read for itself."""
+        columns = self.columns
+        if not isinstance(self.states.scan.fill, WholeRecords):
+            # A late record may fill gaps of the row that stays, which then bears another instant: all columns tell.
+            columns = tuple(dict.fromkeys((*columns, *(item.name for item in self.record.fields))))
+        old, old_numbers, _ = rows_of_keys(self.states.before(before, columns), keys)
+        new, new_numbers, _ = rows_of_keys(self.states.after(after, columns), keys)
+        return old, old_numbers, new, new_numbers
 
     def rewritten(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
         """The commit wrote a new base file: its own rows are new, and row counts tell whether others are gone."""
@@ -154,6 +166,11 @@ class _Comparison:
             seen[table.match(batch.column(RECORD_KEY), 0).numbers] = True
         return pa.chunked_array(wanted).combine_chunks().filter(pa.array(~seen[numbers]))
 
+    def _may_be_unchanged(self, old: pa.Table, new: pa.Table) -> bool:
+        """Whether a row of either side may be one of the other's: two versions of one instant."""
+        instants = pc.unique(old[COMMIT_TIME])
+        return bool(pc.is_in(pc.unique(new[COMMIT_TIME]), value_set=instants).true_count)
+
     def _unchanged(
         self, old: pa.Table, old_numbers: np.ndarray, new: pa.Table, new_numbers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -169,26 +186,32 @@ class _Comparison:
         self, old: pa.Table | None, old_numbers: np.ndarray, new: pa.Table | None, new_numbers: np.ndarray
     ) -> Iterator[ChangeBatch]:
         """Deletes of old rows without a new one, then new rows, each with the old one of its key if there is one."""
-        old_codes, new_codes = _places(old_numbers), _places(new_numbers)
-        if old is not None:
-            left = ~np.isin(old_codes, new_codes)
-            for batch in _batches(old.filter(pa.array(left)), self.batch_rows):
-                yield self.deleted(batch)
+        partner = _partners(old_numbers, new_numbers)
+        whole = None if old is None else one_batch(old)
+        if whole is not None:
+            left = np.ones(whole.num_rows, bool)
+            left[partner[partner >= 0]] = False
+            if left.any():
+                for batch in _batches(whole.filter(pa.array(left)), self.batch_rows):
+                    yield self.deleted(batch)
         if new is None:
             return
-        order = np.argsort(old_codes, kind="stable")
-        at = np.searchsorted(old_codes[order], new_codes)
-        found = at < len(order)
-        found[found] = old_codes[order][at[found]] == new_codes[found]
-        partner = np.where(found, order[np.minimum(at, len(order) - 1)] if len(order) else 0, 0)
-        for first in range(0, new.num_rows, self.batch_rows):
-            part = slice(first, first + self.batch_rows)
-            kinds = np.where(found[part], ChangeKind.UPDATE, ChangeKind.INSERT).astype(np.uint8)
+        rows = one_batch(new)
+        for first in range(0, rows.num_rows, self.batch_rows):
+            places = partner[first : first + self.batch_rows]
+            found = places >= 0
+            kinds = np.where(found, ChangeKind.UPDATE, ChangeKind.INSERT).astype(np.uint8)
             images = None
-            if old is not None and found[part].any():
-                taken = old.take(pa.array(partner[part], mask=~found[part]))
-                images = Images(one_batch(taken), self.record)
-            yield ChangeBatch(kinds, images, Images(one_batch(new.slice(first, self.batch_rows)), self.record))
+            if whole is not None and found.any():
+                images = Images(_taken(whole, places, found), self.record)
+            yield ChangeBatch(kinds, images, Images(rows.slice(first, self.batch_rows), self.record))
+
+
+def _taken(rows: pa.RecordBatch, places: np.ndarray, found: np.ndarray) -> pa.RecordBatch:
+    """The rows at these places, nulls where none was found; a slice where they lie side by side."""
+    if found.all() and (np.diff(places) == 1).all():
+        return rows.slice(int(places[0]), len(places))
+    return rows.take(pa.array(places, mask=~found))
 
 
 def _all(kind: ChangeKind, batch: pa.RecordBatch) -> np.ndarray:
@@ -228,6 +251,21 @@ def _is_among(values: pa.Array, known: pa.Array) -> np.ndarray:
     return np.array(pc.is_in(values, value_set=known).to_numpy(zero_copy_only=False))
 
 
+def _partners(old_numbers: np.ndarray, new_numbers: np.ndarray) -> np.ndarray:
+    """For each new row the old row of its key: the first with the first, the second with the second; -1 without."""
+    if not len(old_numbers) or not len(new_numbers):
+        return np.full(len(new_numbers), -1, np.int64)
+    highest = int(max(old_numbers.max(), new_numbers.max()))
+    if all(int(np.bincount(numbers).max()) == 1 for numbers in (old_numbers, new_numbers)):
+        place_of = np.full(highest + 1, -1, np.int64)
+        place_of[old_numbers] = np.arange(len(old_numbers))
+        return np.asarray(place_of[new_numbers])
+    old_codes, new_codes = _places(old_numbers), _places(new_numbers)
+    order = np.argsort(old_codes, kind="stable")
+    at = np.minimum(np.searchsorted(old_codes[order], new_codes), len(order) - 1)
+    return np.where(old_codes[order][at] == new_codes, order[at], -1)
+
+
 def _places(numbers: np.ndarray) -> np.ndarray:
     """Of each row its key's number and which of the key's rows it is, in one number."""
     order = np.argsort(numbers, kind="stable")
@@ -239,6 +277,6 @@ def _places(numbers: np.ndarray) -> np.ndarray:
     return numbers.astype(np.int64) * (1 << 31) + ranks
 
 
-def _batches(rows: pa.Table, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _batches(rows: pa.RecordBatch, batch_rows: int) -> Iterator[pa.RecordBatch]:
     for first in range(0, rows.num_rows, batch_rows):
-        yield one_batch(rows.slice(first, batch_rows))
+        yield rows.slice(first, batch_rows)

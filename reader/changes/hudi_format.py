@@ -20,8 +20,8 @@ from penstock.reader.changes.json_text import image_texts
 _OPS: Final = pa.array(["i", "u", "d"], pa.string())
 
 
-def hudi_rows(batch: Batch, step: ChangeStep, carried: pa.Schema) -> pa.RecordBatch:
-    """One row for each change; columns as `carried`."""
+def hudi_rows(batch: Batch, step: ChangeStep, carried: pa.Schema, *, compiled: bool = True) -> pa.RecordBatch:
+    """One row for each change; columns as `carried`. `compiled=False` keeps to Arrow functions, with equal answers."""
     if not isinstance(batch, ChangeBatch):
         raise InvariantViolation("a stored changelog has no form in Hudi's format: its states are compared")
     count = len(batch.kinds)
@@ -33,17 +33,18 @@ def hudi_rows(batch: Batch, step: ChangeStep, carried: pa.Schema) -> pa.RecordBa
             case "ts_ms":
                 columns.append(pa.repeat(pa.scalar(str(step.instant)), count))
             case "before":
-                columns.append(_texts(batch.before, batch.has_before, batch.after))
+                columns.append(_texts(batch.before, batch.has_before, batch.after, compiled))
             case "after":
-                columns.append(_texts(batch.after, batch.has_after, batch.before))
+                columns.append(_texts(batch.after, batch.has_after, batch.before, compiled))
             case other:
                 raise InvariantViolation(f"no column {other} in Hudi's format")
     return pa.RecordBatch.from_arrays(columns, schema=carried)
 
 
-def _texts(images: Images | None, there: np.ndarray, other: Images | None) -> pa.Array:
+def _texts(images: Images | None, there: np.ndarray, other: Images | None, compiled: bool) -> pa.Array:
     style = images.style if images is not None else other.style if other is not None else ImageStyle.ENGINE
     absent = pa.scalar("null" if style is ImageStyle.LOGGED else None, pa.string())
     if images is None:
         return pa.repeat(absent, len(there))
-    return pc.if_else(pa.array(there), image_texts(images), absent)
+    texts = image_texts(images, compiled=compiled)
+    return texts if there.all() else pc.if_else(pa.array(there), texts, absent)

@@ -64,7 +64,8 @@ def read_changes(
             for rows in _rows(states, shape, batch_rows):
                 for first in range(0, rows.num_rows, batch_rows):
                     part = rows.slice(first, batch_rows)
-                    answer = _emitted(part, ordinal, start, split, shape)
+                    with tally.phase("emit"):
+                        answer = _emitted(part, ordinal, start, split, shape)
                     ordinal += part.num_rows
                     if answer is not None:
                         tally.handed_on(answer[1])
@@ -77,14 +78,16 @@ def read_changes(
 def _rows(states: States, shape: ChangeShape, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """The finished changes of one step."""
     first = 0
-    for batch in _changes(states, shape, batch_rows):
+    for batch in states.tally.timed("merge", _changes(states, shape, batch_rows)):
         count = len(batch.kinds)
         if not count:
             continue
-        if shape.format is ChangeFormat.HUDI:
-            yield hudi_rows(batch, states.step, shape.carried)
-        else:
-            yield change_rows(batch, states.step, first, shape.carried)
+        with states.tally.phase("emit"):
+            if shape.format is ChangeFormat.HUDI:
+                rows = hudi_rows(batch, states.step, shape.carried, compiled=states.compiled)
+            else:
+                rows = change_rows(batch, states.step, first, shape.carried)
+        yield rows
         first += count
 
 

@@ -21,6 +21,8 @@ from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYP
 
 _FILE_NAME: Final = "_hoodie_file_name"
 _TYPES: Final = pa.array(["+I", "-U", "+U", "-D"], pa.string())
+_SEQUENCE_DIGITS: Final = 18
+_THREE_DIGITS: Final = np.array([[ord(digit) for digit in f"{number:03}"] for number in range(1000)], np.uint8)
 _PLUS_I, _MINUS_U, _PLUS_U, _MINUS_D = range(4)
 
 
@@ -72,14 +74,14 @@ def _finished(
     rows: pa.RecordBatch, kinds: pa.Array, minus: np.ndarray, sequence: pa.Array, step: ChangeStep, carried: pa.Schema
 ) -> pa.RecordBatch:
     count = len(kinds)
-    instants = pa.repeat(pa.scalar(str(step.instant)), count)
+    instants = pa.repeat(pa.scalar(str(step.instant), pa.string()), count)
     made = {CHANGE_TYPE: kinds, CHANGE_INSTANT: instants, CHANGE_SEQ: sequence}
     columns: list[pa.Array] = []
     for field in carried:
         if field.name in made:
             columns.append(made[field.name])
         elif field.name == COMMIT_TIME:
-            columns.append(pc.if_else(pa.array(minus), pa.scalar(None, pa.string()), str(step.instant)))
+            columns.append(pc.if_else(pa.array(minus), pa.scalar(None, pa.string()), instants))
         elif field.name in (SEQUENCE, _FILE_NAME):
             columns.append(pa.nulls(count, pa.string()))
         else:
@@ -91,5 +93,16 @@ def _sequence(step: ChangeStep, numbers: np.ndarray, phase: np.ndarray, minus: n
     """Text in the order of changes: order key; in a commit deletes before all else, then the group's place in it and
     the number in the group's step; the old row before the new one."""
     place = phase * 10**17 + step.place * 10**10 + numbers
-    digits = pc.utf8_lpad(pa.array(place).cast(pa.string()), 18, "0")
-    return pc.binary_join_element_wise(str(step.order_key), digits, pa.array(np.where(minus, "0", "1")), ".")
+    key = str(step.order_key).encode()
+    texts = np.empty((len(place), len(key) + _SEQUENCE_DIGITS + 3), np.uint8)
+    texts[:, : len(key) + 1] = np.frombuffer(key + b".", np.uint8)
+    at = texts.shape[1] - 2
+    for _ in range(_SEQUENCE_DIGITS // 6):
+        place, six = np.divmod(place, 10**6)
+        for three in (six % 1000, six // 1000):
+            at -= 3
+            texts[:, at : at + 3] = _THREE_DIGITS[three]
+    texts[:, -2] = ord(".")
+    texts[:, -1] = np.where(minus, ord("0"), ord("1"))
+    offsets = np.arange(len(texts) + 1, dtype=np.int32) * np.int32(texts.shape[1])
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(offsets), pa.py_buffer(texts))

@@ -61,16 +61,23 @@ class States:
 
     def before(self, files: SliceFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows right before the step, in the slice's order."""
-        return self._rows(files, self._visible(self._rank), columns)
+        return self._rows(files, self.before_scan(columns))
 
     def after(self, files: SliceFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows right after the step, in the slice's order."""
-        return self._rows(files, self._visible(self._rank + 1), columns)
+        return self._rows(files, self.after_scan(columns))
+
+    def before_scan(self, columns: Sequence[str]) -> Scan:
+        """A scan of all rows right before the step."""
+        return self._scan(self._visible(self._rank), columns)
+
+    def after_scan(self, columns: Sequence[str]) -> Scan:
+        """A scan of all rows right after the step."""
+        return self._scan(self._visible(self._rank + 1), columns)
 
     def own_scan(self, columns: Sequence[str]) -> Scan:
         """A scan that sees what the step's own instant wrote, and nothing else."""
-        visible = VisibleInstants(frozenset([self.step.instant]))
-        return replace(self.scan, columns=tuple(columns), where="", rows=AllRows(), visible=visible)
+        return self._scan(VisibleInstants(frozenset([self.step.instant])), columns)
 
     def slice_split(self, files: SliceFiles) -> Split:
         """A split of these files in the group's place."""
@@ -109,11 +116,11 @@ class States:
             archived_before=min(self.scan.visible.archived_before, self.step.order_key),
         )
 
-    def _rows(
-        self, files: SliceFiles, visible: VisibleInstants, columns: Sequence[str]
-    ) -> Generator[pa.RecordBatch, None, None]:
-        scan = replace(self.scan, columns=tuple(columns), where="", rows=AllRows(), visible=visible)
-        tally = SplitTally()
+    def _scan(self, visible: VisibleInstants, columns: Sequence[str]) -> Scan:
+        return replace(self.scan, columns=tuple(columns), where="", rows=AllRows(), visible=visible)
+
+    def _rows(self, files: SliceFiles, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
+        tally = self.tally.within()
         with closing(self.read_slice(scan, self.slice_split(files), tally)) as found:
             for piece in found:
                 yield piece.batch

@@ -49,9 +49,17 @@ class RecordTable(Protocol):
         """Whether `match` costs much for each call, so that it should be given a row group's keys at once."""
         ...
 
+    def may_meet(self, first_row: int, rows: int) -> bool:
+        """Whether one of these consecutive rows of the base file may have records."""
+        ...
+
     def match(self, keys: pa.Array, first_row: int) -> Matches:
         """Which base rows have records. `keys` (text, none null) are those of consecutive rows of the base file, the
         first of them `first_row` of the file."""
+        ...
+
+    def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
+        """The matches of `rows` alone, ascending places in `keys`: those of all base rows with some chosen keys."""
         ...
 
 
@@ -115,6 +123,9 @@ class CompiledKeys:
         self._keep, self._slots, self._bloom = keep, slots, bloom
         self._scratch = (np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
 
+    def may_meet(self, first_row: int, rows: int) -> bool:
+        return self.count > 0
+
     def match(self, keys: pa.Array, first_row: int) -> Matches:
         if len(self._scratch[0]) <= len(keys):
             places = len(keys) + 1
@@ -124,6 +135,10 @@ class CompiledKeys:
         known = self._offsets, self._data
         found = self._find(offsets, data, _SEEDS, self._keep, self._slots, self._bloom, *known, codes, rows, numbers)
         return Matches(rows[:found].copy(), numbers[:found].copy())
+
+    def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
+        found = self.match(keys.take(pa.array(rows)), 0)
+        return Matches(rows[found.rows], found.numbers)
 
 
 class ArrowKeys:
@@ -135,10 +150,17 @@ class ArrowKeys:
         self.count = len(distinct)
         self._distinct = distinct
 
+    def may_meet(self, first_row: int, rows: int) -> bool:
+        return self.count > 0
+
     def match(self, keys: pa.Array, first_row: int) -> Matches:
         places = pc.index_in(keys.cast(pa.large_string()), value_set=self._distinct)
         rows = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
         return Matches(rows, places.take(pa.array(rows)).to_numpy().astype(np.int64))
+
+    def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
+        found = self.match(keys.take(pa.array(rows)), 0)
+        return Matches(rows[found.rows], found.numbers)
 
 
 class PositionTable:
@@ -156,6 +178,10 @@ class PositionTable:
         """The highest base row that has records; -1 if there is none."""
         return int(self._positions[-1]) if self.count else -1
 
+    def may_meet(self, first_row: int, rows: int) -> bool:
+        first, last = np.searchsorted(self._positions, (first_row, first_row + rows))
+        return bool(first < last)
+
     def match(self, keys: pa.Array, first_row: int) -> Matches:
         """As `RecordTable`. CorruptBlock if a record's key is not that of the base row it points at."""
         first, last = np.searchsorted(self._positions, (first_row, first_row + len(keys)))
@@ -167,6 +193,21 @@ class PositionTable:
                 f"{first_row + len(keys) - 1} a record's key is not the row's; the log or the base file was replaced"
             )
         return Matches(rows, np.arange(first, last))
+
+    def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
+        found = self.match(keys, first_row)  # of all rows, so that a position at a wrong one is seen
+        among = np.isin(found.rows, rows, assume_unique=True)
+        return Matches(found.rows[among], found.numbers[among])
+
+
+def check_positions(table: RecordTable, base_rows: int, where: str) -> None:
+    """CorruptBlock, beginning with `where`, for a record that points behind the base's last row: it would pass for an
+    insert."""
+    if isinstance(table, PositionTable) and table.last_position >= base_rows:
+        raise CorruptBlock(
+            f"{where}: the log has a record for row {table.last_position} of a base file with {base_rows} rows; one of "
+            "them was replaced"
+        )
 
 
 def _layout(texts: pa.Array, offset_type: type[np.int32] | type[np.int64]) -> tuple[np.ndarray, np.ndarray]:

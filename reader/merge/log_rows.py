@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import InvariantViolation
+from penstock.reader.encoded_text import concatenated, encoded_constants, text_bytes
 
 _CHUNK_ROWS: Final = 1 << 16
 _CHUNK_BYTES: Final = 8 << 20
+_POOL: Final = pa.system_memory_pool()
 
 
 class LogRows:
     """Rows 0, 1, … in arrival order, taken out by ascending row numbers. Immutable."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Small batches are put together (a block may hold few records), up to 8 MiB or 64k rows."""
-        self._chunks = list(_gathered(batches))
+    def __init__(self, batches: Iterable[pa.RecordBatch], may_be_encoded: Collection[str] = ()) -> None:
+        """Small batches are put together (a block may hold few records), up to 8 MiB or 64k rows. Of the text columns
+        that may be encoded, those with one value in all rows put together are kept as indices (`encoded_text`)."""
+        self._chunks = list(_gathered(encoded_constants(batch, may_be_encoded) for batch in batches))
         self._starts = np.cumsum([0, *(chunk.num_rows for chunk in self._chunks)])
 
     def __len__(self) -> int:
@@ -44,7 +47,7 @@ def rows_within(batch: pa.RecordBatch, most_rows: int, most_bytes: int) -> int:
     """How many rows of the size this batch's rows have on average make a batch; at least 1."""
     if not batch.num_rows:
         return max(1, most_rows)
-    return max(1, min(most_rows, most_bytes * int(batch.num_rows) // max(1, int(batch.nbytes))))
+    return max(1, min(most_rows, most_bytes * int(batch.num_rows) // max(1, text_bytes(batch))))
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -64,4 +67,9 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    """One batch of all, in memory that goes back to the system when it is let go: Arrow's own pool keeps its pages."""
+    if len(batches) == 1:
+        return batches[0]
+    names = batches[0].schema.names
+    columns = [concatenated([batch.column(place) for batch in batches], _POOL) for place in range(len(names))]
+    return pa.RecordBatch.from_arrays(columns, names=names)

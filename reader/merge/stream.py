@@ -7,9 +7,9 @@ inserts, in arrival order. Belongs here: the final merge. Not here: reading file
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,18 @@ from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.ordering_columns import OrderingColumns
 
+_NONE: Final = np.empty(0, np.int64)
+
 
 class RowGroup(Protocol):
-    """One row group of a base file."""
+    """One row group of a base file. `hands_on`: whether its rows may be part of the answer; of one whose rows are not,
+    only key and ordering columns are there, for its rows still beat those of the log, and count in ordinals."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def hands_on(self) -> bool: ...
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Its rows in file order, with key, ordering and output columns."""
@@ -65,6 +74,13 @@ class MergeShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Passed:
+    """So many base rows that stay, and are no part of the answer."""
+
+    num_rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Met:
     """Log rows that come in the place of base rows; with a filler those base rows, and which of them win."""
 
@@ -74,7 +90,8 @@ class _Met:
 
 
 class Merge:
-    """The final merge of one slice: run once, then asked for its outcomes."""
+    """The final merge of one slice: run once, then asked for its outcomes; or step by step (`meet`, `arrivals`,
+    `inserts`), by one that streams the base itself."""
 
     def __init__(self, winners: LogWinners, shape: MergeShape) -> None:
         self._winners = winners
@@ -82,15 +99,15 @@ class Merge:
         self._met = np.zeros(winners.table.count, bool)
         self._won = np.zeros(winners.table.count, bool)
         self._place = np.zeros(winners.table.count, np.int64)
+        self._placed: list[_Met] = []
 
-    def run(self, row_groups: Iterable[RowGroup]) -> Iterator[pa.RecordBatch]:
+    def run(self, row_groups: Iterable[RowGroup]) -> Iterator[pa.RecordBatch | Passed]:
         """Merged rows, `shape.columns` of them, in the order the module states. A batch without a hit passes as is."""
         row = 0
         for group in row_groups:
-            row = yield from self._row_group(group, row)
-        inserts = self._winners.row_of[~self._met]
-        self._won |= ~self._met
-        yield from self._put(inserts[inserts >= 0])
+            yield from self._row_group(group, row)
+            row += group.num_rows
+        yield from self.inserts()
 
     def outcomes(self) -> MergeOutcomes:
         """What became of each log record, once `run` has ended: the four counts add up to the records."""
@@ -102,11 +119,35 @@ class Merge:
             deleted=int(np.count_nonzero(self._won & deletes)),
         )
 
-    def _row_group(self, group: RowGroup, first_row: int) -> Generator[pa.RecordBatch, None, int]:
-        """Yields the row group's merged rows; returns the file's row behind it."""
+    def meet(self, matches: Matches, batch: pa.RecordBatch) -> np.ndarray:
+        """The rows of a base batch that go (offsets, ascending), where records of the log meet it at `matches`; what
+        comes for them is given by the next `arrivals`. Each base row is met once, in file order."""
+        if not len(matches.rows):
+            return _NONE
+        gone, met = self._meet(matches, batch)
+        self._placed.append(met)
+        return gone
+
+    def arrivals(self) -> Iterator[pa.RecordBatch]:
+        """What comes in the place of rows met since the last call: asked for behind each row group."""
+        placed, self._placed = self._placed, []
+        if placed and self._winners.filler is None:
+            yield from self._put(np.concatenate([met.log_rows for met in placed]))
+        elif placed and self._winners.filler is not None:
+            yield from self._put_filled(placed, self._winners.filler)
+
+    def inserts(self) -> Iterator[pa.RecordBatch]:
+        """What no base row met, once all have gone by."""
+        rows = self._winners.row_of[~self._met]
+        self._won |= ~self._met
+        yield from self._put(rows[rows >= 0])
+
+    def _row_group(self, group: RowGroup, first_row: int) -> Iterator[pa.RecordBatch | Passed]:
         table, shape = self._winners.table, self._shape
+        if not group.hands_on and not table.may_meet(first_row, group.num_rows):
+            yield Passed(group.num_rows)
+            return
         known = table.match(group.keys(), first_row) if table.wants_row_groups else None
-        placed: list[_Met] = []
         row = first_row
         for batch in group.batches():
             if known is None:
@@ -114,18 +155,11 @@ class Merge:
             else:
                 matches = known.between(row - first_row, row - first_row + batch.num_rows)
             row += batch.num_rows
-            standing = batch.select(shape.columns)
-            if len(matches.rows):
-                gone, met = self._meet(matches, batch)
-                placed.append(met)
-                standing = _without(standing, gone)
-            if standing.num_rows:
-                yield standing
-        if placed and self._winners.filler is None:
-            yield from self._put(np.concatenate([met.log_rows for met in placed]))
-        elif placed and self._winners.filler is not None:
-            yield from self._put_filled(placed, self._winners.filler)
-        return row
+            gone = self.meet(matches, batch)
+            if len(gone) == batch.num_rows:
+                continue
+            yield _without(batch.select(shape.columns), gone) if group.hands_on else Passed(batch.num_rows - len(gone))
+        yield from self.arrivals()
 
     def _meet(self, matches: Matches, batch: pa.RecordBatch) -> tuple[np.ndarray, _Met]:
         """(base rows that go, log rows that come) where keys of the log meet rows of a base batch."""

@@ -113,7 +113,9 @@ def test_only_row_groups_with_winners_are_decoded(folder: SliceFolder, monkeypat
     read: list[int] = []
     real = parquet_blocks.BaseFile.read
     monkeypatch.setattr(
-        parquet_blocks.BaseFile, "read", lambda self, number, size: (read.append(number), real(self, number, size))[1]
+        parquet_blocks.BaseFile,
+        "read",
+        lambda self, number, *given: (read.append(number), real(self, number, *given))[1],
     )
     found = list(block.decode(("ts",), np.array([1, 4, 17])))
     assert [value for batch in found for value in batch.column(0).to_pylist()] == [1, 4, 17]

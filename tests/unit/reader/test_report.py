@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from itertools import count
 
 import pyarrow as pa
 import pytest
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.reports import MergeOutcomes
+from penstock.proto.reports import PHASES, MergeOutcomes
 from penstock.reader.report import SplitTally, max_event_time_us
 
 
@@ -23,7 +24,33 @@ def test_phases_add_up_by_the_clock_given() -> None:
     with pytest.raises(ValueError, match="boom"), tally.phase("emit"):
         raise ValueError("boom")
     report = tally.report()
-    assert dict(report.phase_ms) == {"open": 0, "log_decode": 0, "build": 0, "merge": 4000, "emit": 2000}
+    assert dict(report.phase_ms) == dict.fromkeys(PHASES, 0) | {"merge": 4000, "emit": 2000}
+
+
+def test_time_within_a_phase_counts_for_the_inner_one() -> None:
+    now = 0.0
+    tally = SplitTally(clock=lambda: now)
+    inner = tally.within()
+    with tally.phase("merge"):
+        now = 1.0
+        with inner.phase("base_decode"):
+            now = 3.0
+        now = 7.0
+    now = 100.0  # between batches: nobody's
+
+    def slow() -> Iterator[int]:
+        nonlocal now
+        for number in range(3):
+            now += 10
+            with tally.phase("open"):
+                now += 1
+            yield number
+
+    for _ in tally.timed("emit", slow()):
+        now += 1000
+    assert dict(tally.report().phase_ms) == dict.fromkeys(PHASES, 0) | {
+        "merge": 5000, "base_decode": 2000, "emit": 30_000, "open": 3000
+    }  # fmt: skip
 
 
 def test_rows_bytes_outcomes_and_the_highest_event_time() -> None:

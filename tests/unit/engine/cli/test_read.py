@@ -14,6 +14,7 @@ import pytest
 from penstock.engine.cli import read as read_command
 from penstock.engine.cli.shell import Shell
 from penstock.enumerator.server.run import serve
+from penstock.proto.reports import PHASES
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -183,3 +184,25 @@ class TestProgress:
             assert told is not None
             told(Progress(rows=7, splits_done=1, splits=2))
         assert capsys.readouterr().out == ""
+
+
+def test_a_profile_as_a_table_beside_the_rows(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+    rows = golden.expected(V9, "snapshot").num_rows
+    ended = cli("read", golden.table(V9), "-o", tmp_path / "rows.parquet", "--profile")
+    assert (ended.code, ended.stdout) == (0, b"")
+    lines = ended.stderr.splitlines()
+    assert [line.split()[0] for line in lines[1:10]] == ["planning", *PHASES, "output", "total"]
+    assert f"{rows:,} rows of" in ended.stderr
+    plain = cli("read", golden.table(V9), "--format", "jsonl")
+    profiled = cli("read", golden.table(V9), "--format", "jsonl", "--profile")
+    assert profiled.stdout == plain.stdout
+    told = json.loads(profiled.stderr)["profile"]
+    assert list(told["seconds"]) == ["planning", *PHASES, "output"]
+    assert sum(told["seconds"].values()) == pytest.approx(told["total_seconds"], abs=1e-4)
+    assert told["rows"] == rows
+    assert told["log_records"]["won"] > 0
+    assert min(told["seconds"][phase] for phase in ("planning", "log_decode", "base_decode", "merge", "emit")) > 0
+
+
+def test_no_profile_unless_asked_for(cli: Cli, golden: GoldenTables) -> None:
+    assert cli("read", golden.table(V9), "--format", "jsonl").stderr == ""

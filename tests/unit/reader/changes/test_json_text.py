@@ -161,7 +161,9 @@ def test_texts_parse_to_the_values(data: st.DataObject, types: list[AvroType], s
     columns = [pa.array([row[f.name] for row in rows], arrow_type(f.type)) for f in record.fields]
     batch = pa.RecordBatch.from_arrays(columns, names=[f.name for f in record.fields])
     first = data.draw(st.integers(0, len(rows) - 1))
-    texts = image_texts(Images(batch.slice(first), record, style)).to_pylist()
+    images = Images(batch.slice(first), record, style)
+    texts = image_texts(images).to_pylist()
+    assert texts == image_texts(images, compiled=False).to_pylist()
     is_avro = style is not ImageStyle.ENGINE
     for text, row in zip(texts, rows[first:], strict=True):
         want = spelled_record(record.fields, row, is_avro=is_avro)

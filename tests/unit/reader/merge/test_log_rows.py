@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.proto.errors import InvariantViolation
@@ -20,6 +20,7 @@ def batches(sizes: list[int]) -> list[pa.RecordBatch]:
     ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 9), max_size=8), st.data())
 def test_rows_come_back_in_order_and_repeated(sizes: list[int], data: st.DataObject) -> None:
     rows = LogRows(batches(sizes))

@@ -1,0 +1,157 @@
+"""Text columns of few distinct values, kept as Parquet stores them: a dictionary, and an index a row.
+
+Such a column (of a base file most meta columns are one value for all rows) is decoded, filtered and compared by its
+indices, and becomes plain text only where rows leave the reader; one value for all rows is then shared among batches.
+Belongs here: which columns are worth it, checks, and the way back to text. Not here: reading (`base_file`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+_SMALL_BYTES: Final = 1024
+_VALUES_A_BYTE: Final = 4
+"""Text that lies in its file in less than a byte for so many rows is worth it: plain text takes four bytes a row."""
+
+_MOST_VALUE_BYTES: Final = 256
+"""Longer values become text at once: a batch of indices must not stand for much more memory than a batch has."""
+
+
+class IndexOutOfDictionary(ValueError):
+    """An index without a value: pyarrow does not look, and reading text by it would leave the buffer."""
+
+
+def worth_encoding(footer: pq.FileMetaData, schema: pa.Schema, columns: Collection[str]) -> list[str]:
+    """Those of the file's top-level columns that are text of few values in every row group, judged by their size."""
+    leaves = footer.schema
+    chosen = []
+    for place in range(len(leaves)):
+        leaf = leaves.column(place)
+        name = leaf.path
+        if name not in columns or leaf.max_repetition_level or not pa.types.is_string(schema.field(name).type):
+            continue
+        chunks = [footer.row_group(number).column(place) for number in range(footer.num_row_groups)]
+        if all(_is_small(chunk.total_uncompressed_size, chunk.num_values) for chunk in chunks):
+            chosen.append(name)
+    return chosen
+
+
+def _is_small(size_bytes: int, values: int) -> bool:
+    return size_bytes <= _SMALL_BYTES + values // _VALUES_A_BYTE
+
+
+def is_encoded(kind: pa.DataType) -> bool:
+    """Whether a column of this type is one of indices."""
+    return bool(pa.types.is_dictionary(kind))
+
+
+def checked(column: pa.DictionaryArray) -> pa.Array:
+    """The column with every index proved to have a value; as plain text if values are long.
+
+    IndexOutOfDictionary for an index that has none.
+    """
+    extremes = pc.min_max(column.indices)
+    low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    if low is not None and not 0 <= low <= high < len(column.dictionary):
+        raise IndexOutOfDictionary(f"index {low if low < 0 else high} into a dictionary of {len(column.dictionary)}")
+    if _longest_bytes(column) > _MOST_VALUE_BYTES:
+        return _texts(column)
+    return column
+
+
+def encoded_constants(batch: pa.RecordBatch, columns: Collection[str]) -> pa.RecordBatch:
+    """The batch with those of these columns as indices that are text, and one value in every row."""
+    arrays = [
+        _constant(column) if name in columns and pa.types.is_string(column.type) else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _constant(column: pa.Array) -> pa.Array:
+    if not len(column) or column.null_count:
+        return column
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    width = int(bounds[1] - bounds[0])
+    if width > _MOST_VALUE_BYTES or not (np.diff(bounds) == width).all():
+        return column
+    if width:
+        texts = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]].reshape(len(column), width)
+        if not (texts == texts[0]).all():
+            return column
+    indices = pa.array(np.zeros(len(column), np.int32))
+    return pa.DictionaryArray.from_arrays(indices, pa.array([column[0].as_py()], pa.string()))
+
+
+def concatenated(parts: list[pa.Array], pool: pa.MemoryPool) -> pa.Array:
+    """The parts of one column, some of which may be of indices, as one array: of indices if all are of one value."""
+    encoded = [is_encoded(part.type) for part in parts]
+    if not any(encoded):
+        return pa.concat_arrays(parts, memory_pool=pool)
+    if all(encoded) and all(part.dictionary.equals(parts[0].dictionary) for part in parts):
+        indices = pa.concat_arrays([part.indices for part in parts], memory_pool=pool)
+        return pa.DictionaryArray.from_arrays(indices, parts[0].dictionary)
+    plain = [_texts(part) if is_encoded(part.type) else part for part in parts]
+    return pa.concat_arrays(plain, memory_pool=pool)
+
+
+def text_bytes(batch: pa.RecordBatch) -> int:
+    """About how many bytes the batch takes once its columns of indices are text: never less than that."""
+    more = 0
+    for column in batch.columns:
+        if is_encoded(column.type):
+            more += batch.num_rows * _longest_bytes(column)
+    return int(batch.nbytes) + more
+
+
+def among(column: pa.Array, wanted: pa.Array) -> pa.BooleanArray:
+    """Which values of a text column, encoded or not, are among `wanted`; null is not."""
+    if not is_encoded(column.type):
+        return pc.is_in(column, value_set=wanted)
+    answers = pc.is_in(column.dictionary, value_set=wanted)
+    if answers.true_count == len(answers) and not column.indices.null_count:
+        return pa.array(np.ones(len(column), bool))
+    if not answers.true_count:
+        return pa.array(np.zeros(len(column), bool))
+    return answers.take(column.indices).fill_null(False)
+
+
+class PlainText:
+    """The way back: columns of indices as text. Keeps one array for each column that had a single value."""
+
+    def __init__(self) -> None:
+        self._repeated: dict[str, pa.Array] = {}
+
+    def column(self, name: str, column: pa.Array) -> pa.Array:
+        """The column as it would have been read."""
+        if not is_encoded(column.type):
+            return column
+        if len(column.dictionary) != 1 or column.indices.null_count:
+            return _texts(column)
+        value, known = column.dictionary[0], self._repeated.get(name)
+        if known is None or len(known) < len(column) or not known[0].equals(value):
+            known = self._repeated[name] = pa.repeat(value, len(column))
+        return known.slice(0, len(column))
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """All columns as they would have been read."""
+        names = batch.schema.names
+        columns = [self.column(name, column) for name, column in zip(names, batch.columns, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _longest_bytes(column: pa.DictionaryArray) -> int:
+    return int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
+
+
+def _texts(column: pa.DictionaryArray) -> pa.Array:
+    if not len(column.dictionary):
+        return pa.nulls(len(column), column.type.value_type)
+    return column.dictionary.take(column.indices)

@@ -1,0 +1,244 @@
+"""JSON objects of rows, a batch at once: members whose values are texts already, joined in one pass.
+
+Arrays only: `text` (uint8) holds the texts of all columns, `offsets` (int64, [columns, rows + 1]) where each one's lie
+in it; `valid` (uint8, [columns, rows]) is 0 for a null, else 1 (`measure` marks with 2 what must be escaped); `forms`
+(uint8, [columns]) how a value is spelled; `names` (uint8) the members' heads (`,"name":`), `name_offsets` (int64,
+[columns + 1]) where; the first `comma` bytes of each stand between members.
+
+Safety: `offsets` and `name_offsets` must ascend and stay within `text` and `names`, behind which `OVERCOPY` bytes more
+can be read; `measure` tells how many bytes `write` will write, and `OVERCOPY` bytes behind them may be written over.
+No I/O, no Arrow, nothing of Hudi.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+
+from penstock.reader.kernels.cache import compiled_lean, inlined
+
+OVERCOPY: Final = 8
+"""Bytes are copied by words of eight, the last of which may reach so far."""
+
+RAW: Final = 0
+"""The text as it is."""
+QUOTED: Final = 1
+"""A JSON string: in quotes, with `"`, `\\` and control characters escaped as `json.dumps` does."""
+NUMBER: Final = 2
+"""A floating number as Arrow spells it: whole ones get `.0`; nan, inf and -inf become Java's names in quotes."""
+
+ESCAPED: Final = 2
+
+_QUOTE, _BACKSLASH, _SPACE, _ZERO, _NINE, _MINUS = 34, 92, 32, 48, 57, 45
+_SMALL_N, _SMALL_I, _POINT = 110, 105, 46
+_NAN: Final = np.frombuffer(b'"NaN"', np.uint8)
+_INFINITY: Final = np.frombuffer(b'"-Infinity"', np.uint8)
+_NULL: Final = np.frombuffer(b"null", np.uint8)
+_UNICODE: Final = np.frombuffer(b"\\u00", np.uint8)
+_HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
+_SHORT: Final = np.zeros(32, np.uint8)
+"""The letter behind the backslash, of control characters that have one."""
+for _code, _letter in ((8, b"b"), (9, b"t"), (10, b"n"), (12, b"f"), (13, b"r")):
+    _SHORT[_code] = _letter[0]
+
+
+@inlined
+def _escapes(text: Any, start: int, end: int) -> Any:
+    """How many bytes escaping adds."""
+    more: Any = 0
+    for at in range(start, end):
+        byte = text[at]
+        short = (byte >= 8) & (byte <= 13) & (byte != 11)  # no branch, so that many bytes are looked at at once
+        more += np.int64(byte == _QUOTE) + np.int64(byte == _BACKSLASH)
+        more += np.int64(5) * np.int64(byte < _SPACE) - np.int64(4) * np.int64(short)
+    return more
+
+
+@inlined
+def _is_whole(text: Any, start: int, end: int) -> bool:
+    for at in range(start, end):
+        byte = text[at]
+        if not (_ZERO <= byte <= _NINE or (byte == _MINUS and at == start)):
+            return False
+    return True
+
+
+@inlined
+def _special(text: Any, start: int, end: int) -> int:
+    """0 for a number, 1 for nan, 2 for inf, 3 for -inf."""
+    if end - start == 3 and text[start] == _SMALL_N:
+        return 1
+    if end - start == 3 and text[start] == _SMALL_I:
+        return 2
+    if end - start == 4 and text[start + 1] == _SMALL_I:
+        return 3
+    return 0
+
+
+@compiled_lean
+def measure(
+    text: Any, offsets: Any, valid: Any, forms: Any, name_offsets: Any, comma: int, nulls: bool, ends: Any
+) -> Any:
+    """Sets ends[row + 1] (int64, rows + 1 places) to where each row's object ends in the output, ends[0] to 0.
+
+    `nulls`: a null is spelled `null`; else its member is left out.
+    """
+    ends[0] = 0
+    for row in range(len(ends) - 1):
+        size = 0
+        members = 0
+        for column in range(len(forms)):
+            head = name_offsets[column + 1] - name_offsets[column]
+            if not valid[column, row]:
+                if nulls:
+                    size += head + 4
+                    members += 1
+                continue
+            start, end = offsets[column, row], offsets[column, row + 1]
+            members += 1
+            size += head
+            form = forms[column]
+            if form == QUOTED:
+                more = _escapes(text, start, end)
+                size += end - start + 2 + more
+                if more:
+                    valid[column, row] = ESCAPED
+            elif form == NUMBER:
+                special = _special(text, start, end)
+                if special == 0:
+                    size += end - start + (2 if _is_whole(text, start, end) else 0)
+                else:
+                    size += 5 if special == 1 else 8 + special
+            else:
+                size += end - start
+        ends[row + 1] = ends[row] + size + 2 - (comma if members else 0)
+    return 0
+
+
+def _copy_word(typing_context: Any, out: Any, at: Any, source: Any, place: Any) -> Any:
+    """out[at..at+7] = source[place..place+7]: one unaligned load and store."""
+    arrays = isinstance(out, types.Array) and isinstance(source, types.Array)
+    if not (arrays and out.dtype == source.dtype == types.uint8):
+        raise TypingError(f"_word copies between arrays of uint8, not from {source} to {out}")
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = context.get_value_type(types.uint64).as_pointer()
+        to, of = (
+            builder.gep(context.make_array(signature.args[n])(context, builder, arguments[n]).data, [arguments[n + 1]])
+            for n in (0, 2)
+        )
+        builder.store(builder.load(builder.bitcast(of, word), align=1), builder.bitcast(to, word), align=1)
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, source, types.int64), emit
+
+
+_word: Any = intrinsic(_copy_word)
+
+
+@inlined
+def _put(out: Any, at: int, source: Any, start: int, end: int) -> Any:
+    place = start
+    while place < end:
+        _word(out, at + place - start, source, place)
+        place += 8
+    return at + end - start
+
+
+@inlined
+def _put_few(out: Any, at: int, source: Any, start: int, end: int) -> Any:
+    for place in range(start, end):
+        out[at + place - start] = source[place]
+    return at + end - start
+
+
+@inlined
+def _put_escaped(out: Any, at: int, text: Any, start: int, end: int) -> Any:
+    for place in range(start, end):
+        byte = text[place]
+        if byte in (_QUOTE, _BACKSLASH):
+            out[at] = _BACKSLASH
+            out[at + 1] = byte
+            at += 2
+        elif byte >= _SPACE:
+            out[at] = byte
+            at += 1
+        elif _SHORT[byte]:
+            out[at] = _BACKSLASH
+            out[at + 1] = _SHORT[byte]
+            at += 2
+        else:
+            at = _put_few(out, at, _UNICODE, 0, 4)
+            out[at] = _HEX[byte >> 4]
+            out[at + 1] = _HEX[byte & 15]
+            at += 2
+    return at
+
+
+@inlined
+def _put_number(out: Any, at: int, text: Any, start: int, end: int) -> Any:
+    special = _special(text, start, end)
+    if special == 1:
+        return _put_few(out, at, _NAN, 0, 5)
+    if special == 3:
+        return _put_few(out, at, _INFINITY, 0, 11)
+    if special == 2:
+        out[at] = _QUOTE
+        return _put_few(out, at + 1, _INFINITY, 2, 11)
+    whole = _is_whole(text, start, end)
+    at = _put(out, at, text, start, end)
+    if whole:
+        out[at] = _POINT
+        out[at + 1] = _ZERO
+        at += 2
+    return at
+
+
+@compiled_lean
+def write(
+    text: Any,
+    offsets: Any,
+    valid: Any,
+    forms: Any,
+    names: Any,
+    name_offsets: Any,
+    comma: int,
+    nulls: bool,
+    ends: Any,
+    out: Any,
+) -> Any:
+    """Writes the objects into `out`, which has ends[-1] + OVERCOPY places; `ends`, `valid` as `measure` left them."""
+    for row in range(len(ends) - 1):
+        at = ends[row]
+        out[at] = 123
+        at += 1
+        first = True
+        for column in range(len(forms)):
+            there = valid[column, row]
+            if not there and not nulls:
+                continue
+            at = _put(out, at, names, name_offsets[column] + (comma if first else 0), name_offsets[column + 1])
+            first = False
+            if not there:
+                at = _put_few(out, at, _NULL, 0, 4)
+                continue
+            start, end = offsets[column, row], offsets[column, row + 1]
+            form = forms[column]
+            if form == QUOTED:
+                out[at] = _QUOTE
+                if there == ESCAPED:
+                    at = _put_escaped(out, at + 1, text, start, end)
+                else:
+                    at = _put(out, at + 1, text, start, end)
+                out[at] = _QUOTE
+                at += 1
+            elif form == NUMBER:
+                at = _put_number(out, at, text, start, end)
+            else:
+                at = _put(out, at, text, start, end)
+        out[at] = 125
+    return 0

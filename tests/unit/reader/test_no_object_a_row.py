@@ -1,0 +1,186 @@
+"""Between files and Arrow there is no Python object a record: ten times the rows, in as many batches, take no more.
+
+Counted are the objects that are alive at once, at the end of every call that the package makes, so that a list of
+values is seen even if it is gone before the batch is handed on.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import gc
+import itertools
+import json
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from types import CodeType, FrameType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from change_slices import ChangeFolder, instant, step
+from oracle import slice_writer
+
+from penstock.proto.changes import ChangeFormat, ComparedStates
+from penstock.proto.files import SliceFiles
+from penstock.proto.positions import InstantTime
+from penstock.proto.splits import AllRows, EventTimeOrdering, RowsOf, Scan, Split, VisibleInstants
+from penstock.reader.read_split import ReadOptions, SplitBatch, read_split
+
+FEW, MANY = 600, 6000
+FIELDS: dict[str, Any] = {
+    "ts": "long",
+    "v": "double",
+    "name": "string",
+    "price": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2},
+    "at": {"type": "long", "logicalType": "timestamp-micros"},
+}
+SLACK = 150
+"""Objects more that caches may take; a list of one value a row would be thousands."""
+
+
+class PeakObjects:
+    """The most objects alive over those at the start, looked at behind each call in the package's own code."""
+
+    def __init__(self) -> None:
+        self.peak = self._start = 0
+
+    def __enter__(self) -> PeakObjects:
+        gc.collect()
+        gc.disable()
+        self._start = sys.getallocatedblocks()
+        sys.settrace(self._frame)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+        gc.enable()
+
+    def _frame(self, frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if not frame.f_globals.get("__name__", "").startswith("penstock."):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._opcode
+
+    def _opcode(self, frame: FrameType, event: str, _: object) -> Callable[..., Any]:
+        if event == "opcode" and frame.f_lasti in behind_calls(frame.f_code):
+            self.peak = max(self.peak, sys.getallocatedblocks() - self._start)
+        return self._opcode
+
+
+@functools.cache
+def behind_calls(code: CodeType) -> frozenset[int]:
+    steps = list(dis.get_instructions(code))
+    pairs = itertools.pairwise(steps)
+    return frozenset(after.offset for before, after in pairs if before.opname.startswith("CALL"))
+
+
+def row(number: int, place: int, key: int, ts: int) -> dict[str, Any]:
+    return {
+        "_hoodie_commit_time": str(instant(number)),
+        "_hoodie_commit_seqno": f"{instant(number)}_0_{place}",
+        "_hoodie_record_key": f"key-{key:09}",
+        "_hoodie_partition_path": "",
+        "_hoodie_file_name": "f",
+        "ts": ts,
+        "v": key * 0.5,
+        "name": f'name "{key % 50}"',
+        "price": Decimal(key).scaleb(-2),
+        "at": 1_760_000_000_000_000 + key,
+    }
+
+
+def group(folder: pathlib.Path, rows: int) -> tuple[ChangeFolder, SliceFiles, SliceFiles]:
+    """A file group of so many rows, before and after a log that updates and deletes a tenth of them each."""
+    folder.mkdir()
+    table = ChangeFolder(folder, FIELDS, EventTimeOrdering(("ts",)))
+    before = table.base(1, [row(1, key, key, 5) for key in range(rows)])
+    updates = [row(2, place, key, 9 if place % 3 else 1) for place, key in enumerate(range(0, rows, 10))]
+    deletes = [(f"key-{key:09}", "", None) for key in range(5, rows, 10)]
+    log = table.log(
+        2,
+        slice_writer.data_block(table.avro, updates, instant(2)),
+        slice_writer.delete_block(deletes, instant(2)),
+    )
+    return table, before, SliceFiles(before.base, before.base_instant, (log,))
+
+
+def rows_read(table: ChangeFolder, files: SliceFiles, batch_rows: int, **changed: Any) -> Iterator[SplitBatch]:
+    given: dict[str, Any] = {
+        "table": "orders",
+        "base_path": str(table.folder),
+        "table_version": 9,
+        "schema_json": json.dumps(table.avro),
+        "columns": tuple(table.arrow.names),
+        "merge": table.merge,
+        "visible": VisibleInstants(frozenset(), "9" * 17),
+        "rows": AllRows(),
+    }
+    split = Split(
+        split_id="s1",
+        partition="",
+        partition_values=(),
+        file_group="group",
+        order_key=InstantTime(instant(1)),
+        base=files.base,
+        base_instant=files.base_instant,
+        logs=files.logs,
+    )
+    return read_split(Scan(**{**given, **changed}), split, options=ReadOptions(batch_rows=batch_rows))
+
+
+def changes_read(
+    table: ChangeFolder, before: SliceFiles, after: SliceFiles, batch_rows: int, form: ChangeFormat
+) -> Iterator[SplitBatch]:
+    scan = table.scan(form, [instant(1), instant(2)])
+    split = table.split([step(2, ComparedStates(before, after))])
+    return read_split(scan, split, options=ReadOptions(batch_rows=batch_rows))
+
+
+Group = tuple[ChangeFolder, SliceFiles, SliceFiles]
+READS: dict[str, Callable[[Group, int], Iterator[SplitBatch]]] = {
+    "snapshot": lambda group, size: rows_read(group[0], group[2], size),
+    "a filter": lambda group, size: rows_read(group[0], group[2], size, where="ts > 4 and name <> 'x'"),
+    "log-free": lambda group, size: rows_read(group[0], group[1], size),
+    "incremental": lambda group, size: rows_read(
+        group[0], group[2], size, rows=RowsOf(frozenset([InstantTime(instant(2))]))
+    ),
+    "changes as rows": lambda group, size: changes_read(*group, size, ChangeFormat.ROWS),
+    "changes as JSON": lambda group, size: changes_read(*group, size, ChangeFormat.HUDI),
+}
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Group]:
+    folder = tmp_path_factory.mktemp("groups")
+    return {rows: group(folder / str(rows), rows) for rows in (FEW, MANY)}
+
+
+@pytest.mark.parametrize("kind", READS)
+def test_objects_do_not_grow_with_rows(groups: dict[int, Group], kind: str) -> None:
+    peaks: dict[int, int] = {}
+    rows: dict[int, int] = {}
+    batches: dict[int, int] = {}
+    for size in (FEW, MANY):
+        for _ in READS[kind](groups[size], size // 4):  # fills caches
+            pass
+        with PeakObjects() as objects:
+            rows[size] = batches[size] = 0
+            for found in READS[kind](groups[size], size // 4):
+                rows[size] += found.batch.num_rows
+                batches[size] += 1
+        peaks[size] = objects.peak
+    assert rows[MANY] == 10 * rows[FEW] > 0
+    assert batches[MANY] == batches[FEW]
+    assert peaks[MANY] <= peaks[FEW] + SLACK, f"{peaks}: an object a row, for {rows}"
+
+
+def test_a_list_of_values_would_be_seen() -> None:
+    """Though it is gone when the function returns."""
+    scratch: dict[str, Any] = {"__name__": "penstock.scratch"}
+    exec("def longest(column):\n    return max(map(len, column.to_pylist()))", scratch)
+    with PeakObjects() as objects:
+        scratch["longest"](pa.array([f"value {number}" for number in range(MANY)]))
+    assert objects.peak > MANY > 10 * SLACK
