@@ -198,7 +198,7 @@ class EnumeratorService(EmbeddedEnumerator):
         description, progress = self.keeper.look(described)
         trouble = self.looker.troubles.get(key)
         if trouble is not None and not description.error:
-            description = replace(description, error=trouble.text, error_code="STORAGE")
+            description = replace(description, error=trouble.text, error_code=trouble.code)
         try:
             lag = self._service_reads.lag(self._path(table), progress, description.summary.committed)
         except PenstockError:

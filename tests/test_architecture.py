@@ -76,6 +76,8 @@ PURE = (
     "enumerator/server/rights.py",
     "enumerator/server/settings.py",
     "proto/access.py",
+    "proto/certificate_dates.py",
+    "table/storage_refusals.py",
     "enumerator/cuts.py",
     "enumerator/streams/snapshot_list.py",
     "enumerator/streams/watermark.py",

@@ -44,10 +44,10 @@ def read(
     shell = shell_of(context)
     check_output(output)
     chosen = row_format(form, output)
-    options = given_options(shell, flags, option or ())
+    options = given_options(shell, flags, option or (), table=table)
     from penstock.engine.arrow import open_reading
 
-    reading = open_reading(table, options)
+    reading = open_reading(shell.file.path_of(table, options.server), options)
     with _progress(shell, output) as on_progress, closing(reading.batches(on_progress)) as batches:
         write_rows(reading.schema, batches, chosen, output)
 

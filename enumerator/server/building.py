@@ -6,6 +6,7 @@ Shell: opens and closes in the right order. Not here: sockets and signals (`run`
 from __future__ import annotations
 
 import logging
+import pathlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,7 +70,7 @@ def built(
         with _following(settings, keeper, scan_event_time) as service:
             yield service
         return
-    from penstock.enumerator.store.holding import Clocks
+    from penstock.enumerator.store.holding import Clocks, look_at_lock
     from penstock.enumerator.store.opening import open_sqlite
 
     def sleep(seconds: float) -> None:
@@ -79,7 +80,8 @@ def built(
     try:
         store = open_sqlite(settings.state, takeover=settings.takeover)
     except StorageError as error:
-        log.warning("waiting: %s", error)
+        if look_at_lock(pathlib.Path(settings.state))[1]:
+            log.warning("waiting: %s", error)
         store = open_sqlite(settings.state, wait_ms=WAIT_MS, clocks=Clocks(sleep=sleep))
     try:
         observer.leader_epoch(store.epoch)
