@@ -6,9 +6,10 @@ gRPC (`server`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import Answer, Committed, Settings, Told
@@ -16,6 +17,7 @@ from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, monotonic_ms, random_plan_id
+from penstock.enumerator.events import tell
 from penstock.enumerator.followed_tables import FollowedTables
 from penstock.enumerator.group_metrics import kind_of
 from penstock.enumerator.group_views import description_of, reset_outcome, summary_of
@@ -50,6 +52,7 @@ from penstock.proto.groups import (
 from penstock.proto.hybrid import Hybrid
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import Changes, Incremental
+from penstock.proto.reports import SplitReport
 from penstock.proto.splits import Scan
 
 POLL_MS = 1_000
@@ -134,6 +137,7 @@ class EnumeratorService(EmbeddedEnumerator):
             self.keeper.handle(created, _nothing)
         event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id)
         joined = self.keeper.handle(event, _joined)
+        tell("reader joined", table=key.table, group=group, reader=reader_id, epoch=joined.member.epoch)
         if self._threads is not None:
             self._threads.wake()
         return joined
@@ -160,6 +164,12 @@ class EnumeratorService(EmbeddedEnumerator):
                             f"reader {member.reader_id!r}: its group was reset meanwhile; join again"
                         ) from None
                     found.append(AssignedSplit(SplitRef(told.plan_id, told.index), split, told.start, told.position))
+                    tell(
+                        "split assigned",
+                        **_of(member, SplitRef(told.plan_id, told.index)),
+                        split=split.split_id,
+                        start=told.start,
+                    )
                 return Assignments(tuple(found))
             case other:
                 raise InvariantViolation(f"a request for splits was answered by {other!r}")
@@ -168,12 +178,19 @@ class EnumeratorService(EmbeddedEnumerator):
         """See `GroupDoor.commit_splits`."""
         new = self._fenced_told(member, lambda: self.keeper.handle(ev.CommitSplits(member, done), _committed))
         for one in done:
-            if one.report is not None and (one.ref.plan_id, one.ref.index) in new:
-                self.keeper.observer.report(member.group, one.report)
+            if not one.finished:
+                tell("split committed", level=logging.DEBUG, **_of(member, one.ref), next=one.ordinal)
+            elif (one.ref.plan_id, one.ref.index) in new:
+                report = one.report or SplitReport(rows=0, size_bytes=0)
+                tell("split finished", **_of(member, one.ref), rows=report.rows, bytes=report.size_bytes,
+                     ms=round(sum(spent_ms for _, spent_ms in report.phase_ms), 3))  # fmt: skip
+                if one.report is not None:
+                    self.keeper.observer.report(member.group, one.report)
 
     def leave_group(self, member: Member) -> None:
         """See `GroupDoor.leave_group`."""
         self.keeper.handle(ev.Leave(member), _nothing)
+        tell("reader left", table=member.table, group=member.group, reader=member.reader_id)
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
         """See `GroupDoor.list_groups`."""
@@ -217,6 +234,7 @@ class EnumeratorService(EmbeddedEnumerator):
         found = self.keeper.look(outcome)
         if not dry_run:
             self.keeper.handle(ev.Reset(key, progress), _nothing)
+            tell("group reset", table=table, group=group, before=found.before, after=found.after)
             if self._threads is not None:
                 self._threads.wake()
         return found
@@ -224,6 +242,7 @@ class EnumeratorService(EmbeddedEnumerator):
     def delete_group(self, table: str, group: str) -> None:
         """See `GroupDoor.delete_group`."""
         self.keeper.handle(ev.Delete(GroupKey(table, group)), _nothing)
+        tell("group deleted", table=table, group=group)
 
     def _fenced_told(self, member: Member, call: Callable[[], _T]) -> _T:
         """The call's answer; that a member was fenced is counted."""
@@ -233,6 +252,8 @@ class EnumeratorService(EmbeddedEnumerator):
             group = self.keeper.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
             kind = SplitKind.MOR if group is None else kind_of(group)
             self.keeper.observer.split_events(SplitEvent.FENCED, member.group, kind)
+            tell("reader fenced", level=logging.WARNING, table=member.table, group=member.group,
+                 reader=member.reader_id, epoch=member.epoch)  # fmt: skip
             raise
 
     def _waiting(self) -> set[GroupKey]:
@@ -268,6 +289,17 @@ def _checked_scope(scope: GroupScope) -> GroupScope:
             )
     request = replace(scope.request, query=query, slots=0)
     return replace(scope, request=decode_request(encode_request(request)))  # what cannot be read again is never kept
+
+
+def _of(member: Member, ref: SplitRef) -> dict[str, Any]:
+    """The fields of a line about a split that a member holds."""
+    return {
+        "table": member.table,
+        "group": member.group,
+        "reader": member.reader_id,
+        "plan": ref.plan_id,
+        "index": ref.index,
+    }
 
 
 def _nothing(state: State, answer: Answer) -> None:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +19,7 @@ import typer
 
 from penstock.engine.cli.client_file import NO_FILE, ClientFile, load_client_file
 from penstock.engine.cli.errors import EXIT_USAGE
+from penstock.engine.cli.log_lines import JsonLines, TextLines
 from penstock.engine.cli.text import printable
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.option_types import Choice, OnOff, TrueFalse
@@ -178,43 +178,9 @@ def _registered(name: str) -> Option:
 def start_logs(shell: Shell, *, least: int = logging.WARNING) -> None:
     """Log lines to stderr: from `least` on, more with -v (INFO) and -vv (DEBUG), errors alone with -q."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if shell.log_format is LogFormat.JSON else _TextLines())
+    handler.setFormatter(JsonLines() if shell.log_format is LogFormat.JSON else TextLines())
     level = min(least, {0: least, 1: logging.INFO}.get(shell.verbosity, logging.DEBUG))
     logger = logging.getLogger("penstock")
     logger.handlers[:] = [handler]
     logger.propagate = False
     logger.setLevel(logging.ERROR if shell.quiet else level)
-
-
-_PLAIN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
-
-def _fields(record: logging.LogRecord) -> dict[str, object]:
-    """What the caller put into `extra`."""
-    return {name: value for name, value in vars(record).items() if name not in _PLAIN_FIELDS}
-
-
-def _moment(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-class _TextLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        extra = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        message = printable(record.getMessage() + extra)
-        trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
-        return f"{_moment(record)} {record.levelname.lower()} {record.name}: {message}{trace}"
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": _moment(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **_fields(record),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
