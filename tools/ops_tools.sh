@@ -57,7 +57,7 @@ if ! "$bin/helm" version --short >/dev/null 2>&1; then
     fi
 fi
 
-if ! .venv/bin/python -c 'import kubernetes_validate, yaml, jsonschema' >/dev/null 2>&1; then
+if ! .venv/bin/python -c 'import kubernetes_validate' >/dev/null 2>&1; then
     quietly .venv/bin/python -m pip install --disable-pip-version-check -c requirements/constraints.txt kubernetes-validate \
         || { tail -n 5 "$log" >&2; advice "kubernetes-validate could not be installed from PyPI (above)."; }
 fi

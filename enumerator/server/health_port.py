@@ -27,7 +27,9 @@ def health_port(state: health.HealthServicer, listen: str) -> Iterator[str]:
         yield ""
         return
     options = [("grpc.max_receive_message_length", _LARGEST_BYTES), ("grpc.so_reuseport", 0)]
-    server = grpc.server(ThreadPoolExecutor(2, thread_name_prefix="penstock-health"), options=options, maximum_concurrent_rpcs=MAX_CALLS)
+    server = grpc.server(
+        ThreadPoolExecutor(2, thread_name_prefix="penstock-health"), options=options, maximum_concurrent_rpcs=MAX_CALLS
+    )
     health_pb2_grpc.add_HealthServicer_to_server(state, server)
     try:
         port = server.add_insecure_port(listen)

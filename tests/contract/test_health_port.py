@@ -1,4 +1,4 @@
-"""The port on which probes ask for health: plaintext beside TLS, the health service alone, as long as the server lives."""
+"""The port on which probes ask for health: plaintext beside TLS, the health service alone, while the server lives."""
 
 from __future__ import annotations
 
