@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 HELM=v4.3.1
 bin=$PWD/.cache/ops/bin
 mkdir -p "$bin"
-exec 9>"$bin/.lock" && flock 9 # two checkouts may share .cache
+if command -v flock >/dev/null; then exec 9>"$bin/.lock" && flock 9; fi # two checkouts may share .cache
 
 advice() {
     cat >&2 <<TEXT
