@@ -67,9 +67,11 @@ def kafka_gauges_of(group: Group) -> KafkaGauges | None:
     )
 
 
-def gauges_of(group: Group, *, looked_at_s: float | None, issued: Issued | None) -> GroupGauges:
+def gauges_of(
+    group: Group, *, looked_at_s: float | None, issued: Issued | None, poll_interval_s: float | None = None
+) -> GroupGauges:
     """The group now. `looked_at_s`: when its table was last looked at, by the observer's clock; `issued`: of the newest
-    round that this process planned."""
+    round that this process planned; `poll_interval_s`: how often the table is to be looked at."""
     counts: Counter[str] = Counter()
     for one in group.rounds.values():
         counts["pending"] += one.pending
@@ -84,6 +86,7 @@ def gauges_of(group: Group, *, looked_at_s: float | None, issued: Issued | None)
         issued_instant_s=None if issued is None else issued.instant_ms / 1000,
         issued_delay_s=None if issued is None else issued.delay_ms / 1000,
         discovered_at_s=looked_at_s,
+        poll_interval_s=poll_interval_s,
         kind=kind_of(group),
         up=group.stopped is None,
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from penstock.proto.groups import GroupLag
 from penstock.proto.hybrid import Phase
 from penstock.proto.reports import SplitReport
 
@@ -47,7 +48,8 @@ class Duration(enum.StrEnum):
 class GroupGauges:
     """A consumer group now. Instants are seconds since 1970 UTC of its newest planned one, None before the first;
     `discovered_at_s` is the observer's own clock (`Observer.now_s`) when its table was last looked at, so that the age
-    grows even if nobody reports. `up`: it is followed and not stopped by an error."""
+    grows even if nobody reports; None for a group whose table is not to be looked at (ended, stopped, paused).
+    `poll_interval_s`: how often it is to be. `up`: it is followed and not stopped by an error."""
 
     pending_splits: int
     assigned_splits: int
@@ -58,6 +60,7 @@ class GroupGauges:
     issued_instant_s: float | None = None
     issued_delay_s: float | None = None
     discovered_at_s: float | None = None
+    poll_interval_s: float | None = None
     kind: SplitKind = SplitKind.MOR
     up: bool = True
 
@@ -93,6 +96,10 @@ class Observer(Protocol):
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
         """Replaces what was last said of the group."""
+        ...
+
+    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+        """How far the group is behind its table; replaces what was last said."""
         ...
 
     def group_gone(self, table: str, group: str) -> None:
@@ -147,6 +154,9 @@ class NoObserver:
         """Nothing."""
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
+        """Nothing."""
+
+    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
         """Nothing."""
 
     def group_gone(self, table: str, group: str) -> None:

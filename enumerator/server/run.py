@@ -27,6 +27,7 @@ from penstock.enumerator.server.call_metrics import CallMetrics
 from penstock.enumerator.server.credentials import server_credentials
 from penstock.enumerator.server.group_handlers import GroupHandlers
 from penstock.enumerator.server.guard import CallerNames, Guard, Readiness
+from penstock.enumerator.server.health_port import health_port
 from penstock.enumerator.server.metrics import Metrics, MetricsPort
 from penstock.enumerator.server.rates import PeerRates
 from penstock.enumerator.server.rights import Rights
@@ -73,6 +74,11 @@ class RunningServer:
     def address(self) -> str:
         """HOST:PORT that is really bound."""
         return self._address
+
+    @property
+    def health(self) -> health.HealthServicer:
+        """What the health service says, for a port of its own (`health_port`)."""
+        return self._health
 
     def at_end(self, close: Callable[[], None]) -> None:
         """What is closed once the server was stopped."""
@@ -247,7 +253,12 @@ def serve_forever(
         to_come = ServiceToCome()
         server = serve_enumerator(to_come, groups=to_come, settings=settings, observer=observer, ready=False)
         try:
-            with built(settings, observer, ended, scan_event_time) as service:
+            with (
+                health_port(server.health, settings.health_listen) as probed,
+                built(settings, observer, ended, scan_event_time) as service,
+            ):
+                if probed:
+                    log.info("health for probes at %s", probed)
                 to_come.set(service)
                 service.keeper.when_lost = server.cannot_go_on
                 server.set_ready()
