@@ -36,18 +36,31 @@ def tell_records(observer: Observer, state: State, records: Sequence[Record]) ->
         match record:
             case RoundPlanned(key=key):
                 _count(observer, state.groups[key], SplitEvent.DISCOVERED, len(record.facts))
-            case SplitsAssigned(key=key):
+            case SplitsAssigned(key=key, reader_id=reader_id):
                 _count(observer, state.groups[key], SplitEvent.ASSIGNED, len(record.splits))
+                observer.reader_splits(SplitEvent.ASSIGNED, key.table, key.group, reader_id, record.splits)
             case SplitsCommitted(key=key):
                 _count(observer, state.groups[key], SplitEvent.FINISHED, len(record.finished))
+                _tell_finished(observer, state.groups[key], record.finished)
             case ReaderGone(key=key, reader_id=reader_id, cause=cause):
-                held = len(state.groups[key].readers[reader_id].held)
+                held = tuple(state.groups[key].readers[reader_id].held)
                 event = SplitEvent.EXPIRED if cause is Gone.EXPIRED else SplitEvent.RETURNED
-                _count(observer, state.groups[key], event, held)
+                _count(observer, state.groups[key], event, len(held))
+                observer.reader_splits(event, key.table, key.group, reader_id, held)
             case GroupDeleted(key):
                 observer.group_gone(key.table, key.group)
             case _:
                 pass
+
+
+def _tell_finished(observer: Observer, group: Group, finished: Sequence[tuple[str, int]]) -> None:
+    by_reader: dict[str, list[tuple[str, int]]] = {}
+    for plan_id, index in finished:
+        one = group.rounds.get(plan_id)
+        if one is not None and index in one.holders:
+            by_reader.setdefault(one.holders[index], []).append((plan_id, index))
+    for reader_id, splits in by_reader.items():
+        observer.reader_splits(SplitEvent.FINISHED, group.key.table, group.key.group, reader_id, splits)
 
 
 def _count(observer: Observer, group: Group, event: SplitEvent, count: int) -> None:

@@ -23,7 +23,7 @@ from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.events import tell
 from penstock.enumerator.keeper import Keeper
-from penstock.enumerator.observer import Duration
+from penstock.enumerator.observer import Duration, PlannedRound
 from penstock.enumerator.watch.table_watch import Look, nothing_changed
 from penstock.enumerator.watch.values import Advance, Following, Issued, NextRound, NothingNew, Progress
 from penstock.proto.errors import PenstockError, PositionExpired, StorageDenied, StorageError, TableNotFound
@@ -180,6 +180,13 @@ class Looker:
         self.keeper.handle(event, lambda state, answer: None, (plan_id, plan))
         if found.issued is not None:
             self.issued[key] = found.issued
+        planned = PlannedRound(
+            commits=found.commits,
+            splits=len(plan.splits),
+            size_bytes=sum(split.size_bytes for split in plan.splits),
+            instant_ms=None if found.issued is None else found.issued.instant_ms,
+        )
+        self.keeper.observer.round_planned(key.table, key.group, planned)
         if found.lost_records:
             self.keeper.observer.kafka_lost(key.table, key.group, found.lost_records)
         tell(

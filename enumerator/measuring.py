@@ -33,21 +33,24 @@ class Measurer:
 
     looker: Looker
     _measured_ms: int = -MEASURE_MS
+    _measured: frozenset[GroupKey] = frozenset()
     _since_ms: dict[GroupKey, int] = field(default_factory=dict)
 
     def measure(self) -> None:
-        """Tells the observer where the groups stand; at most every MEASURE_MS how far they are from a loss."""
+        """Tells the observer where the groups stand; at most every MEASURE_MS, and when a group
+        is new, how far they are behind, and from a loss."""
         observer = self.looker.keeper.observer
         now_ms = self.looker.clock_ms()
         for key, gauges in self.looker.keeper.look(self._gauges).items():
             observer.group_gauges(key.table, key.group, gauges)
         for key, told in self.looker.keeper.look(_topics).items():
             observer.kafka(key.table, key.group, told)
-        if now_ms - self._measured_ms < MEASURE_MS:
+        places = self.looker.keeper.look(_places)
+        if now_ms - self._measured_ms < MEASURE_MS and places.keys() <= self._measured:
             return
-        self._measured_ms = now_ms
+        self._measured_ms, self._measured = now_ms, frozenset(places)
         losses: dict[str, list[GroupLag]] = {}
-        for key, (progress, committed) in self.looker.keeper.look(_places).items():
+        for key, (progress, committed) in places.items():
             try:
                 lag = self.looker.follows.lag(self.looker.path_of(key.table), progress, committed)
             except PenstockError:

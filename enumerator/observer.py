@@ -7,7 +7,7 @@ Belongs here: another number that the service knows. Not here: names, labels and
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -83,6 +83,16 @@ class KafkaGauges:
     lag: Mapping[int, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRound:
+    """A round of a group. `instant_ms`: of its newest instant since 1970 UTC, None where the zone is not known."""
+
+    commits: int
+    splits: int
+    size_bytes: int = 0
+    instant_ms: int | None = None
+
+
 class Observer(Protocol):
     """Takes numbers in, from any thread; never fails, never waits."""
 
@@ -100,6 +110,21 @@ class Observer(Protocol):
 
     def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
         """How far the group is behind its table; replaces what was last said."""
+        ...
+
+    def round_planned(self, table: str, group: str, planned: PlannedRound) -> None:
+        """A round was found and is kept."""
+        ...
+
+    def reader_splits(
+        self, event: SplitEvent, table: str, group: str, reader_id: str, splits: Sequence[tuple[str, int]]
+    ) -> None:
+        """Which splits (round's plan id, index) of a reader had this happen to them: assigned, finished, returned,
+        expired; or fenced, with none: the reader itself was."""
+        ...
+
+    def group_report(self, table: str, group: str, reader_id: str, report: SplitReport) -> None:
+        """A reader of the group finished a split: beside `report`, for whoever asks which group."""
         ...
 
     def group_gone(self, table: str, group: str) -> None:
@@ -157,6 +182,17 @@ class NoObserver:
         """Nothing."""
 
     def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+        """Nothing."""
+
+    def round_planned(self, table: str, group: str, planned: PlannedRound) -> None:
+        """Nothing."""
+
+    def reader_splits(
+        self, event: SplitEvent, table: str, group: str, reader_id: str, splits: Sequence[tuple[str, int]]
+    ) -> None:
+        """Nothing."""
+
+    def group_report(self, table: str, group: str, reader_id: str, report: SplitReport) -> None:
         """Nothing."""
 
     def group_gone(self, table: str, group: str) -> None:

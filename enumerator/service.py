@@ -7,10 +7,13 @@ gRPC (`server`).
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
+from penstock.enumerator.activity import Activity
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import Answer, Committed, Settings, Told
 from penstock.enumerator.core.members import group_of
@@ -25,6 +28,8 @@ from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.looking import Follows, Looker
 from penstock.enumerator.looking_threads import LookingThreads
 from penstock.enumerator.observer import SplitEvent, SplitKind
+from penstock.enumerator.observers import Both
+from penstock.enumerator.server_status import status_of
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.codec import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, PenstockError, TableNotFound
@@ -45,6 +50,7 @@ from penstock.proto.groups import (
     NothingYet,
     OnLostRange,
     ResetOutcome,
+    ServerStatus,
     SplitProgress,
     SplitRef,
     StartLatest,
@@ -89,8 +95,11 @@ class EnumeratorService(EmbeddedEnumerator):
         keeper: Keeper | None = None,
         poll_ms: int | None = POLL_MS,
         poll_ms_of: Mapping[str, int] | None = None,
+        activity: Activity | None = None,
     ) -> None:
         keeper = keeper or Keeper(clock_ms=clock_ms, settings=Settings())
+        self.activity = activity or Activity(wall_ms, threading.Lock())
+        keeper.observer = Both(keeper.observer, self.activity)
         reads = FollowedTables() if reads is None else reads
         super().__init__(
             tables,
@@ -186,6 +195,7 @@ class EnumeratorService(EmbeddedEnumerator):
                      ms=round(sum(spent_ms for _, spent_ms in report.phase_ms), 3))  # fmt: skip
                 if one.report is not None:
                     self.keeper.observer.report(member.group, one.report)
+                    self.keeper.observer.group_report(member.table, member.group, member.reader_id, one.report)
 
     def leave_group(self, member: Member) -> None:
         """See `GroupDoor.leave_group`."""
@@ -244,6 +254,19 @@ class EnumeratorService(EmbeddedEnumerator):
         self.keeper.handle(ev.Delete(GroupKey(table, group)), _nothing)
         tell("group deleted", table=table, group=group)
 
+    def describe_server(self, table: str = "") -> ServerStatus:
+        """See `GroupDoor.describe_server`."""
+        waiting, settings = self._waiting(), self.keeper.settings
+
+        def found(state: State) -> list[tuple[GroupDescription, GroupKey]]:
+            now_ms = self._clock_ms()
+            keys = sorted(key for key in state.groups if table in ("", key.table))
+            return [(description_of(state.groups[key], settings, now_ms, waiting=key in waiting), key) for key in keys]
+
+        return status_of(
+            self.keeper.look(found), self.activity, [name for name in sorted(self._tables or ()) if table in ("", name)]
+        )
+
     def _fenced_told(self, member: Member, call: Callable[[], _T]) -> _T:
         """The call's answer; that a member was fenced is counted."""
         try:
@@ -252,6 +275,7 @@ class EnumeratorService(EmbeddedEnumerator):
             group = self.keeper.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
             kind = SplitKind.MOR if group is None else kind_of(group)
             self.keeper.observer.split_events(SplitEvent.FENCED, member.group, kind)
+            self.keeper.observer.reader_splits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ())
             tell("reader fenced", level=logging.WARNING, table=member.table, group=member.group,
                  reader=member.reader_id, epoch=member.epoch)  # fmt: skip
             raise
@@ -269,6 +293,11 @@ class EnumeratorService(EmbeddedEnumerator):
             if position is None or position == EARLIEST:
                 return Progress(EARLIEST)
             raise
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970 UTC."""
+    return time.time_ns() // 1_000_000
 
 
 def _checked_scope(scope: GroupScope) -> GroupScope:

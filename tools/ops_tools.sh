@@ -57,7 +57,13 @@ if ! "$bin/helm" version --short >/dev/null 2>&1; then
     fi
 fi
 
-if ! .venv/bin/python -c 'import kubernetes_validate' >/dev/null 2>&1; then
-    quietly .venv/bin/python -m pip install --disable-pip-version-check -c requirements/constraints.txt kubernetes-validate \
-        || { tail -n 5 "$log" >&2; advice "kubernetes-validate could not be installed from PyPI (above)."; }
+if ! .venv/bin/python -c 'import kubernetes_validate, playwright' >/dev/null 2>&1; then
+    quietly .venv/bin/python -m pip install --disable-pip-version-check -c requirements/constraints.txt kubernetes-validate playwright \
+        || { tail -n 5 "$log" >&2; advice "kubernetes-validate or playwright could not be installed from PyPI (above)."; }
+fi
+
+# A browser needs a system's libraries: it is installed where this user may, else its tests say that it is missing.
+if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
+    { [ "${EUID:-1}" -eq 0 ] && command -v apt-get >/dev/null && quietly apt-get install -y --no-install-recommends chromium; } \
+        || echo "penstock: no chromium here: the page beside /metrics is not tested; install the package chromium" >&2
 fi

@@ -15,7 +15,21 @@ from typing import Annotated
 import typer
 
 from penstock.engine.cli import config as config_command
-from penstock.engine.cli import demo, doctor, groups, offsets, read, serve, splits, state, table, tail, timeline, token
+from penstock.engine.cli import (
+    demo,
+    doctor,
+    groups,
+    offsets,
+    read,
+    serve,
+    splits,
+    state,
+    table,
+    tail,
+    timeline,
+    token,
+    top,
+)
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.examples import shown, with_examples
 from penstock.engine.cli.shell import LogFormat, Shell, show_help, start_logs
@@ -85,6 +99,7 @@ app.command("serve")(serve.serve)
 app.add_typer(state.app, name="state")
 app.add_typer(config_command.app, name="config")
 app.add_typer(token.app, name="token")
+app.command("top")(top.top)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 with_examples(app)

@@ -17,6 +17,7 @@ from penstock.proto.certificate_dates import validity_of
 from penstock.proto.errors import PenstockError
 
 if TYPE_CHECKING:
+    from penstock.proto.client import EnumeratorClient
     from penstock.table.hudi_table import HudiTable
 
 TIMEOUT_S: Final = 5.0
@@ -107,6 +108,7 @@ def server_findings(address: str, access: ServerAccess, table: str | None) -> It
     except PenstockError as error:
         yield Finding("server", Level.FAIL, str(error), f"error {error.code}, docs/cli.md")
         return
+    yield server_clock(client, table or "")
     if table is not None:
         try:
             described = client.describe_table(table)
@@ -115,6 +117,19 @@ def server_findings(address: str, access: ServerAccess, table: str | None) -> It
             return
         yield Finding("server table", Level.OK, f"{table}, newest position {described.newest}")
         yield from storage_findings(described.base_path)
+
+
+def server_clock(client: EnumeratorClient, table: str) -> Finding:
+    """The server's clock against ours, taken to be read half way between question and answer."""
+    before_s = time.time()
+    try:
+        status = client.describe_server(table)
+    except PenstockError as error:
+        return Finding("server clock", Level.WARN, f"not told: {error}")
+    after_s = time.time()
+    return judged_skew(
+        "server clock", status.now_ms / 1000 - (before_s + after_s) / 2, f"the server ({status.version})"
+    )
 
 
 def shown_certificate(address: str, access: ServerAccess, now: datetime) -> Finding:

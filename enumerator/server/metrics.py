@@ -13,7 +13,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.enumerator.observer import Duration, GroupGauges, KafkaGauges, SplitEvent, SplitKind, TableGauges
+from penstock.enumerator.activity import Activity
+from penstock.enumerator.observer import (
+    Duration,
+    GroupGauges,
+    KafkaGauges,
+    NoObserver,
+    SplitEvent,
+    SplitKind,
+    TableGauges,
+)
+from penstock.enumerator.server.http_port import HttpPort
 from penstock.enumerator.server.lag_gauges import LagGauges
 from penstock.enumerator.server.topic_gauges import TopicGauges
 from penstock.proto.addresses import host_and_port
@@ -39,7 +49,7 @@ _Values = Mapping[tuple[str, ...], float | None] | Mapping[tuple[str, ...], floa
 log = logging.getLogger("penstock.enumerator.server")
 
 
-class Metrics:
+class Metrics(NoObserver):
     """An `Observer` that keeps what it is told for Prometheus. ConfigurationError without the extra `server`."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic, max_names: int = MAX_NAMES) -> None:
@@ -301,21 +311,17 @@ def _gauge(
 
 
 class MetricsPort:
-    """The HTTP port on which Prometheus asks (`/metrics`), until it is closed."""
+    """The HTTP port on which Prometheus asks (`/metrics`), and people look (`/`), until it is closed."""
 
-    def __init__(self, metrics: Metrics, listen: str) -> None:
-        from prometheus_client import start_http_server
-
+    def __init__(self, metrics: Metrics, listen: str, activity: Activity | None = None) -> None:
         host, port = host_and_port(listen, any_port=True)
         try:
-            self._server, self._thread = start_http_server(port, addr=host, registry=metrics.registry)
+            self._port = HttpPort(metrics.registry, host, port, activity)
         except OSError as error:
             raise ConfigurationError(f"metricsListen: cannot listen at {listen}: {error.strerror or error}") from None
         shown = f"[{host}]" if ":" in host else host
-        self.address = f"{shown}:{self._server.server_address[1]}"
+        self.address = f"{shown}:{self._port.port}"
 
     def close(self) -> None:
         """Answers nobody any more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._port.close()
