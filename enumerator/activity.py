@@ -44,9 +44,10 @@ class Sample:
     rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Bar:
-    """A split that a reader held. `end_ms` None: it still does; `how` is why it ended."""
+    """A split that a reader held. `end_ms` None: it still does; `how` is why it ended. Changed when it ends, never
+    again."""
 
     table: str
     group: str
@@ -200,16 +201,11 @@ class Activity(NoObserver):
                 key = (table, group, plan_id, index)
                 before = self._open.pop(key, None)
                 if before is not None:
-                    self._bars.append(_ended(before, now_ms, event))
+                    before.how = "moved" if event is SplitEvent.ASSIGNED else event.value
+                    before.end_ms = max(now_ms, before.begin_ms)
+                    self._bars.append(before)
                 if event is SplitEvent.ASSIGNED:
-                    self._open[key] = Bar(
-                        table=table,
-                        group=group,
-                        reader_id=reader_id,
-                        plan_id=plan_id,
-                        index=index,
-                        begin_ms=now_ms,
-                    )
+                    self._open[key] = Bar(table, group, reader_id, plan_id, index, now_ms)
             while len(self._open) > MAX_BARS:
                 self._open.popitem(last=False)
 
@@ -246,16 +242,3 @@ class Activity(NoObserver):
         if known is None and len(self._tables) < MAX_TABLES:
             known = self._tables[table] = TableActivity()
         return known
-
-
-def _ended(bar: Bar, now_ms: int, event: SplitEvent) -> Bar:
-    return Bar(
-        table=bar.table,
-        group=bar.group,
-        reader_id=bar.reader_id,
-        plan_id=bar.plan_id,
-        index=bar.index,
-        begin_ms=bar.begin_ms,
-        end_ms=max(now_ms, bar.begin_ms),
-        how="moved" if event is SplitEvent.ASSIGNED else event.value,
-    )

@@ -20,7 +20,7 @@ from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, monotonic_ms, random_plan_id
-from penstock.enumerator.events import tell
+from penstock.enumerator.events import log, tell
 from penstock.enumerator.followed_tables import FollowedTables
 from penstock.enumerator.group_metrics import kind_of
 from penstock.enumerator.group_views import description_of, reset_outcome, summary_of
@@ -172,13 +172,10 @@ class EnumeratorService(EmbeddedEnumerator):
                         raise Fenced(
                             f"reader {member.reader_id!r}: its group was reset meanwhile; join again"
                         ) from None
-                    found.append(AssignedSplit(SplitRef(told.plan_id, told.index), split, told.start, told.position))
-                    tell(
-                        "split assigned",
-                        **_of(member, SplitRef(told.plan_id, told.index)),
-                        split=split.split_id,
-                        start=told.start,
-                    )
+                    ref = SplitRef(told.plan_id, told.index)
+                    found.append(AssignedSplit(ref, split, told.start, told.position))
+                    if log.isEnabledFor(logging.INFO):
+                        tell("split assigned", **_of(member, ref), split=split.split_id, start=told.start)
                 return Assignments(tuple(found))
             case other:
                 raise InvariantViolation(f"a request for splits was answered by {other!r}")
@@ -187,15 +184,12 @@ class EnumeratorService(EmbeddedEnumerator):
         """See `GroupDoor.commit_splits`."""
         new = self._fenced_told(member, lambda: self.keeper.handle(ev.CommitSplits(member, done), _committed))
         for one in done:
-            if not one.finished:
-                tell("split committed", level=logging.DEBUG, **_of(member, one.ref), next=one.ordinal)
-            elif (one.ref.plan_id, one.ref.index) in new:
-                report = one.report or SplitReport(rows=0, size_bytes=0)
-                tell("split finished", **_of(member, one.ref), rows=report.rows, bytes=report.size_bytes,
-                     ms=round(sum(spent_ms for _, spent_ms in report.phase_ms), 3))  # fmt: skip
-                if one.report is not None:
-                    self.keeper.observer.report(member.group, one.report)
-                    self.keeper.observer.group_report(member.table, member.group, member.reader_id, one.report)
+            is_new = one.finished and (one.ref.plan_id, one.ref.index) in new
+            if log.isEnabledFor(logging.INFO) and (is_new or not one.finished):
+                _tell_progress(member, one)
+            if is_new and one.report is not None:
+                self.keeper.observer.report(member.group, one.report)
+                self.keeper.observer.group_report(member.table, member.group, member.reader_id, one.report)
 
     def leave_group(self, member: Member) -> None:
         """See `GroupDoor.leave_group`."""
@@ -318,6 +312,15 @@ def _checked_scope(scope: GroupScope) -> GroupScope:
             )
     request = replace(scope.request, query=query, slots=0)
     return replace(scope, request=decode_request(encode_request(request)))  # what cannot be read again is never kept
+
+
+def _tell_progress(member: Member, one: SplitProgress) -> None:
+    if not one.finished:
+        tell("split committed", level=logging.DEBUG, **_of(member, one.ref), next=one.ordinal)
+        return
+    report = one.report or SplitReport(rows=0, size_bytes=0)
+    spent_ms = sum(phase_ms for _, phase_ms in report.phase_ms)
+    tell("split finished", **_of(member, one.ref), rows=report.rows, bytes=report.size_bytes, ms=round(spent_ms, 3))
 
 
 def _of(member: Member, ref: SplitRef) -> dict[str, Any]:

@@ -50,8 +50,10 @@ class JsonLines(logging.Formatter):
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     """Those of the request, what the caller put into `extra`, and the line's own, which count most."""
-    extra = {name: value for name, value in vars(record).items() if name not in _PLAIN_FIELDS}
-    told = getattr(record, "told", None)
+    given = vars(record)
+    more = given.keys() - _PLAIN_FIELDS
+    extra = {name: given[name] for name in given if name in more} if more else {}
+    told = given.get("told")
     return {**bound_fields(), **extra, **(told.fields if isinstance(told, Told) else {})}
 
 

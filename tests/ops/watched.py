@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import re
 import subprocess
@@ -20,7 +21,7 @@ from penstock.proto.positions import EARLIEST
 from penstock.proto.queries import Incremental, PlanRequest
 from penstock.proto.streams import EventTimeRule, StartBehind, StreamScope, WatermarkFallback
 
-EVIL: Final = "<img src=x onerror=document.title='hit'>"
+EVIL: Final = "returns" if os.environ.get("PENSTOCK_SCREENSHOTS") else "<img src=x onerror=document.title='hit'>"
 """The name of a table, which nobody must take for markup."""
 PLAIN: Final = "orders"
 
@@ -96,7 +97,7 @@ def _reads(address: str, table: str, group: str, reader: str, pause_s: float, en
 def _streams(address: str, ended: threading.Event) -> None:
     """A stream as Spark would ask for it, again and again: its watermark is told."""
     client = EnumeratorClient(address)
-    request = PlanRequest(table=PLAIN, query=Incremental(), event_time="ts", event_time_unit="ms")
+    request = PlanRequest(table=PLAIN, query=Incremental(), event_time="et")
     rule = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="UTC")
     scope = StreamScope(request=request, rule=rule)
     while not ended.wait(1):

@@ -1,6 +1,6 @@
 // Draws /status.json. Everything foreign becomes a text node or a number, never markup.
 "use strict";
-const EVERY_MS = 5000, WIDTH = 640, LEFT = 64, RIGHT = 12, TOP = 8, HEIGHT = 170, BOTTOM = 22;
+const EVERY_MS = 5000, WIDTH = 640, LEFT = 76, RIGHT = 12, TOP = 20, HEIGHT = 182, BOTTOM = 22;
 const byId = (id) => document.getElementById(id);
 
 function element(name, attributes, ...children) {
@@ -20,14 +20,14 @@ function span(seconds) {
 }
 
 // A drawing with axes: from, to in milliseconds; low, high of y; shown turns a y into text.
-function canvas(from, to, low, high, shown, height) {
-  const tall = height || HEIGHT, wide = Math.max(1, to - from), range = high - low || 1;
-  const x = (ms) => LEFT + (WIDTH - LEFT - RIGHT) * Math.min(1, Math.max(0, (ms - from) / wide));
+function canvas(from, to, low, high, shown, height, width) {
+  const tall = height || HEIGHT, broad = width || WIDTH, wide = Math.max(1, to - from), range = high - low || 1;
+  const x = (ms) => LEFT + (broad - LEFT - RIGHT) * Math.min(1, Math.max(0, (ms - from) / wide));
   const y = (value) => TOP + (tall - TOP - BOTTOM) * (1 - (value - low) / range);
-  const svg = element("svg", { viewBox: `0 0 ${WIDTH} ${tall}`, role: "img" });
+  const svg = element("svg", { viewBox: `0 0 ${broad} ${tall}`, role: "img" });
   for (const part of shown ? [0, 0.5, 1] : []) {
     const at = y(low + range * part);
-    svg.append(element("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: at, y2: at }));
+    svg.append(element("line", { class: "axis", x1: LEFT, x2: broad - RIGHT, y1: at, y2: at }));
     svg.append(element("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, shown(low + range * part)));
   }
   for (const [part, anchor] of [[0, "start"], [0.5, "middle"], [1, "end"]])
@@ -47,8 +47,8 @@ const line = (at, points, kind) => element("polyline",
 
 function legend(at, names) {
   names.forEach(([name, kind], place) => {
-    at.svg.append(element("rect", { class: kind, x: LEFT + 8 + place * 150, y: TOP, width: 10, height: 4 }));
-    at.svg.append(element("text", { x: LEFT + 22 + place * 150, y: TOP + 7 }, name));
+    at.svg.append(element("rect", { class: kind, x: LEFT + 8 + place * 150, y: 5, width: 10, height: 4 }));
+    at.svg.append(element("text", { x: LEFT + 22 + place * 150, y: 11 }, name));
   });
 }
 
@@ -114,12 +114,12 @@ function drawGantt(told, group, from, now) {
   const readers = [...new Set(bars.map((one) => one.reader))].sort();
   const begin = Math.max(from, Math.min(...bars.map((one) => one.begin_ms)));
   const tall = TOP + BOTTOM + 26 * readers.length;
-  const at = canvas(begin, now, 0, 1, null, tall);
+  const at = canvas(begin, now, 0, 1, null, tall, 2 * WIDTH);
   const kinds = { finished: "three", held: "one", returned: "two", moved: "two", expired: "bad", fenced: "bad" };
   readers.forEach((reader, place) => {
     const y = TOP + 26 * place;
-    at.svg.append(element("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: y + 24, y2: y + 24 }));
-    const name = element("text", { x: LEFT - 6, y: y + 15, "text-anchor": "end" }, reader.length > 9 ? reader.slice(0, 8) + "…" : reader);
+    at.svg.append(element("line", { class: "axis", x1: LEFT, x2: 2 * WIDTH - RIGHT, y1: y + 24, y2: y + 24 }));
+    const name = element("text", { x: LEFT - 6, y: y + 15, "text-anchor": "end" }, reader.length > 11 ? reader.slice(0, 10) + "…" : reader);
     name.append(element("title", {}, reader));
     at.svg.append(name);
     for (const one of bars.filter((each) => each.reader === reader && (each.end_ms === null || each.end_ms >= begin))) {
