@@ -11,16 +11,20 @@ PYTEST   := PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P -m pytest
 # Compiled kernels survive a new wheel of the same source.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 
-.PHONY: help demo test check long soak proto docs bench java lint wheel types clean
+.PHONY: help demo test test-ops check long soak proto docs bench java lint wheel types clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
 demo: java .venv/.ready wheel ## the main job on a table that real Hudi wrote, by four roads (≤ 90 s after set-up)
 	@.venv-wheel/bin/penstock demo
 
 test: java .venv/.ready lint wheel types ## every suite, as CI runs it: unit, contract, golden, packaging, Spark, real Hudi
-	@$(PYTEST) -m "not long"
+	@$(PYTEST) -m "not (long or ops)"
+
+test-ops: .venv/.ready wheel ## deploy/ by the tools of operators: promtool, a real Prometheus, helm (≤ 5 minutes once they are there)
+	@bash tools/ops_tools.sh
+	@$(PYTEST) tests/ops -m ops
 
 check: .venv/.ready lint wheel types ## for daily use: format, lint, strict types, unit tests (≤ 3 minutes)
 	@$(PYTEST) tests/unit tests/test_architecture.py -m "not (long or spark or interop or packaging)"

@@ -6,12 +6,14 @@ read (`penstock.reader`).
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,12 +21,15 @@ from penstock.engine.enumerators import enumerator_for
 from penstock.engine.requests import plan_request
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation
+from penstock.proto.log_fields import tell_to
 from penstock.proto.options import Door, GivenOptions, parse_options
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitReport
 from penstock.proto.splits import Scan
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
 from penstock.table.columns import resolve_column
 from penstock.table.schema.avro import parse_record_schema
+
+log = logging.getLogger("penstock.engine.arrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +88,18 @@ class Reading:
                         if on_progress is not None:
                             on_progress(Progress(rows, done, self.opened.splits))
                 report = replace(tally.report(), rows=rows - before)
+                tell_to(log, "split read", **self._ids, slot=slot, index=index, split=answer.split.split_id,
+                        rows=report.rows)  # fmt: skip
                 self.enumerator.finish_split(self.opened.plan_id, slot, index, report)
                 if on_report is not None:
                     on_report(report)
                 done += 1
                 if on_progress is not None:
                     on_progress(Progress(rows, done, self.opened.splits))
+
+    @property
+    def _ids(self) -> dict[str, Any]:
+        return {"table": self.opened.scan.table, "plan": self.opened.plan_id}
 
     def _split_batches(self, answer: NextSplit, tally: SplitTally) -> Generator[pa.RecordBatch, None, None]:
         scan, split = self.opened.scan, answer.split

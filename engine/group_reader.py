@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -40,12 +40,14 @@ from penstock.proto.groups import (
     SplitProgress,
     StartAt,
 )
+from penstock.proto.log_fields import bound, tell_to
 from penstock.proto.options import GivenOptions
 from penstock.proto.positions import Position
 from penstock.proto.splits import Scan
 from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, read_split
 from penstock.table.columns import resolve_column
 from penstock.table.schema.avro import parse_record_schema
+from penstock.table.storage import shown_uri
 
 log = logging.getLogger("penstock.engine.consumer")
 
@@ -93,6 +95,7 @@ class GroupReader:
         self._around = surroundings or Surroundings()
         self._group = checked_name("group", options.group or "")
         self._reader_id = checked_name("reader id", options.reader_id or "")
+        self._ids: dict[str, Any] = {"table": shown_uri(table), "group": self._group, "reader": self._reader_id}
         self._describe = cache(lambda: self._door.describe_table(table))
         self._spec = group_spec(table, options, self._describe)
         self._read_options = ReadOptions(batch_rows=options.batch_rows)
@@ -138,7 +141,7 @@ class GroupReader:
         first_s = joined.lease_ms / 1000 / BEATS_A_LEASE
         pulse = self._around.pulse(partial(membership.beat, self._door), first_s)
         self._end_pulse = weakref.finalize(self, pulse.stop)  # a reader that nobody has any more holds nothing
-        log.info("joined", extra={"group": self._group, "reader": self._reader_id, "epoch": joined.member.epoch})
+        tell_to(log, "joined", **self._ids, epoch=joined.member.epoch)
 
     def poll(self, timeout_ms: float | None = None) -> ConsumedBatch | None:
         """The next batch; None when there is none within `timeout_ms` (None: wait for ever), when the group has ended,
@@ -215,7 +218,7 @@ class GroupReader:
         except PenstockError as error:
             if not (error.retryable or isinstance(error, LeaseError)):
                 raise
-            log.warning("did not leave: the lease will end", extra={"group": self._group, "error": str(error)})
+            tell_to(log, "did not leave: the lease will end", level=logging.WARNING, **self._ids, error=str(error))
 
     def __enter__(self) -> Self:
         self.join()
@@ -259,9 +262,15 @@ class GroupReader:
         while self._open is not None or self._queue:
             if self._open is None:
                 self._open = OpenSplit(self._queue.popleft(), self._read, self._tally)
+                tell_to(
+                    log, "split begun", **self._ids, **_split_ids(self._open.assigned), start=self._open.next_ordinal
+                )
             split = self._open
-            piece = self._patience.asked(split.take)
+            with bound(**self._ids, **_split_ids(split.assigned)):
+                piece = self._patience.asked(split.take)
             membership.require()
+            if split.ended:
+                tell_to(log, "split read", **self._ids, **_split_ids(split.assigned), rows=split.rows)
             if piece is not None:
                 return self._hand_out(split, piece)
             rowless = split.rows == 0
@@ -297,13 +306,17 @@ class GroupReader:
             self._handed_out.forget_rowless()
         member, most = membership.member, self._options.max_splits
         number = self._asked + 1  # kept until it is answered: asked again, the server answers the same
-        answer: GroupAnswer = self._patience.asked(
-            lambda: membership.asked(lambda: self._door.request_splits(member, most, number))
-        )
+        request_id = uuid.uuid4().hex
+        with bound(**self._ids, request=request_id):
+            answer: GroupAnswer = self._patience.asked(
+                lambda: membership.asked(lambda: self._door.request_splits(member, most, number))
+            )
         self._caught_up = False
         match answer:
             case Assignments(splits):
                 self._queue.extend(splits)
+                for one in splits:
+                    tell_to(log, "split received", **self._ids, **_split_ids(one), request=request_id)
                 self._ask_at_ms = 0 if splits else self._around.now_ms() + _LEAST_WAIT_MS
             case NothingYet(retry_ms, caught_up):
                 self._ask_at_ms = self._around.now_ms() + min(max(retry_ms, _LEAST_WAIT_MS), _LONGEST_WAIT_MS)
@@ -316,7 +329,12 @@ class GroupReader:
         for first in range(0, len(done), MAX_SPLITS_A_REQUEST):
             part = done[first : first + MAX_SPLITS_A_REQUEST]
             call = partial(self._door.commit_splits, membership.member, part)
-            self._patience.asked(partial(membership.asked, call))
+            request_id = uuid.uuid4().hex
+            with bound(**self._ids, request=request_id):
+                self._patience.asked(partial(membership.asked, call))
+            for one in part:
+                tell_to(log, "split committed", **self._ids, plan=one.ref.plan_id, index=one.ref.index,
+                        finished=one.finished, next=one.ordinal, request=request_id)  # fmt: skip
 
     def _read(self, assigned: AssignedSplit, start: int, tally: SplitTally) -> Generator[SplitBatch, None, None]:
         scan = self._scan(assigned.ref.plan_id)
@@ -340,3 +358,8 @@ class GroupReader:
 
 def _finished(split: OpenSplit) -> SplitProgress:
     return SplitProgress(ref=split.assigned.ref, ordinal=split.next_ordinal, finished=True, report=split.report())
+
+
+def _split_ids(assigned: AssignedSplit) -> dict[str, Any]:
+    """What names a split in a line of the log."""
+    return {"plan": assigned.ref.plan_id, "index": assigned.ref.index, "split": assigned.split.split_id}

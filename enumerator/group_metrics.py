@@ -36,18 +36,31 @@ def tell_records(observer: Observer, state: State, records: Sequence[Record]) ->
         match record:
             case RoundPlanned(key=key):
                 _count(observer, state.groups[key], SplitEvent.DISCOVERED, len(record.facts))
-            case SplitsAssigned(key=key):
+            case SplitsAssigned(key=key, reader_id=reader_id):
                 _count(observer, state.groups[key], SplitEvent.ASSIGNED, len(record.splits))
+                observer.reader_splits(SplitEvent.ASSIGNED, key.table, key.group, reader_id, record.splits)
             case SplitsCommitted(key=key):
                 _count(observer, state.groups[key], SplitEvent.FINISHED, len(record.finished))
+                _tell_finished(observer, state.groups[key], record.finished)
             case ReaderGone(key=key, reader_id=reader_id, cause=cause):
-                held = len(state.groups[key].readers[reader_id].held)
+                held = tuple(state.groups[key].readers[reader_id].held)
                 event = SplitEvent.EXPIRED if cause is Gone.EXPIRED else SplitEvent.RETURNED
-                _count(observer, state.groups[key], event, held)
+                _count(observer, state.groups[key], event, len(held))
+                observer.reader_splits(event, key.table, key.group, reader_id, held)
             case GroupDeleted(key):
                 observer.group_gone(key.table, key.group)
             case _:
                 pass
+
+
+def _tell_finished(observer: Observer, group: Group, finished: Sequence[tuple[str, int]]) -> None:
+    by_reader: dict[str, list[tuple[str, int]]] = {}
+    for plan_id, index in finished:
+        one = group.rounds.get(plan_id)
+        if one is not None and index in one.holders:
+            by_reader.setdefault(one.holders[index], []).append((plan_id, index))
+    for reader_id, splits in by_reader.items():
+        observer.reader_splits(SplitEvent.FINISHED, group.key.table, group.key.group, reader_id, splits)
 
 
 def _count(observer: Observer, group: Group, event: SplitEvent, count: int) -> None:
@@ -67,9 +80,11 @@ def kafka_gauges_of(group: Group) -> KafkaGauges | None:
     )
 
 
-def gauges_of(group: Group, *, looked_at_s: float | None, issued: Issued | None) -> GroupGauges:
+def gauges_of(
+    group: Group, *, looked_at_s: float | None, issued: Issued | None, poll_interval_s: float | None = None
+) -> GroupGauges:
     """The group now. `looked_at_s`: when its table was last looked at, by the observer's clock; `issued`: of the newest
-    round that this process planned."""
+    round that this process planned; `poll_interval_s`: how often the table is to be looked at."""
     counts: Counter[str] = Counter()
     for one in group.rounds.values():
         counts["pending"] += one.pending
@@ -84,6 +99,7 @@ def gauges_of(group: Group, *, looked_at_s: float | None, issued: Issued | None)
         issued_instant_s=None if issued is None else issued.instant_ms / 1000,
         issued_delay_s=None if issued is None else issued.delay_ms / 1000,
         discovered_at_s=looked_at_s,
+        poll_interval_s=poll_interval_s,
         kind=kind_of(group),
         up=group.stopped is None,
     )

@@ -9,6 +9,7 @@ So does another server that took the store over.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,10 +19,11 @@ from penstock.enumerator import failpoints
 from penstock.enumerator.core.answers import Answer, Settings
 from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.events import Event, Restarted, Tick
-from penstock.enumerator.core.records import Durable, PlanOpened, Record, RoundPlanned
+from penstock.enumerator.core.records import Durable, Gone, PlanOpened, ReaderGone, Record, RoundPlanned
 from penstock.enumerator.core.shortened import shortened
 from penstock.enumerator.core.state import State, evolve
 from penstock.enumerator.core.step import step
+from penstock.enumerator.events import tell
 from penstock.enumerator.group_metrics import tell_records
 from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer
 from penstock.enumerator.shelf import MemoryShelf, Shelf, StoreShelf
@@ -134,11 +136,20 @@ class Keeper:
 
     def _take_in(self, records: Sequence[Record]) -> None:
         tell_records(self.observer, self._state, records)
+        _log_lost_readers(self._state, records)
         gone = [plan_id for record in records for plan_id in evolve(self._state, record)]
         if gone:
             self.shelf.drop(gone)
             if self._journal is not None:
                 self._last = self._journal.append((), (), gone)
+
+
+def _log_lost_readers(state: State, records: Sequence[Record]) -> None:
+    for record in records:
+        if isinstance(record, ReaderGone) and record.cause is Gone.EXPIRED:
+            held = len(state.groups[record.key].readers[record.reader_id].held)
+            tell("reader lost", level=logging.WARNING, table=record.key.table, group=record.key.group,
+                 reader=record.reader_id, splits=held)  # fmt: skip
 
 
 def _holds(record: Durable, plan_id: str) -> bool:

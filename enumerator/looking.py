@@ -3,8 +3,9 @@
 Shell: tables. Belongs here: when a table is due, and what each failure means for the group. Not here: threads
 (`looking_threads`), what a round is (`watch`), whether it still counts (`core`).
 
-A table that is not there (yet) is waited for. A storage that fails is asked again, after pauses that double up to a
-minute; the position stands meanwhile. Everything else that cannot be planned stops the group, with the error.
+A table that is not there (yet) is waited for. A storage that fails or refuses is asked again, after pauses that
+double up to a minute; the position stands meanwhile. Everything else that cannot be planned stops the group, with the
+error.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.events import tell
 from penstock.enumerator.keeper import Keeper
-from penstock.enumerator.observer import Duration
+from penstock.enumerator.observer import Duration, PlannedRound
 from penstock.enumerator.watch.table_watch import Look, nothing_changed
 from penstock.enumerator.watch.values import Advance, Following, Issued, NextRound, NothingNew, Progress
-from penstock.proto.errors import PenstockError, PositionExpired, StorageError, TableNotFound
+from penstock.proto.errors import PenstockError, PositionExpired, StorageDenied, StorageError, TableNotFound
 from penstock.proto.groups import GroupLag, OnLostRange
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import PlanRequest
@@ -65,6 +66,7 @@ class Trouble:
     count: int = 0
     until_ms: int = 0
     text: str = ""
+    code: str = ""
     waiting: bool = False
 
 
@@ -142,7 +144,7 @@ class Looker:
             spent_s = time.perf_counter() - begin_s
             kind = Duration.TIMELINE_REFRESH if isinstance(found, NothingNew) else Duration.PLAN
             self.keeper.observer.observe(kind, spent_s)
-        except (StorageError, TableNotFound) as error:
+        except (StorageError, StorageDenied, TableNotFound) as error:
             self._failed(key, error)
             return 0
         except PositionExpired as error:
@@ -178,6 +180,13 @@ class Looker:
         self.keeper.handle(event, lambda state, answer: None, (plan_id, plan))
         if found.issued is not None:
             self.issued[key] = found.issued
+        planned = PlannedRound(
+            commits=found.commits,
+            splits=len(plan.splits),
+            size_bytes=sum(split.size_bytes for split in plan.splits),
+            instant_ms=None if found.issued is None else found.issued.instant_ms,
+        )
+        self.keeper.observer.round_planned(key.table, key.group, planned)
         if found.lost_records:
             self.keeper.observer.kafka_lost(key.table, key.group, found.lost_records)
         tell(
@@ -205,7 +214,7 @@ class Looker:
             if on_lost is OnLostRange.EARLIEST:
                 behind = self.follows.earliest(path, key.table, following.request)
             progress = self.follows.start(path, behind)
-        except (StorageError, TableNotFound) as failed:
+        except (StorageError, StorageDenied, TableNotFound) as failed:
             self._failed(key, failed)
             return
         except PenstockError as failed:
@@ -233,7 +242,7 @@ class Looker:
     def _failed(self, key: GroupKey, error: PenstockError) -> None:
         trouble = self.troubles.setdefault(key, Trouble())
         trouble.count += 1
-        trouble.text = str(error)
+        trouble.text, trouble.code = str(error), error.code
         trouble.waiting = isinstance(error, TableNotFound)
         pause_ms = min(LONGEST_PAUSE_MS, 250 << min(trouble.count, 10))
         trouble.until_ms = self.clock_ms() + pause_ms

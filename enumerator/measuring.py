@@ -6,11 +6,12 @@ Shell: tables' lag, a clock. Not here: what is counted as it happens (`group_met
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.enumerator.core.positions import wants_more
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.core.state import State
+from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.events import tell
 from penstock.enumerator.group_metrics import gauges_of, kafka_gauges_of
 from penstock.enumerator.looking import Looker
@@ -32,24 +33,29 @@ class Measurer:
 
     looker: Looker
     _measured_ms: int = -MEASURE_MS
+    _measured: frozenset[GroupKey] = frozenset()
+    _since_ms: dict[GroupKey, int] = field(default_factory=dict)
 
     def measure(self) -> None:
-        """Tells the observer where the groups stand; at most every MEASURE_MS how far they are from a loss."""
+        """Tells the observer where the groups stand; at most every MEASURE_MS, and when a group
+        is new, how far they are behind, and from a loss."""
         observer = self.looker.keeper.observer
         now_ms = self.looker.clock_ms()
         for key, gauges in self.looker.keeper.look(self._gauges).items():
             observer.group_gauges(key.table, key.group, gauges)
         for key, told in self.looker.keeper.look(_topics).items():
             observer.kafka(key.table, key.group, told)
-        if now_ms - self._measured_ms < MEASURE_MS:
+        places = self.looker.keeper.look(_places)
+        if now_ms - self._measured_ms < MEASURE_MS and places.keys() <= self._measured:
             return
-        self._measured_ms = now_ms
+        self._measured_ms, self._measured = now_ms, frozenset(places)
         losses: dict[str, list[GroupLag]] = {}
-        for key, (progress, committed) in self.looker.keeper.look(_places).items():
+        for key, (progress, committed) in places.items():
             try:
                 lag = self.looker.follows.lag(self.looker.path_of(key.table), progress, committed)
             except PenstockError:
                 continue
+            observer.group_lag(key.table, key.group, lag)
             losses.setdefault(key.table, []).append(lag)
             if _is_close(lag):
                 tell("range will be lost", level=logging.WARNING, table=key.table, group=key.group, committed=committed,
@@ -60,14 +66,24 @@ class Measurer:
             observer.table_gauges(table, TableGauges(loss_commits=commits, loss_s=seconds))
 
     def _gauges(self, state: State) -> dict[GroupKey, GroupGauges]:
-        now_s, now_ms = self.looker.keeper.observer.now_s(), self.looker.clock_ms()
-        ago_s = {key: (now_ms - looked_ms) / 1000 for key, looked_ms in self.looker.looked_ms.items()}
+        now_ms, every_ms = self.looker.clock_ms(), self.looker.every_ms
+        self._since_ms = {key: self._since_ms.get(key, now_ms) for key in state.groups}
         return {
             key: gauges_of(
-                group, looked_at_s=now_s - ago_s[key] if key in ago_s else None, issued=self.looker.issued.get(key)
+                group,
+                looked_at_s=self._looked_at_s(key, group, now_ms),
+                issued=self.looker.issued.get(key),
+                poll_interval_s=every_ms[key.table] / 1000 if key.table in every_ms else None,
             )
             for key, group in state.groups.items()
         }
+
+    def _looked_at_s(self, key: GroupKey, group: Group, now_ms: int) -> float | None:
+        """By the observer's clock; for a table that could not be looked at yet, when that was first found."""
+        keeper = self.looker.keeper
+        if not wants_more(group, keeper.settings):
+            return None
+        return keeper.observer.now_s() - (now_ms - self.looker.looked_ms.get(key, self._since_ms[key])) / 1000
 
 
 def _places(state: State) -> dict[GroupKey, tuple[Progress, Position]]:

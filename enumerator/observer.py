@@ -7,10 +7,11 @@ Belongs here: another number that the service knows. Not here: names, labels and
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from penstock.proto.groups import GroupLag
 from penstock.proto.hybrid import Phase
 from penstock.proto.reports import SplitReport
 
@@ -47,7 +48,8 @@ class Duration(enum.StrEnum):
 class GroupGauges:
     """A consumer group now. Instants are seconds since 1970 UTC of its newest planned one, None before the first;
     `discovered_at_s` is the observer's own clock (`Observer.now_s`) when its table was last looked at, so that the age
-    grows even if nobody reports. `up`: it is followed and not stopped by an error."""
+    grows even if nobody reports; None for a group whose table is not to be looked at (ended, stopped, paused).
+    `poll_interval_s`: how often it is to be. `up`: it is followed and not stopped by an error."""
 
     pending_splits: int
     assigned_splits: int
@@ -58,6 +60,7 @@ class GroupGauges:
     issued_instant_s: float | None = None
     issued_delay_s: float | None = None
     discovered_at_s: float | None = None
+    poll_interval_s: float | None = None
     kind: SplitKind = SplitKind.MOR
     up: bool = True
 
@@ -80,6 +83,16 @@ class KafkaGauges:
     lag: Mapping[int, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRound:
+    """A round of a group. `instant_ms`: of its newest instant since 1970 UTC, None where the zone is not known."""
+
+    commits: int
+    splits: int
+    size_bytes: int = 0
+    instant_ms: int | None = None
+
+
 class Observer(Protocol):
     """Takes numbers in, from any thread; never fails, never waits."""
 
@@ -93,6 +106,25 @@ class Observer(Protocol):
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
         """Replaces what was last said of the group."""
+        ...
+
+    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+        """How far the group is behind its table; replaces what was last said."""
+        ...
+
+    def round_planned(self, table: str, group: str, planned: PlannedRound) -> None:
+        """A round was found and is kept."""
+        ...
+
+    def reader_splits(
+        self, event: SplitEvent, table: str, group: str, reader_id: str, splits: Sequence[tuple[str, int]]
+    ) -> None:
+        """Which splits (round's plan id, index) of a reader had this happen to them: assigned, finished, returned,
+        expired; or fenced, with none: the reader itself was."""
+        ...
+
+    def group_report(self, table: str, group: str, reader_id: str, report: SplitReport) -> None:
+        """A reader of the group finished a split: beside `report`, for whoever asks which group."""
         ...
 
     def group_gone(self, table: str, group: str) -> None:
@@ -147,6 +179,20 @@ class NoObserver:
         """Nothing."""
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
+        """Nothing."""
+
+    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+        """Nothing."""
+
+    def round_planned(self, table: str, group: str, planned: PlannedRound) -> None:
+        """Nothing."""
+
+    def reader_splits(
+        self, event: SplitEvent, table: str, group: str, reader_id: str, splits: Sequence[tuple[str, int]]
+    ) -> None:
+        """Nothing."""
+
+    def group_report(self, table: str, group: str, reader_id: str, report: SplitReport) -> None:
         """Nothing."""
 
     def group_gone(self, table: str, group: str) -> None:

@@ -6,16 +6,21 @@ gRPC (`server`).
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from penstock.enumerator.activity import Activity
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import Answer, Committed, Settings, Told
 from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, monotonic_ms, random_plan_id
+from penstock.enumerator.events import log, tell
 from penstock.enumerator.followed_tables import FollowedTables
 from penstock.enumerator.group_metrics import kind_of
 from penstock.enumerator.group_views import description_of, reset_outcome, summary_of
@@ -23,6 +28,8 @@ from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.looking import Follows, Looker
 from penstock.enumerator.looking_threads import LookingThreads
 from penstock.enumerator.observer import SplitEvent, SplitKind
+from penstock.enumerator.observers import Both
+from penstock.enumerator.server_status import status_of
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.codec import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, PenstockError, TableNotFound
@@ -43,6 +50,7 @@ from penstock.proto.groups import (
     NothingYet,
     OnLostRange,
     ResetOutcome,
+    ServerStatus,
     SplitProgress,
     SplitRef,
     StartLatest,
@@ -50,6 +58,7 @@ from penstock.proto.groups import (
 from penstock.proto.hybrid import Hybrid
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import Changes, Incremental
+from penstock.proto.reports import SplitReport
 from penstock.proto.splits import Scan
 
 POLL_MS = 1_000
@@ -86,8 +95,11 @@ class EnumeratorService(EmbeddedEnumerator):
         keeper: Keeper | None = None,
         poll_ms: int | None = POLL_MS,
         poll_ms_of: Mapping[str, int] | None = None,
+        activity: Activity | None = None,
     ) -> None:
         keeper = keeper or Keeper(clock_ms=clock_ms, settings=Settings())
+        self.activity = activity or Activity(wall_ms, threading.Lock())
+        keeper.observer = Both(keeper.observer, self.activity)
         reads = FollowedTables() if reads is None else reads
         super().__init__(
             tables,
@@ -134,6 +146,7 @@ class EnumeratorService(EmbeddedEnumerator):
             self.keeper.handle(created, _nothing)
         event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id)
         joined = self.keeper.handle(event, _joined)
+        tell("reader joined", table=key.table, group=group, reader=reader_id, epoch=joined.member.epoch)
         if self._threads is not None:
             self._threads.wake()
         return joined
@@ -159,7 +172,10 @@ class EnumeratorService(EmbeddedEnumerator):
                         raise Fenced(
                             f"reader {member.reader_id!r}: its group was reset meanwhile; join again"
                         ) from None
-                    found.append(AssignedSplit(SplitRef(told.plan_id, told.index), split, told.start, told.position))
+                    ref = SplitRef(told.plan_id, told.index)
+                    found.append(AssignedSplit(ref, split, told.start, told.position))
+                    if log.isEnabledFor(logging.INFO):
+                        tell("split assigned", **_of(member, ref), split=split.split_id, start=told.start)
                 return Assignments(tuple(found))
             case other:
                 raise InvariantViolation(f"a request for splits was answered by {other!r}")
@@ -168,12 +184,17 @@ class EnumeratorService(EmbeddedEnumerator):
         """See `GroupDoor.commit_splits`."""
         new = self._fenced_told(member, lambda: self.keeper.handle(ev.CommitSplits(member, done), _committed))
         for one in done:
-            if one.report is not None and (one.ref.plan_id, one.ref.index) in new:
+            is_new = one.finished and (one.ref.plan_id, one.ref.index) in new
+            if log.isEnabledFor(logging.INFO) and (is_new or not one.finished):
+                _tell_progress(member, one)
+            if is_new and one.report is not None:
                 self.keeper.observer.report(member.group, one.report)
+                self.keeper.observer.group_report(member.table, member.group, member.reader_id, one.report)
 
     def leave_group(self, member: Member) -> None:
         """See `GroupDoor.leave_group`."""
         self.keeper.handle(ev.Leave(member), _nothing)
+        tell("reader left", table=member.table, group=member.group, reader=member.reader_id)
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
         """See `GroupDoor.list_groups`."""
@@ -198,7 +219,7 @@ class EnumeratorService(EmbeddedEnumerator):
         description, progress = self.keeper.look(described)
         trouble = self.looker.troubles.get(key)
         if trouble is not None and not description.error:
-            description = replace(description, error=trouble.text, error_code="STORAGE")
+            description = replace(description, error=trouble.text, error_code=trouble.code)
         try:
             lag = self._service_reads.lag(self._path(table), progress, description.summary.committed)
         except PenstockError:
@@ -217,6 +238,7 @@ class EnumeratorService(EmbeddedEnumerator):
         found = self.keeper.look(outcome)
         if not dry_run:
             self.keeper.handle(ev.Reset(key, progress), _nothing)
+            tell("group reset", table=table, group=group, before=found.before, after=found.after)
             if self._threads is not None:
                 self._threads.wake()
         return found
@@ -224,6 +246,20 @@ class EnumeratorService(EmbeddedEnumerator):
     def delete_group(self, table: str, group: str) -> None:
         """See `GroupDoor.delete_group`."""
         self.keeper.handle(ev.Delete(GroupKey(table, group)), _nothing)
+        tell("group deleted", table=table, group=group)
+
+    def describe_server(self, table: str = "") -> ServerStatus:
+        """See `GroupDoor.describe_server`."""
+        waiting, settings = self._waiting(), self.keeper.settings
+
+        def found(state: State) -> list[tuple[GroupDescription, GroupKey]]:
+            now_ms = self._clock_ms()
+            keys = sorted(key for key in state.groups if table in ("", key.table))
+            return [(description_of(state.groups[key], settings, now_ms, waiting=key in waiting), key) for key in keys]
+
+        return status_of(
+            self.keeper.look(found), self.activity, [name for name in sorted(self._tables or ()) if table in ("", name)]
+        )
 
     def _fenced_told(self, member: Member, call: Callable[[], _T]) -> _T:
         """The call's answer; that a member was fenced is counted."""
@@ -233,6 +269,9 @@ class EnumeratorService(EmbeddedEnumerator):
             group = self.keeper.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
             kind = SplitKind.MOR if group is None else kind_of(group)
             self.keeper.observer.split_events(SplitEvent.FENCED, member.group, kind)
+            self.keeper.observer.reader_splits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ())
+            tell("reader fenced", level=logging.WARNING, table=member.table, group=member.group,
+                 reader=member.reader_id, epoch=member.epoch)  # fmt: skip
             raise
 
     def _waiting(self) -> set[GroupKey]:
@@ -248,6 +287,11 @@ class EnumeratorService(EmbeddedEnumerator):
             if position is None or position == EARLIEST:
                 return Progress(EARLIEST)
             raise
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970 UTC."""
+    return time.time_ns() // 1_000_000
 
 
 def _checked_scope(scope: GroupScope) -> GroupScope:
@@ -268,6 +312,26 @@ def _checked_scope(scope: GroupScope) -> GroupScope:
             )
     request = replace(scope.request, query=query, slots=0)
     return replace(scope, request=decode_request(encode_request(request)))  # what cannot be read again is never kept
+
+
+def _tell_progress(member: Member, one: SplitProgress) -> None:
+    if not one.finished:
+        tell("split committed", level=logging.DEBUG, **_of(member, one.ref), next=one.ordinal)
+        return
+    report = one.report or SplitReport(rows=0, size_bytes=0)
+    spent_ms = sum(phase_ms for _, phase_ms in report.phase_ms)
+    tell("split finished", **_of(member, one.ref), rows=report.rows, bytes=report.size_bytes, ms=round(spent_ms, 3))
+
+
+def _of(member: Member, ref: SplitRef) -> dict[str, Any]:
+    """The fields of a line about a split that a member holds."""
+    return {
+        "table": member.table,
+        "group": member.group,
+        "reader": member.reader_id,
+        "plan": ref.plan_id,
+        "index": ref.index,
+    }
 
 
 def _nothing(state: State, answer: Answer) -> None:

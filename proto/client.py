@@ -6,6 +6,7 @@ message means (`codec_calls`), what a failure means (`rpc_errors`).
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 import uuid
@@ -21,6 +22,7 @@ from penstock.proto.client_channel import call_metadata, client_version, connect
 from penstock.proto.client_groups import GroupCalls, GroupRequest
 from penstock.proto.codec_checks import encoding
 from penstock.proto.errors import ConfigurationError, InvariantViolation
+from penstock.proto.log_fields import bound_fields, tell_to
 from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
 from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
@@ -44,6 +46,18 @@ _Request = (
 
 _PLANNING: Final = ("OpenPlan", "StartStream", "NextBatch")
 """Calls that list storage, and may read it."""
+
+
+_OF_A_MEMBER: Final = ("Heartbeat", "RequestSplits", "CommitSplits", "LeaveGroup")
+"""Calls whose request id says nothing but which lines of the logs belong together: their member and its sequence say
+what is the same call."""
+
+log = logging.getLogger("penstock.client")
+
+
+def _named_request(call: str) -> str:
+    """The request id under which the caller logs, for a call that may bear it."""
+    return str(bound_fields().get("request") or "") if call in _OF_A_MEMBER else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +165,7 @@ class EnumeratorClient(GroupCalls):
         return self._call(name, request, answer_type)
 
     def _call(self, name: str, request: _Request, answer_type: type[_A]) -> _A:
-        request.request_id = request.request_id or uuid.uuid4().hex
+        request.request_id = request.request_id or _named_request(name) or uuid.uuid4().hex
         request.client_version = client_version()
         deadline_ms = self._deadline_ms(name)
         end_s = time.monotonic() + deadline_ms / 1000
@@ -164,6 +178,8 @@ class EnumeratorClient(GroupCalls):
             except grpc.RpcError as error:
                 failure = received(error)
                 told = error_of(failure, name, self._address)
+                tell_to(log, "call failed", level=logging.DEBUG, call=name, request=request.request_id,
+                        server=self._address, attempt=attempt + 1, code=getattr(told, "code", "BUG"))  # fmt: skip
                 pause_s = self._pause_s(attempt, failure)
                 last = attempt + 1 >= self._limits.attempts or time.monotonic() + pause_s >= end_s
                 if last or not may_help_again(failure, told):
@@ -172,6 +188,8 @@ class EnumeratorClient(GroupCalls):
                 continue
             if not isinstance(answer, answer_type):
                 raise InvariantViolation(f"the stub of {name} gave a {type(answer).__name__}")
+            tell_to(log, "call answered", level=logging.DEBUG, call=name, request=request.request_id,
+                    server=self._address, attempt=attempt + 1)  # fmt: skip
             return answer
         raise InvariantViolation(f"{name} was given {self._limits.attempts} attempts")
 

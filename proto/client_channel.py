@@ -11,12 +11,14 @@ import os
 import pathlib
 import threading
 from collections import OrderedDict
+from datetime import UTC, datetime
 from functools import cache
 from typing import Final
 
 import grpc
 
 from penstock.proto.access import ENVIRONMENT_PREFIX, SYSTEM_CA, ServerAccess
+from penstock.proto.certificate_dates import validity_of
 from penstock.proto.errors import ConfigurationError, Unauthenticated
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 
@@ -117,6 +119,9 @@ def _channel(address: str, access: ServerAccess) -> grpc.Channel:
     for option, path, data in (("serverCa", access.ca, roots), ("serverCert", access.cert, chain)):
         if data is not None and b"-----BEGIN CERTIFICATE-----" not in data:
             raise ConfigurationError(f"option {option}: file {path[:300]!r} holds no certificate in PEM")
+    shown = validity_of(chain) if chain else None
+    if shown is not None and (trouble := shown.trouble(datetime.now(UTC))):
+        raise Unauthenticated(f"option serverCert: the certificate in {access.cert[:300]!r} {trouble}: renew it")
     channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(roots, key, chain), options=options)
     return channel
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 from penstock.proto import codec_group_calls as calls
 from penstock.proto.codec_checks import encoding
 from penstock.proto.codec_groups import member_to_message
+from penstock.proto.codec_server import status_from_message
 from penstock.proto.group_names import checked_name
 from penstock.proto.groups import (
     GroupAnswer,
@@ -22,6 +23,7 @@ from penstock.proto.groups import (
     Joined,
     Member,
     ResetOutcome,
+    ServerStatus,
     SplitProgress,
 )
 from penstock.proto.v1 import penstock_pb2 as pb
@@ -38,6 +40,7 @@ GroupRequest = (
     | pb.DescribeGroupRequest
     | pb.ResetGroupRequest
     | pb.DeleteGroupRequest
+    | pb.DescribeServerRequest
 )
 
 
@@ -98,3 +101,10 @@ class GroupCalls(ABC):
         with encoding("delete group"):
             message = pb.DeleteGroupRequest(table=table, group=checked_name("group", group))
         self._call_group("DeleteGroup", message, pb.DeleteGroupResponse)
+
+    def describe_server(self, table: str = "") -> ServerStatus:
+        """See `GroupDoor.describe_server`."""
+        with encoding("describe server"):
+            message = pb.DescribeServerRequest(table=table)
+        answer = self._call_group("DescribeServer", message, pb.DescribeServerResponse)
+        return status_from_message(answer)

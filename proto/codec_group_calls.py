@@ -171,7 +171,7 @@ def commit_from_message(message: pb.CommitSplitsRequest) -> tuple[Member, tuple[
     return member, tuple(groups.progress_from_message("commit of splits", each) for each in done)
 
 
-def listed_table(message: pb.ListGroupsRequest) -> str:
+def listed_table(message: pb.ListGroupsRequest | pb.DescribeServerRequest) -> str:
     """The table whose groups are asked for; empty for all."""
     return check.text("list of groups", "table", message.table, check.MAX_PATH_CHARS)
 

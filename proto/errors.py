@@ -22,7 +22,8 @@ PenstockError
 │   └── UnknownGroup              NOT_FOUND            no such consumer group (never an empty one)
 ├── AccessError
 │   ├── Unauthenticated           UNAUTHENTICATED      no token or certificate, or one that is not known
-│   └── PermissionDenied          PERMISSION_DENIED    known, but not allowed to
+│   ├── PermissionDenied          PERMISSION_DENIED    known, but not allowed to
+│   └── StorageDenied                                  storage refuses: rights or credentials are missing or wrong
 ├── StateVersionError             FAILED_PRECONDITION  a record of a format version this build does not know
 ├── StateDamaged                  DATA_LOSS            the service's own state directory holds damaged records
 ├── Overloaded                    RESOURCE_EXHAUSTED   a stated limit is reached; asking later may help
@@ -201,6 +202,12 @@ class PermissionDenied(AccessError):
     """The caller is known and not allowed to do this with this table or group."""
 
     code = "PERMISSION_DENIED"
+
+
+class StorageDenied(AccessError):
+    """The storage of a table refuses this process: rights or credentials are missing or wrong."""
+
+    code = "STORAGE_DENIED"
 
 
 class StateVersionError(PenstockError):

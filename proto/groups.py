@@ -190,6 +190,45 @@ class GroupDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """A group at work. Counters are since the server's process started, rates over the last minute; `issued_ms` since
+    1970 UTC, of the newest instant planned; `lag` as last measured."""
+
+    summary: GroupSummary
+    pending_splits: int
+    held_splits: int
+    lag: GroupLag | None = None
+    issued_ms: int | None = None
+    rows: int = 0
+    size_bytes: int = 0
+    finished_splits: int = 0
+    expired_splits: int = 0
+    fenced: int = 0
+    rows_per_second: float = 0.0
+    bytes_per_second: float = 0.0
+    error_code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """A table of a server. `watermark_ms`: since 1970 UTC, of the stream on it whose batch was planned last."""
+
+    table: str
+    watermark_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStatus:
+    """What a server does now. `now_ms`: since 1970 UTC, by its clock."""
+
+    version: str
+    now_ms: int
+    uptime_ms: int
+    tables: tuple[TableStatus, ...] = ()
+    groups: tuple[GroupStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOutcome:
     """Where a group stands after a reset, or would with `dry_run`; `dropped_splits` were handed out or pending."""
 
@@ -242,4 +281,8 @@ class GroupDoor(Protocol):
 
     def delete_group(self, table: str, group: str) -> None:
         """Forgets the group; ConfigurationError while it has readers."""
+        ...
+
+    def describe_server(self, table: str = "") -> ServerStatus:
+        """What the server does now, for all tables or for one. Cheap: no table is looked at."""
         ...

@@ -229,9 +229,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
 
 
 def parse_options(
-    given: Mapping[str, object], *, door: Door, environment: Mapping[str, str] | None = None
+    given: Mapping[str, object],
+    *,
+    door: Door,
+    environment: Mapping[str, str] | None = None,
+    file: Mapping[str, tuple[str, object]] | None = None,
 ) -> GivenOptions:
-    """What a caller gave, checked and typed: explicit before environment before default.
+    """What a caller gave, checked and typed: explicit before environment before file before default. `file` is (where
+    it stands, value) by option name; as of the environment, what does not apply at this door is left out.
 
     A value of None counts as not given. Hudi's, Flink's and hudi-rs's names are translated. ConfigurationError: an
     unknown name (the nearest is offered), a bad value, one option given twice (also once by ours and once by a
@@ -257,6 +262,9 @@ def parse_options(
     for option, value in _from_environment(environment or {}):
         if option.name not in origin and door in option.doors:
             values[option.name], origin[option.name] = value, option.environment_name
+    for option in OPTIONS:
+        if option.name in (file or {}) and option.name not in origin and door in option.doors:
+            origin[option.name], values[option.name] = (file or {})[option.name]
     parsed = {
         option.field: option.type.parse(origin[option.name], values[option.name])
         for option in OPTIONS

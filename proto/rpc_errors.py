@@ -8,6 +8,7 @@ time, a message too large), and is told by its status. Never here: logging, retr
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -46,6 +47,8 @@ MAX_RETRYABLE_DETAILS_BYTES: Final = 2000
 MAX_RETRY_MS: Final = 60_000
 """A longer pause that a server asks for is taken as this one."""
 _CUT: Final = " … (cut)"
+_NOT_TRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
+"""What gRPC's TLS says of a server's certificate that it does not accept."""
 _SMALLER: Final = {
     "NextBatch": "the place of a stream names every instant of the active timeline: let the table's writers archive "
     "it, or raise limits.requestBytes of the server"
@@ -140,6 +143,11 @@ def error_of(failure: RpcFailure, call: str, address: str) -> PenstockError | In
 def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockError:
     asked = f"{call} of the enumerator at {address}"
     match failure.status:
+        case grpc.StatusCode.UNAVAILABLE if _NOT_TRUSTED in failure.details:
+            return Unauthenticated(
+                f"{asked}: the server's certificate is not accepted: {_reason(failure.details)}: renew it at the "
+                "server, or give the authority that signed it (option serverCa) and the name it is made out to"
+            )
         case grpc.StatusCode.UNAVAILABLE:
             return StorageError(
                 f"{asked}: the server cannot be reached ({failure.details}): "
@@ -166,8 +174,15 @@ def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockErro
             return StorageError(f"{asked}: the call broke off with {failure.status.name}: {failure.details}")
 
 
+def _reason(details: str) -> str:
+    """Why a certificate failed, in the words of the TLS library: `certificate has expired`."""
+    return re.split(r": (?:OK|[A-Z_]{3,})\b|\)", details.rpartition(f"{_NOT_TRUSTED}: ")[2])[0][:200] or _NOT_TRUSTED
+
+
 def may_help_again(failure: RpcFailure, told: Exception) -> bool:
     """Whether the same call may be answered if it is made again. A deadline that passed is the caller's own limit."""
+    if isinstance(told, Unauthenticated):
+        return False
     if failure.code:
         return isinstance(told, PenstockError) and told.retryable
     return failure.status is grpc.StatusCode.UNAVAILABLE or isinstance(told, Overloaded)

@@ -17,7 +17,14 @@ from typing import Final, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError, TableError
+from penstock.proto.errors import (
+    AccessError,
+    ConfigurationError,
+    CorruptFile,
+    StorageDenied,
+    StorageError,
+)
+from penstock.table.storage_refusals import Denied, WrongRegion, refusal_of, region_of
 
 MAX_PATH_BYTES: Final = 4096
 """Longest path of a file inside a table, in UTF-8."""
@@ -286,16 +293,32 @@ class ArrowStorage:
                 f"storage failed on {where}: {_detail(error, self._base_path)}; asking again may help"
             ) from error
 
-    def _failure(self, path: str, error: Exception) -> CorruptFile | TableError | None:
+    def _failure(self, path: str, error: Exception) -> CorruptFile | AccessError | ConfigurationError | None:
         """The error for a failure that asking again cannot mend, else None."""
+        told = _detail(error, self._base_path)
         if isinstance(error, PermissionError) or getattr(error, "errno", None) in _FORBIDDEN:
-            return TableError(
-                f"{self._where(path)} is not readable by this user ({_detail(error, self._base_path)}); give the user "
-                "the right to read the table, or read as another user"
+            return StorageDenied(
+                f"{self._where(path)} is not readable by this user ({told}); give the user the right to read the "
+                "table, or read as another user"
             )
         if isinstance(error, IsADirectoryError) or _tells_a_folder(error):
             return CorruptFile(f"{self._where(path)} is a folder, expected a file")
-        return None
+        if self._local_root is not None:
+            return None
+        match refusal_of(str(error)):
+            case Denied():
+                return StorageDenied(
+                    f"storage refuses {self._where(path)}: {told}: check the credentials of this process, their rights "
+                    "on the bucket, and the region"
+                )
+            case WrongRegion(region):
+                return ConfigurationError(
+                    f"{self._where(path)}: the bucket is not in region {region_of(self._base_path) or '(none given)'}"
+                    f"{f', it is in {region}' if region else ''} ({told}): give ?region={region or 'REGION'} in the "
+                    "table's URI, or AWS_DEFAULT_REGION"
+                )
+            case None:
+                return None
 
     def _where(self, path: str) -> str:
         return f"{path or 'the base folder'} of table {shown_uri(self._base_path)}"

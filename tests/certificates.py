@@ -37,11 +37,18 @@ class Authority:
         path.write_bytes(self._cert.public_bytes(serialization.Encoding.PEM))
         self.ca = str(path)
 
-    def signed(self, name: str, *sans: str) -> Pair:
-        """A pair whose subject alternative names are these (IP addresses as such)."""
+    def signed(
+        self,
+        name: str,
+        *sans: str,
+        begin: datetime.datetime | None = None,
+        end: datetime.datetime | None = None,
+    ) -> Pair:
+        """A pair whose subject alternative names are these (IP addresses as such); it holds from an hour ago for a day
+        unless other times are given."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = self._builder(subject, key.public_key())
+        builder = self._builder(subject, key.public_key(), begin, end)
         if sans:
             builder = builder.add_extension(x509.SubjectAlternativeName([_san(san) for san in sans]), critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
@@ -54,7 +61,13 @@ class Authority:
         )
         return Pair(str(cert_path), str(key_path))
 
-    def _builder(self, subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _builder(
+        self,
+        subject: x509.Name,
+        public: ec.EllipticCurvePublicKey,
+        begin: datetime.datetime | None = None,
+        end: datetime.datetime | None = None,
+    ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
@@ -62,8 +75,8 @@ class Authority:
             .issuer_name(self._name)
             .public_key(public)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(days=1))
+            .not_valid_before(begin or now - datetime.timedelta(hours=1))
+            .not_valid_after(end or now + datetime.timedelta(days=1))
         )
 
 

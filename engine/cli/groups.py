@@ -41,7 +41,7 @@ def list_(
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """List the groups, by table and name."""
-    door, _ = _door(context, flags)
+    door, _ = _door(context, flags, table)
     found = door.list_groups(table)
     if form is ReportFormat.JSON:
         write_json([summary_fields(summary) for summary in found])
@@ -56,7 +56,7 @@ def describe(
     context: typer.Context, table: _Table, group: _Group, flags: dict[str, str | None], form: _Form = ReportFormat.TABLE
 ) -> None:
     """Describe a group: how far it is, how far behind its table, its readers and what they hold."""
-    door, _ = _door(context, flags)
+    door, _ = _door(context, flags, table)
     fields = description_fields(door.describe_group(table, group))
     if form is ReportFormat.JSON:
         write_json(fields)
@@ -92,7 +92,7 @@ def reset(
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Move a group. Its readers are fenced, what they hold is dropped; a group that stopped goes on."""
-    door, options = _door(context, flags)
+    door, options = _door(context, flags, table)
     from penstock.engine.group_requests import group_start
 
     start = group_start("to", to, table, options.timeline_timezone, lambda: door.describe_table(table))
@@ -107,12 +107,12 @@ def reset(
 @with_registry_flags(only=_CONNECTING, door=Door.CONSUMER)
 def delete(context: typer.Context, table: _Table, group: _Group, flags: dict[str, str | None]) -> None:
     """Forget a group that has no readers. One that joins under its name later begins anew."""
-    door, _ = _door(context, flags)
+    door, _ = _door(context, flags, table)
     door.delete_group(table, group)
 
 
-def _door(context: typer.Context, flags: dict[str, str | None]) -> tuple[GroupEnumerator, GivenOptions]:
-    options = given_options(shell_of(context), flags, door=Door.CONSUMER)
+def _door(context: typer.Context, flags: dict[str, str | None], table: str) -> tuple[GroupEnumerator, GivenOptions]:
+    options = given_options(shell_of(context), flags, door=Door.CONSUMER, table=table)
     from penstock.engine.group_doors import group_door_for
 
     return group_door_for(options.server, options.access), options

@@ -14,10 +14,27 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.cli import demo, groups, offsets, read, serve, splits, state, table, tail, timeline
+from penstock.engine.cli import config as config_command
+from penstock.engine.cli import (
+    demo,
+    doctor,
+    groups,
+    offsets,
+    read,
+    serve,
+    splits,
+    state,
+    table,
+    tail,
+    timeline,
+    token,
+    top,
+)
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
+from penstock.engine.cli.examples import shown, with_examples
 from penstock.engine.cli.shell import LogFormat, Shell, show_help, start_logs
 from penstock.engine.cli.text import one_line
+from penstock.proto.errors import ConfigurationError
 from penstock.version import __version__
 
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -26,7 +43,7 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 app = typer.Typer(
     name="penstock",
     help="Consume Apache Hudi tables: row for row what Hudi returns.",
-    epilog="Exit codes: 0 ok, 1 error, 2 usage, 3 data problem, 4 authentication, 75 try again.",
+    epilog=shown("", "Exit codes: 0 ok, 1 error, 2 usage, 3 data problem, 4 authentication, 75 try again."),
     pretty_exceptions_enable=False,
 )
 
@@ -40,6 +57,15 @@ def _version(asked: bool) -> None:
 @app.callback(invoke_without_command=True)
 def settings(
     context: typer.Context,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Options, and tables by name (TOML, docs/cli.md); also PENSTOCK_CONFIG.",
+            show_default=False,
+        ),
+    ] = None,
     log_format: Annotated[
         LogFormat, typer.Option("--log-format", help="Form of log lines and errors on stderr.")
     ] = LogFormat.TEXT,
@@ -55,8 +81,11 @@ def settings(
     shell.quiet, shell.verbosity, shell.log_format = quiet, verbose, log_format
     if no_color:
         os.environ["NO_COLOR"] = "1"
+    shell.config = config or os.environ.get("PENSTOCK_CONFIG")
     start_logs(shell)
     show_help(context)
+    if config and context.invoked_subcommand == "serve":
+        raise ConfigurationError("--config before `serve` is a client's file: give the server's behind it")
 
 
 app.command("read")(read.read)
@@ -68,9 +97,12 @@ app.add_typer(groups.app, name="groups")
 app.add_typer(offsets.app, name="offsets")
 app.command("serve")(serve.serve)
 app.add_typer(state.app, name="state")
-app.add_typer(serve.config_app, name="config")
-app.add_typer(serve.token_app, name="token")
+app.add_typer(config_command.app, name="config")
+app.add_typer(token.app, name="token")
+app.command("top")(top.top)
+app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
+with_examples(app)
 
 
 def run(arguments: Sequence[str]) -> int:

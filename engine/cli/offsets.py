@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.engine.cli.output import write_json, write_text_table
-from penstock.engine.cli.shell import local_options, shell_of, show_help
+from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
+from penstock.engine.cli.shell import local_options, shell_of, show_help, working
 from penstock.enumerator.hybrid.formats import Format
 from penstock.proto.errors import ConfigurationError
 
@@ -20,13 +19,6 @@ if TYPE_CHECKING:
     from penstock.enumerator.hybrid.walk import Step
 
 app = typer.Typer(help="Where a table ends in the Kafka topic that fills it.")
-
-
-class OutputFormat(StrEnum):
-    """Forms of the answer; `--format` is that of a key's value."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @app.callback(invoke_without_command=True)
@@ -44,7 +36,7 @@ def resolve(
     ] = None,
     topic: Annotated[str, typer.Option("--topic", help="The topic, where the table or its keys leave it open.")] = "",
     key: Annotated[str | None, typer.Option("--key", help="A key of commit metadata that holds the offsets.")] = None,
-    value_format: Annotated[Format | None, typer.Option("--format", help="Form of that key's value.")] = None,
+    value_format: Annotated[Format | None, typer.Option("--key-format", help="Form of that key's value.")] = None,
     checkpoint: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,10 +61,11 @@ def resolve(
         ),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what was made of each commit.")] = False,
-    form: Annotated[OutputFormat, typer.Option("--format-output", help="Form of the answer.")] = OutputFormat.TEXT,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the answer.")] = ReportFormat.TABLE,
 ) -> None:
     """Resolve the next offset of each partition at an instant: what is below it is in the table, and nothing else."""
-    local_options(shell_of(context), {})
+    shell = shell_of(context)
+    table, _ = local_options(shell, {}, table=table)
     from penstock.engine.hybrid_requests import given_offsets
     from penstock.enumerator.hybrid.ladder import GivenOffsets, hand_over
     from penstock.enumerator.hybrid.spark_checkpoints import SparkCheckpoints
@@ -89,10 +82,11 @@ def resolve(
     given: tuple[GivenOffsets, ...] = ()
     if starting_offsets is not None:
         given = (GivenOffsets(given_offsets("--starting-offsets", starting_offsets, rules.topic)),)
-    back = commits_back(open_table(table), instant)
-    found = walk_back(back.near, back.far, rules, SparkCheckpoints(folders, unnamed))
+    with working(shell, "walking back over the commits"):
+        back = commits_back(open_table(table), instant)
+        found = walk_back(back.near, back.far, rules, SparkCheckpoints(folders, unnamed))
     outcome = hand_over(found, given, rules.topic)
-    if form is OutputFormat.JSON:
+    if form is ReportFormat.JSON:
         write_json(handover_fields(table, back, outcome, found.steps if explain else None))
     else:
         _print(table, back, outcome, found.steps if explain else None)
@@ -189,7 +183,7 @@ def _named(key: str | None, value_format: Format | None) -> NamedKey | None:
     from penstock.enumerator.hybrid.claims import NEVER_A_POSITION, NamedKey
 
     if (key is None) != (value_format is None):
-        raise ConfigurationError("--key and --format: one says where the offsets are, the other how: give both")
+        raise ConfigurationError("--key and --key-format: one says where the offsets are, the other how: give both")
     if key is None or value_format is None:
         return None
     if not key or key in NEVER_A_POSITION:

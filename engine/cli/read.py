@@ -49,12 +49,12 @@ def read(
     shell = shell_of(context)
     check_output(output)
     chosen = row_format(form, output)
-    options = given_options(shell, flags, option or ())
+    options = given_options(shell, flags, option or (), table=table)
     from penstock.engine.arrow import open_reading
 
     _return_memory()
     spent = _profile() if profile else None
-    reading = open_reading(table, options)
+    reading = open_reading(shell.file.path_of(table, options.server), options)
     if spent is not None:
         spent.planned()
     on_report = None if spent is None else spent.add

@@ -1,4 +1,4 @@
-"""`penstock serve`: the enumerator behind gRPC, until SIGTERM or Ctrl-C. Its `config` and `token` too."""
+"""`penstock serve`: the enumerator behind gRPC, until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.engine.cli.shell import shell_of, show_help, start_logs
+from penstock.engine.cli.shell import shell_of, start_logs
 from penstock.proto.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from penstock.enumerator.server.settings import Settings
-
-config_app = typer.Typer(help="The configuration file of `penstock serve`.")
-token_app = typer.Typer(help="Tokens for the readers of `penstock serve`.")
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
@@ -84,55 +81,6 @@ def run(settings: Settings) -> None:
     from penstock.enumerator.server.run import serve_forever
 
     serve_forever({}, settings.listen, _announce, settings=settings, scan_event_time=scan_event_time)
-
-
-@config_app.callback(invoke_without_command=True)
-def config(context: typer.Context) -> None:
-    """The configuration file of `penstock serve`."""
-    show_help(context)
-
-
-@config_app.command("check")
-def check(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Configuration (TOML, docs/operations.md).")],
-) -> None:
-    """Check a configuration as `penstock serve --config FILE` would, with the environment, certificates, tokens and
-    secrets; no table is opened. Silent if all is well."""
-    import time
-
-    from penstock.enumerator.server.config import load_settings
-    from penstock.enumerator.server.credentials import server_credentials
-    from penstock.enumerator.server.tokens import TokenFile
-    from penstock.kafka.secrets import with_secrets
-
-    settings = load_settings(file, os.environ)
-    if not settings.tables:
-        raise ConfigurationError(f"{file}: tables: got none, expected at least one")
-    server_credentials(settings.tls)
-    if settings.tokens:
-        TokenFile(settings.tokens, time.time)
-    for access in settings.topics.values():
-        with_secrets(access)
-
-
-@token_app.callback(invoke_without_command=True)
-def token(context: typer.Context) -> None:
-    """Tokens for the readers of `penstock serve`."""
-    show_help(context)
-
-
-@token_app.command("new")
-def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who will hold it: the principal is token:NAME.")],
-    expires: Annotated[
-        str, typer.Option("--expires", metavar="DATE", help="ISO date or time (UTC) from which it is refused.")
-    ] = "",
-) -> None:
-    """Make a token. Prints two lines: the token, shown this once, and its line for the server's file of tokens."""
-    from penstock.enumerator.server.tokens import new_token
-
-    made, line = new_token(name, expires)
-    sys.stdout.write(f"{made}\n{line}\n")
 
 
 def milliseconds(flag: str, text: str) -> int:

@@ -9,18 +9,20 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import typer
 
+from penstock.engine.cli.client_file import NO_FILE, ClientFile, load_client_file
 from penstock.engine.cli.errors import EXIT_USAGE
+from penstock.engine.cli.log_lines import JsonLines, TextLines
 from penstock.engine.cli.text import printable
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.option_types import Choice, OnOff, TrueFalse
 from penstock.proto.options import Door, GivenOptions, Option, option_named, parse_options
 
 
@@ -38,6 +40,16 @@ class Shell:
     quiet: bool = False
     verbosity: int = 0
     log_format: LogFormat = LogFormat.TEXT
+    config: str | None = None
+    """What `--config` or PENSTOCK_CONFIG named."""
+    _file: ClientFile | None = field(default=None, repr=False)
+
+    @property
+    def file(self) -> ClientFile:
+        """The client's file, read when it is first asked for. ConfigurationError: it has a problem."""
+        if self._file is None:
+            self._file = load_client_file(self.config) if self.config else NO_FILE
+        return self._file
 
     def warn(self, text: str) -> None:
         """A warning on stderr, unless quiet."""
@@ -53,6 +65,18 @@ class Shell:
         return not self.quiet and self.log_format is LogFormat.TEXT and sys.stderr.isatty()
 
 
+@contextmanager
+def working(shell: Shell, what: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on stderr, if that is a terminal, saying `what` goes on; what is called with another text says that."""
+    if not shell.shows_progress:
+        yield lambda text: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(printable(what)) as status:
+        yield lambda text: status.update(printable(text))
+
+
 def shell_of(context: typer.Context) -> Shell:
     """The settings of the running command."""
     found = context.find_root().obj
@@ -62,7 +86,23 @@ def shell_of(context: typer.Context) -> Shell:
 def registry_flag(name: str, **settings: Any) -> Any:
     """A typer option for the option of this name: its flag, its documentation. The value stays text until parsed."""
     option = _registered(name)
+    words = _words_of(option)
+    if words:
+        settings["autocompletion"] = lambda incomplete: [word for word in words if word.startswith(incomplete)]
     return typer.Option(option.flag, help=option.doc, show_default=False, **settings)
+
+
+def _words_of(option: Option) -> tuple[str, ...]:
+    """What a shell may complete the option's value to."""
+    match option.type:
+        case Choice(values=values):
+            return values
+        case OnOff():
+            return ("on", "off")
+        case TrueFalse():
+            return ("true", "false")
+        case _:
+            return ()
 
 
 def show_help(context: typer.Context) -> None:
@@ -73,11 +113,20 @@ def show_help(context: typer.Context) -> None:
         raise typer.Exit(EXIT_USAGE)
 
 
-def local_options(shell: Shell, flags: Mapping[str, str | None], extra: Sequence[str] = ()) -> GivenOptions:
-    """As `given_options`, for a command that asks no server: `server` is an error, PENSTOCK_SERVER a warning."""
+def local_options(
+    shell: Shell, flags: Mapping[str, str | None], extra: Sequence[str] = (), table: str | None = None
+) -> tuple[str, GivenOptions]:
+    """As `given_options`, for a command that asks no server: `server` is an error, PENSTOCK_SERVER a warning. Also the
+    table's path: the client's file may know it by the name that was given."""
     name = _registered("server").environment_name
     environment = {key: value for key, value in os.environ.items() if key != name}
-    options = given_options(shell, flags, extra, environment)
+    named = shell.file.tables.get(table or "")
+    if named is not None and "server" in named.options and not named.path:
+        raise ConfigurationError(
+            f"{shell.file.file}: table {table} is asked of a server, but this command looks at the table itself: give "
+            "its path or URI"
+        )
+    options = given_options(shell, flags, extra, environment, table=table, asks_server=False)
     if options.server is not None:
         raise ConfigurationError(
             f"option server: got {options.server}, but this command looks at the table itself: leave server out, and "
@@ -85,7 +134,7 @@ def local_options(shell: Shell, flags: Mapping[str, str | None], extra: Sequence
         )
     if os.environ.get(name):
         shell.warn(f"environment variable {name} is not used: this command looks at the table itself")
-    return options
+    return shell.file.path_of(table or "", None), options
 
 
 def given_options(
@@ -94,8 +143,12 @@ def given_options(
     extra: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     door: Door = Door.CLI,
+    table: str | None = None,
+    *,
+    asks_server: bool = True,
 ) -> GivenOptions:
-    """The options that flags (by option name) and `--option KEY=VALUE` gave, then the environment's; warnings shown."""
+    """The options that flags (by option name) and `--option KEY=VALUE` gave, then the environment's, then those of the
+    client's file for the table (without `asks_server` but those that say how a server is reached); warnings shown."""
     given: dict[str, object] = {_registered(name).flag: value for name, value in flags.items()}
     for pair in extra:
         key, equals, value = pair.partition("=")
@@ -104,7 +157,12 @@ def given_options(
         if key in given:
             raise ConfigurationError(f"--option {key} is given twice")
         given[key] = value
-    parsed = parse_options(given, door=door, environment=os.environ if environment is None else environment)
+    parsed = parse_options(
+        given,
+        door=door,
+        environment=os.environ if environment is None else environment,
+        file=shell.file.options_of(table, asks_server=asks_server),
+    )
     for text in parsed.warnings:
         shell.warn(text)
     return parsed
@@ -120,43 +178,9 @@ def _registered(name: str) -> Option:
 def start_logs(shell: Shell, *, least: int = logging.WARNING) -> None:
     """Log lines to stderr: from `least` on, more with -v (INFO) and -vv (DEBUG), errors alone with -q."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if shell.log_format is LogFormat.JSON else _TextLines())
+    handler.setFormatter(JsonLines() if shell.log_format is LogFormat.JSON else TextLines())
     level = min(least, {0: least, 1: logging.INFO}.get(shell.verbosity, logging.DEBUG))
     logger = logging.getLogger("penstock")
     logger.handlers[:] = [handler]
     logger.propagate = False
     logger.setLevel(logging.ERROR if shell.quiet else level)
-
-
-_PLAIN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
-
-def _fields(record: logging.LogRecord) -> dict[str, object]:
-    """What the caller put into `extra`."""
-    return {name: value for name, value in vars(record).items() if name not in _PLAIN_FIELDS}
-
-
-def _moment(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-class _TextLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        extra = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        message = printable(record.getMessage() + extra)
-        trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
-        return f"{_moment(record)} {record.levelname.lower()} {record.name}: {message}{trace}"
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": _moment(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **_fields(record),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)

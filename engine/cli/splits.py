@@ -9,7 +9,7 @@ import typer
 
 from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
-from penstock.engine.cli.shell import local_options, shell_of, show_help
+from penstock.engine.cli.shell import local_options, shell_of, show_help, working
 
 if TYPE_CHECKING:
     from penstock.engine.cli.explain import Explanation
@@ -43,7 +43,8 @@ def plan(
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the plan.")] = ReportFormat.TABLE,
 ) -> None:
     """Plan a read and list its splits in commit order; nothing is read. --after or --upto plan a range of instants."""
-    options = local_options(shell_of(context), flags, option or ())
+    shell = shell_of(context)
+    table, options = local_options(shell, flags, option or (), table=table)
     if "query" not in options.given and options.given & {"after", "upto"}:
         options = replace(options, query="incremental")
     from penstock.engine.cli.explain import explained
@@ -51,12 +52,13 @@ def plan(
     from penstock.engine.requests import plan_request
 
     enumerator = embedded_enumerator()
-    request = plan_request(table, options, lambda: enumerator.describe_table(table))
-    planned = enumerator.plan(request)
-    explanation = None
-    if explain:
-        whole = enumerator.plan(replace(request, where="")) if request.where else planned
-        explanation = explained(table, planned, request.query, whole.splits)
+    with working(shell, "planning"):
+        request = plan_request(table, options, lambda: enumerator.describe_table(table))
+        planned = enumerator.plan(request)
+        explanation = None
+        if explain:
+            whole = enumerator.plan(replace(request, where="")) if request.where else planned
+            explanation = explained(table, planned, request.query, whole.splits)
     if form is ReportFormat.JSON:
         write_json(plan_fields(planned, explanation))
     else:

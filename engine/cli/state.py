@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
-from penstock.engine.cli.shell import show_help
+from penstock.engine.cli.shell import shell_of, show_help, working
 from penstock.proto.errors import StateDamaged
 
 if TYPE_CHECKING:
@@ -24,13 +24,15 @@ def state(context: typer.Context) -> None:
 
 @app.command("check")
 def check(
+    context: typer.Context,
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The directory of `serve --state`.")],
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
 ) -> None:
     """Read a state directory through: what it holds, and whether it is whole. Changes nothing; a server may run."""
     from penstock.enumerator.store.check import check_state
 
-    report = check_state(directory)
+    with working(shell_of(context), f"reading {directory} through"):
+        report = check_state(directory)
     fields = reported(report)
     if form is ReportFormat.JSON:
         write_json(fields)

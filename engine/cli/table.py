@@ -39,10 +39,13 @@ def desc(
         "serverKey": server_key,
         "serverToken": server_token,
     }
-    options = given_options(shell_of(context), flags)
+    shell = shell_of(context)
+    options = given_options(shell, flags, table=table)
     from penstock.engine.enumerators import enumerator_for
 
-    description = enumerator_for(options.server, options.access).describe_table(table)
+    description = enumerator_for(options.server, options.access).describe_table(
+        shell.file.path_of(table, options.server)
+    )
     fields = described(description)
     if form is ReportFormat.JSON:
         write_json(fields)

@@ -76,8 +76,9 @@ def tail(
     """Follow a table as a reader of a consumer group: what was committed is never printed again. Without --group it is
     a group of its own, which is forgotten at the end."""
     shell = shell_of(context)
-    options = given_options(shell, {**flags, "after": begin}, option or (), door=Door.CONSUMER)
+    options = given_options(shell, {**flags, "after": begin}, option or (), door=Door.CONSUMER, table=table)
     chosen = _checked_form(form, output_dir)
+    table = shell.file.path_of(table, options.server)
     own_group = options.group is None
     if own_group and output_dir is not None:
         raise ConfigurationError(

@@ -21,7 +21,7 @@ def timeline(
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the list.")] = ReportFormat.TABLE,
 ) -> None:
     """List a table's active instants by requested time, with their times in UTC where the zone is known."""
-    options = local_options(shell_of(context), {"timelineTimezone": timeline_timezone})
+    table, options = local_options(shell_of(context), {"timelineTimezone": timeline_timezone}, table=table)
     from penstock.engine.times import TimelineZone
     from penstock.table.hudi_table import open_table
 

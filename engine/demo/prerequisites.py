@@ -36,7 +36,7 @@ def check_prerequisites(
         )
     home = environment.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"
-    banner = (java_banner or _java_banner)(java)
+    banner = (java_banner or banner_of)(java)
     if banner is None:
         raise ConfigurationError(f"Java is missing ({java!r} does not run): {ADVICE}")
     version = java_major(banner)
@@ -50,7 +50,8 @@ def java_major(banner: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _java_banner(java: str) -> str | None:
+def banner_of(java: str) -> str | None:
+    """What `java -version` prints; None if there is none that runs."""
     if shutil.which(java) is None:
         return None
     try:

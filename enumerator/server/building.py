@@ -6,11 +6,13 @@ Shell: opens and closes in the right order. Not here: sockets and signals (`run`
 from __future__ import annotations
 
 import logging
+import pathlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from penstock.enumerator.activity import Activity
 from penstock.enumerator.core.answers import Settings as CoreSettings
 from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.followed_tables import FollowedTables
@@ -54,22 +56,23 @@ def built(
     observer: Observer = NO_OBSERVER,
     ended: threading.Event | None = None,
     scan_event_time: EventTimeScan | None = None,
+    activity: Activity | None = None,
 ) -> Iterator[EnumeratorService]:
     """The service of these settings, following its groups' tables while the block runs.
 
     Without `state` it lives in memory. With it, waits while another live process has the directory, unless `takeover`;
-    EndedWhileWaiting once `ended` is set. `scan_event_time`: see `OpenedTables`. Errors: those of
-    `store.opening.open_sqlite` and `keeper.recovered`; those of tables that cannot be opened.
+    EndedWhileWaiting once `ended` is set. `scan_event_time`: see `OpenedTables`; `activity` is told what happens.
+    Errors: those of `store.opening.open_sqlite` and `keeper.recovered`; those of tables that cannot be opened.
     """
     if not settings.tables:
         raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
     core = CoreSettings(lease_ms=settings.lease_ms)
     if not settings.state:
         keeper = Keeper(clock_ms=monotonic_ms, settings=core, observer=observer)
-        with _following(settings, keeper, scan_event_time) as service:
+        with _following(settings, keeper, scan_event_time, activity) as service:
             yield service
         return
-    from penstock.enumerator.store.holding import Clocks
+    from penstock.enumerator.store.holding import Clocks, look_at_lock
     from penstock.enumerator.store.opening import open_sqlite
 
     def sleep(seconds: float) -> None:
@@ -79,7 +82,8 @@ def built(
     try:
         store = open_sqlite(settings.state, takeover=settings.takeover)
     except StorageError as error:
-        log.warning("waiting: %s", error)
+        if look_at_lock(pathlib.Path(settings.state))[1]:
+            log.warning("waiting: %s", error)
         store = open_sqlite(settings.state, wait_ms=WAIT_MS, clocks=Clocks(sleep=sleep))
     try:
         observer.leader_epoch(store.epoch)
@@ -87,7 +91,7 @@ def built(
         try:
             keeper = durable_keeper(store, journal, clock_ms=monotonic_ms, settings=core, observer=observer)
             log.info("state %s, epoch %d: %s", settings.state, store.epoch, keeper.look(lambda state: state.told()))
-            with _following(settings, keeper, scan_event_time) as service:
+            with _following(settings, keeper, scan_event_time, activity) as service:
                 yield service
         finally:
             journal.close()
@@ -97,7 +101,7 @@ def built(
 
 @contextmanager
 def _following(
-    settings: Settings, keeper: Keeper, scan_event_time: EventTimeScan | None
+    settings: Settings, keeper: Keeper, scan_event_time: EventTimeScan | None, activity: Activity | None
 ) -> Iterator[EnumeratorService]:
     paths = {name: table.path for name, table in settings.tables.items()}
     intervals = {name: table.poll_interval_ms or settings.poll_interval_ms for name, table in settings.tables.items()}
@@ -109,6 +113,7 @@ def _following(
         keeper=keeper,
         poll_ms=settings.poll_interval_ms,
         poll_ms_of=intervals,
+        activity=activity,
     )
     try:
         service.check_tables()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MAX_FILE_BYTES: Final = 1 << 20
+MAX_PROBLEMS: Final = 10
+"""That one error tells; `penstock config check` tells all."""
 NEEDS_EXTRA: Final = 'a configuration file needs the extra `server`: pip install "penstock[server]"'
 _Path = tuple[str, ...]
 
@@ -38,16 +40,30 @@ def load_settings(
     PENSTOCK_ and the key in upper case, PENSTOCK_TLS_CERT for `cert` of `tls`; tables and rules have none.
     ConfigurationError names key, where it was given, what was got and expected, and the nearest valid key.
     """
-    where: dict[_Path, str] = {}
-    told = any(name in (environment or {}) for name in _variables().values())
-    if not file and not told:
+    if not file and not any(name in (environment or {}) for name in _variables().values()):
         return _from_flags(flags or {})
+    made, problems = _told_by(file, environment or {}, flags or {})
+    if made is None:
+        raise ConfigurationError("; ".join(problems[:MAX_PROBLEMS]))
+    return made
+
+
+def settings_problems(file: str, environment: Mapping[str, str]) -> tuple[Settings | None, list[str]]:
+    """What `load_settings` would make of a file, or a line for each of its problems. ConfigurationError: it cannot be
+    read at all."""
+    return _told_by(file, environment, {})
+
+
+def _told_by(
+    file: str | None, environment: Mapping[str, str], flags: Mapping[str, object]
+) -> tuple[Settings | None, list[str]]:
+    where: dict[_Path, str] = {}
     values = _read(file) if file else {}
     for path, name in sorted(_variables().items()):
-        if name in (environment or {}):
-            _put(values, path, (environment or {})[name])
+        if name in environment:
+            _put(values, path, environment[name])
             where[path] = f"environment variable {name}"
-    for field, value in (flags or {}).items():
+    for field, value in flags.items():
         if value is None:
             continue
         if field == "tables" and isinstance(value, Mapping):
@@ -79,7 +95,7 @@ def _from_flags(flags: Mapping[str, object]) -> Settings:
     return Settings(**given)
 
 
-def _validated(values: dict[str, Any], where: Mapping[_Path, str], source: str) -> Settings:
+def _validated(values: dict[str, Any], where: Mapping[_Path, str], source: str) -> tuple[Settings | None, list[str]]:
     tables = values.get("tables")
     if isinstance(tables, dict):
         values["tables"] = {name: _table(told) for name, told in tables.items()}
@@ -88,12 +104,11 @@ def _validated(values: dict[str, Any], where: Mapping[_Path, str], source: str) 
     except ImportError:
         raise ConfigurationError(NEEDS_EXTRA) from None
     try:
-        return TypeAdapter(Settings).validate_python(values)
+        return TypeAdapter(Settings).validate_python(values), []
     except ValidationError as error:
-        told = [_told(each, where, source) for each in error.errors(include_url=False)[:10]]
-        raise ConfigurationError("; ".join(told)) from None
+        return None, [_told(each, where, source) for each in error.errors(include_url=False)]
     except ConfigurationError as error:
-        raise ConfigurationError(f"{source}: {error}") from None
+        return None, [f"{source}: {error}"]
 
 
 def _table(told: object) -> object:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pathlib
+from datetime import UTC, datetime
 from typing import Final
 
 import grpc
 
 from penstock.enumerator.server.settings import TlsSettings
+from penstock.proto.certificate_dates import validity_of
 from penstock.proto.errors import ConfigurationError
 
 MAX_PEM_BYTES: Final = 1 << 20
@@ -15,10 +17,13 @@ MAX_PEM_BYTES: Final = 1 << 20
 
 def server_credentials(tls: TlsSettings) -> grpc.ServerCredentials | None:
     """What to listen with; None without a certificate. With `client_ca` a connection without a certificate that it
-    signed ends in the handshake. ConfigurationError names the key and the file."""
+    signed ends in the handshake. ConfigurationError names the key and the file, also of a certificate that expired."""
     if not tls.cert:
         return None
     pair = (_pem(tls.key, "tls.key", b"PRIVATE KEY-----"), _pem(tls.cert, "tls.cert", b"-----BEGIN CERTIFICATE-----"))
+    held = validity_of(pair[1])
+    if held is not None and (trouble := held.trouble(datetime.now(UTC))):
+        raise ConfigurationError(f"tls.cert: the certificate in {tls.cert[:300]!r} {trouble}: renew it")
     roots = _pem(tls.client_ca, "tls.clientCa", b"-----BEGIN CERTIFICATE-----") if tls.client_ca else None
     made: grpc.ServerCredentials = grpc.ssl_server_credentials(
         [pair], root_certificates=roots, require_client_auth=roots is not None

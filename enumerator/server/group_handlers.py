@@ -6,11 +6,14 @@ What may be added: the handler of another call of the door. No decision, no stat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import grpc
 
 from penstock.enumerator.server.service import answered
 from penstock.proto import codec_group_calls as calls
+from penstock.proto.client_channel import client_version
+from penstock.proto.codec_server import status_to_message
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.groups import GroupDoor
 from penstock.proto.v1 import penstock_pb2 as pb
@@ -35,6 +38,7 @@ class GroupHandlers:
             self.DescribeGroup,
             self.ResetGroup,
             self.DeleteGroup,
+            self.DescribeServer,
         )
         return {handler.__name__: handler for handler in handlers}
 
@@ -132,3 +136,14 @@ class GroupHandlers:
             return pb.DeleteGroupResponse()
 
         return answered("DeleteGroup", request, context, answer)
+
+    def DescribeServer(
+        self, request: pb.DescribeServerRequest, context: grpc.ServicerContext
+    ) -> pb.DescribeServerResponse:
+        """See the .proto."""
+
+        def answer() -> pb.DescribeServerResponse:
+            status = self._door.describe_server(calls.listed_table(request))
+            return status_to_message(replace(status, version=client_version()))
+
+        return answered("DescribeServer", request, context, answer)

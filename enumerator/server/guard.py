@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final, NoReturn, cast
@@ -37,6 +38,7 @@ from penstock.proto.errors import (
     StorageError,
     Unauthenticated,
 )
+from penstock.proto.log_fields import bound, tell_to
 from penstock.proto.rpc_errors import failure_of
 
 TABLE_AT: Final = (
@@ -47,6 +49,14 @@ TABLE_AT: Final = (
 )
 GROUP_AT: Final = (("group",), ("member", "group"))
 """Where a request may name its table and its group."""
+_FIELDS_AT: Final = (
+    ("request", (("request_id",),)),
+    ("table", TABLE_AT),
+    ("group", GROUP_AT),
+    ("reader", (("reader_id",), ("member", "reader_id"))),
+    ("plan", (("plan_id",),)),
+)
+MAX_ID_CHARS: Final = 200
 OPEN_SERVICES: Final = ("grpc.health.v1.Health",)
 """Services that answer anybody: a probe has no token."""
 
@@ -145,15 +155,21 @@ class Guard(grpc.ServerInterceptor):
 
     def _checked(self, call: str, behaviour: Behaviour) -> Behaviour:
         def checked(request: Any, context: grpc.ServicerContext) -> Any:
-            try:
-                names = self._admit(context)
-                if isinstance(request, Undecodable):
-                    raise ConfigurationError(f"{call}: the request cannot be decoded: it is no message of this call")
-                self._readiness.require()
-                self._authorise(call, names, request)
-            except PenstockError as error:
-                refuse(context, call, error)
-            return behaviour(request, context)
+            with bound(lambda: request_fields(call, request)):
+                try:
+                    names = self._admit(context)
+                    if isinstance(request, Undecodable):
+                        raise ConfigurationError(
+                            f"{call}: the request cannot be decoded: it is no message of this call"
+                        )
+                    self._readiness.require()
+                    self._authorise(call, names, request)
+                except PenstockError as error:
+                    refuse(context, call, error)
+                begin_s = time.perf_counter()
+                answer = behaviour(request, context)
+                tell_to(log, "call answered", level=logging.DEBUG, ms=round((time.perf_counter() - begin_s) * 1000, 3))
+                return answer
 
         return checked
 
@@ -188,6 +204,17 @@ class Guard(grpc.ServerInterceptor):
                 return _named(request, TABLE_AT), _named(request, GROUP_AT) or "*"
             case Of.GROUPS:
                 return _named(request, TABLE_AT) or "*", "*"
+
+
+def request_fields(call: str, request: object) -> dict[str, object]:
+    """What every line of a request carries: the call, and the ids that the request itself names. A client chooses
+    them: they are cut, and nothing else of it is taken."""
+    found: dict[str, object] = {"call": call}
+    if isinstance(request, Message):
+        for name, places in _FIELDS_AT:
+            if value := _named(request, places):
+                found[name] = value[:MAX_ID_CHARS]
+    return found
 
 
 def refuse(context: grpc.ServicerContext, call: str, error: PenstockError) -> NoReturn:

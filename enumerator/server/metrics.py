@@ -13,10 +13,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.enumerator.observer import Duration, GroupGauges, KafkaGauges, SplitEvent, SplitKind, TableGauges
+from penstock.enumerator.activity import Activity
+from penstock.enumerator.observer import (
+    Duration,
+    GroupGauges,
+    KafkaGauges,
+    NoObserver,
+    SplitEvent,
+    SplitKind,
+    TableGauges,
+)
+from penstock.enumerator.server.http_port import HttpPort
+from penstock.enumerator.server.lag_gauges import LagGauges
 from penstock.enumerator.server.topic_gauges import TopicGauges
 from penstock.proto.addresses import host_and_port
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.groups import GroupLag
 from penstock.proto.reports import PHASES, SplitReport
 
 if TYPE_CHECKING:
@@ -37,7 +49,7 @@ _Values = Mapping[tuple[str, ...], float | None] | Mapping[tuple[str, ...], floa
 log = logging.getLogger("penstock.enumerator.server")
 
 
-class Metrics:
+class Metrics(NoObserver):
     """An `Observer` that keeps what it is told for Prometheus. ConfigurationError without the extra `server`."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic, max_names: int = MAX_NAMES) -> None:
@@ -79,6 +91,8 @@ class Metrics:
         self.registry.register(self._state)
         self._topics = TopicGauges(max_names)
         self.registry.register(self._topics)
+        self._lags = LagGauges(max_names)
+        self.registry.register(self._lags)
 
     def now_s(self) -> float:
         """See `Observer.now_s`."""
@@ -89,13 +103,21 @@ class Metrics:
         self._events.labels(event.value, self._names.of(group), kind.value).inc(count)
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
-        """See `Observer.group_gauges`."""
-        self._state.set_group(table, group, gauges)
+        """See `Observer.group_gauges`. Its counters of events begin at 0, so that the first event is an increase."""
+        if self._state.set_group(table, group, gauges):
+            name = self._names.of(group)
+            for event in SplitEvent:
+                self._events.labels(event.value, name, gauges.kind.value)
+
+    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+        """See `Observer.group_lag`."""
+        self._lags.set(table, group, lag)
 
     def group_gone(self, table: str, group: str) -> None:
         """See `Observer.group_gone`."""
         self._state.drop_group(table, group)
         self._topics.drop(table, group)
+        self._lags.drop(table, group)
 
     def table_gauges(self, table: str, gauges: TableGauges) -> None:
         """See `Observer.table_gauges`."""
@@ -180,14 +202,17 @@ class _StateGauges:
         self._epoch: int | None = None
         self._told = False
 
-    def set_group(self, table: str, group: str, gauges: GroupGauges) -> None:
+    def set_group(self, table: str, group: str, gauges: GroupGauges) -> bool:
+        """Whether the group is new, or holds splits of another kind than before."""
         with self._lock:
-            if (table, group) in self._groups or len(self._groups) < self._most:
+            before = self._groups.get((table, group))
+            if before is not None or len(self._groups) < self._most:
                 self._groups[table, group] = gauges
-                return
+                return before is None or before.kind is not gauges.kind
             told, self._told = self._told, True
         if not told:
             log.warning("metrics: more than %d groups: those that came later have no gauges", self._most)
+        return False
 
     def drop_group(self, table: str, group: str) -> None:
         with self._lock:
@@ -260,6 +285,12 @@ class _StateGauges:
             each(lambda told: told.issued_delay_s),
         )
         yield _gauge(f"{prefix}last_discovery_age_seconds", "Since the table was last looked at", labels, ages)
+        yield _gauge(
+            f"{prefix}poll_interval_seconds",
+            "How often the table is to be looked at",
+            labels,
+            each(lambda told: told.poll_interval_s),
+        )
         yield _gauge(f"{prefix}leader_epoch", "Epoch of the state's writer", labels, each(lambda told: epoch))
         yield _gauge(f"{prefix}up", "1: followed, 0: stopped by an error", labels, each(lambda told: float(told.up)))
 
@@ -280,21 +311,17 @@ def _gauge(
 
 
 class MetricsPort:
-    """The HTTP port on which Prometheus asks (`/metrics`), until it is closed."""
+    """The HTTP port on which Prometheus asks (`/metrics`), and people look (`/`), until it is closed."""
 
-    def __init__(self, metrics: Metrics, listen: str) -> None:
-        from prometheus_client import start_http_server
-
+    def __init__(self, metrics: Metrics, listen: str, activity: Activity | None = None) -> None:
         host, port = host_and_port(listen, any_port=True)
         try:
-            self._server, self._thread = start_http_server(port, addr=host, registry=metrics.registry)
+            self._port = HttpPort(metrics.registry, host, port, activity)
         except OSError as error:
             raise ConfigurationError(f"metricsListen: cannot listen at {listen}: {error.strerror or error}") from None
         shown = f"[{host}]" if ":" in host else host
-        self.address = f"{shown}:{self._server.server_address[1]}"
+        self.address = f"{shown}:{self._port.port}"
 
     def close(self) -> None:
         """Answers nobody any more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._port.close()

@@ -48,6 +48,7 @@ NEEDED: Final[Mapping[str, Needed]] = {
     "CommitSplits": Needed("read", Of.GROUP),
     "LeaveGroup": Needed("read", Of.GROUP),
     "ListGroups": Needed("read", Of.GROUPS),
+    "DescribeServer": Needed("read", Of.GROUPS),
     "DescribeGroup": Needed("read", Of.GROUP),
     "ResetGroup": Needed("admin", Of.GROUP),
     "DeleteGroup": Needed("admin", Of.GROUP),

@@ -20,6 +20,7 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from penstock.enumerator.activity import Activity
 from penstock.enumerator.observer import NO_OBSERVER, Observer
 from penstock.enumerator.server import limits
 from penstock.enumerator.server.building import EndedWhileWaiting, ServiceToCome, built
@@ -27,12 +28,14 @@ from penstock.enumerator.server.call_metrics import CallMetrics
 from penstock.enumerator.server.credentials import server_credentials
 from penstock.enumerator.server.group_handlers import GroupHandlers
 from penstock.enumerator.server.guard import CallerNames, Guard, Readiness
+from penstock.enumerator.server.health_port import health_port
 from penstock.enumerator.server.metrics import Metrics, MetricsPort
 from penstock.enumerator.server.rates import PeerRates
 from penstock.enumerator.server.rights import Rights
 from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers, PlanningPool, add_to_server
 from penstock.enumerator.server.settings import Settings, TableSettings
 from penstock.enumerator.server.tokens import TokenFile
+from penstock.enumerator.service import wall_ms
 from penstock.enumerator.split_times import EventTimeScan
 from penstock.proto.addresses import is_loopback
 from penstock.proto.enumerator import Enumerator
@@ -73,6 +76,11 @@ class RunningServer:
     def address(self) -> str:
         """HOST:PORT that is really bound."""
         return self._address
+
+    @property
+    def health(self) -> health.HealthServicer:
+        """What the health service says, for a port of its own (`health_port`)."""
+        return self._health
 
     def at_end(self, close: Callable[[], None]) -> None:
         """What is closed once the server was stopped."""
@@ -243,11 +251,17 @@ def serve_forever(
     """
     if settings is None:
         settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
-    with _ended_by_signal() as ended, _measured(settings) as observer:
+    activity = Activity(wall_ms, threading.Lock())
+    with _ended_by_signal() as ended, _measured(settings, activity) as observer:
         to_come = ServiceToCome()
         server = serve_enumerator(to_come, groups=to_come, settings=settings, observer=observer, ready=False)
         try:
-            with built(settings, observer, ended, scan_event_time) as service:
+            with (
+                health_port(server.health, settings.health_listen) as probed,
+                built(settings, observer, ended, scan_event_time, activity) as service,
+            ):
+                if probed:
+                    log.info("health for probes at %s", probed)
                 to_come.set(service)
                 service.keeper.when_lost = server.cannot_go_on
                 server.set_ready()
@@ -262,14 +276,14 @@ def serve_forever(
 
 
 @contextmanager
-def _measured(settings: Settings) -> Iterator[Observer]:
+def _measured(settings: Settings, activity: Activity) -> Iterator[Observer]:
     """The observer of a server process, with its port open while the block runs; nobody without `metrics_listen`."""
     if not settings.metrics_listen:
         yield NO_OBSERVER
         return
     metrics = Metrics()
-    port = MetricsPort(metrics, settings.metrics_listen)
-    log.info("metrics at http://%s/metrics", port.address)
+    port = MetricsPort(metrics, settings.metrics_listen, activity)
+    log.info("metrics at http://%s/metrics, a page at http://%s/", port.address, port.address)
     try:
         yield metrics
     finally:

@@ -168,7 +168,8 @@ class LimitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One server. `state` '': the state is kept in memory. `metrics_listen` '': no metrics. `drain_ms`: how long calls
+    """One server. `state` '': the state is kept in memory. `metrics_listen` '': no metrics. `health_listen`: where the
+    health service alone is asked without TLS, as Kubernetes' probes must; '': nowhere. `drain_ms`: how long calls
     are still taken after the health service said NOT_SERVING, for a balancer to notice; `grace_ms`: how long those
     under way may then take. `hollow_after_ms`: see `watch.advance.advance`; None never passes a pending instant."""
 
@@ -183,6 +184,7 @@ class Settings:
     acl: tuple[AclRule, ...] = ()
     limits: LimitSettings = field(default_factory=LimitSettings)
     metrics_listen: str = ""
+    health_listen: str = ""
     reflection: bool = False
     poll_interval_ms: int = 5_000
     hollow_after_ms: int | None = None
@@ -197,7 +199,7 @@ class Settings:
         _within("leaseMs", self.lease_ms, 1_000, 3_600_000)
         _within("drainMs", self.drain_ms, 0, 600_000)
         _within("graceMs", self.grace_ms, 0, 3_600_000)
-        for name in ("listen", "metrics_listen"):
+        for name in ("listen", "metrics_listen", "health_listen"):
             value = getattr(self, name)
             try:
                 if value:

@@ -624,6 +624,68 @@ class DeleteGroupResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class DescribeServerRequest(_message.Message):
+    __slots__ = ("table", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class GroupStatus(_message.Message):
+    __slots__ = ("summary", "pending_splits", "held_splits", "lag", "issued_ms", "rows", "size_bytes", "finished_splits", "expired_splits", "fenced", "rows_per_second", "bytes_per_second", "error_code")
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    PENDING_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    HELD_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_MS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    FENCED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    summary: GroupSummary
+    pending_splits: int
+    held_splits: int
+    lag: GroupLag
+    issued_ms: int
+    rows: int
+    size_bytes: int
+    finished_splits: int
+    expired_splits: int
+    fenced: int
+    rows_per_second: float
+    bytes_per_second: float
+    error_code: str
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., issued_ms: _Optional[int] = ..., rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., finished_splits: _Optional[int] = ..., expired_splits: _Optional[int] = ..., fenced: _Optional[int] = ..., rows_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., error_code: _Optional[str] = ...) -> None: ...
+
+class TableStatus(_message.Message):
+    __slots__ = ("table", "watermark_ms")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_MS_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    watermark_ms: int
+    def __init__(self, table: _Optional[str] = ..., watermark_ms: _Optional[int] = ...) -> None: ...
+
+class DescribeServerResponse(_message.Message):
+    __slots__ = ("version", "now_ms", "uptime_ms", "tables", "groups")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    now_ms: int
+    uptime_ms: int
+    tables: _containers.RepeatedCompositeFieldContainer[TableStatus]
+    groups: _containers.RepeatedCompositeFieldContainer[GroupStatus]
+    def __init__(self, version: _Optional[str] = ..., now_ms: _Optional[int] = ..., uptime_ms: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ...) -> None: ...
+
 class Progress(_message.Message):
     __slots__ = ("position", "layout", "consumed", "ahead", "table_id", "kafka")
     POSITION_FIELD_NUMBER: _ClassVar[int]

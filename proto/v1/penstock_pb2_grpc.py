@@ -110,6 +110,11 @@ class EnumeratorServiceStub:
                 request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupRequest.SerializeToString,
                 response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupResponse.FromString,
                 _registered_method=True)
+        self.DescribeServer = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/DescribeServer',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerResponse.FromString,
+                _registered_method=True)
         self.StartStream = channel.unary_unary(
                 '/penstock.v1.EnumeratorService/StartStream',
                 request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.StartStreamRequest.SerializeToString,
@@ -231,6 +236,13 @@ class EnumeratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeServer(self, request, context):
+        """What the server does now: its groups and tables, and how fast.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StartStream(self, request, context):
         """Where a stream begins whose caller keeps the place.
         """
@@ -322,6 +334,11 @@ def add_EnumeratorServiceServicer_to_server(servicer, server):
                     servicer.DeleteGroup,
                     request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupRequest.FromString,
                     response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupResponse.SerializeToString,
+            ),
+            'DescribeServer': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeServer,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerResponse.SerializeToString,
             ),
             'StartStream': grpc.unary_unary_rpc_method_handler(
                     servicer.StartStream,
@@ -740,6 +757,33 @@ class EnumeratorService:
             '/penstock.v1.EnumeratorService/DeleteGroup',
             penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupRequest.SerializeToString,
             penstock_dot_proto_dot_v1_dot_penstock__pb2.DeleteGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeServer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/DescribeServer',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerResponse.FromString,
             options,
             channel_credentials,
             insecure,

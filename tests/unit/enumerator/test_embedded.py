@@ -12,8 +12,8 @@ import pyarrow.fs as pafs
 import pytest
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.events import event_text
 from penstock.proto.errors import ConfigurationError, PenstockError, TableNotFound
+from penstock.proto.log_fields import event_text
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.queries import Incremental, PlanRequest, Snapshot
 from penstock.proto.reports import EndOfSlot, SplitReport, TableDescription

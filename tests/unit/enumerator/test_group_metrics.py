@@ -26,6 +26,7 @@ class Noted(NoObserver):
 
     events: Counter[tuple[str, str]] = field(default_factory=Counter)
     gauges: dict[tuple[str, str], GroupGauges] = field(default_factory=dict)
+    lags: dict[tuple[str, str], GroupLag] = field(default_factory=dict)
     tables: dict[str, TableGauges] = field(default_factory=dict)
     reports: list[SplitReport] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
@@ -38,6 +39,9 @@ class Noted(NoObserver):
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
         self.gauges[table, group] = gauges
+
+    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+        self.lags[table, group] = lag
 
     def group_gone(self, table: str, group: str) -> None:
         self.gone.append(group)
@@ -115,5 +119,21 @@ def test_gauges_say_where_a_group_stands_and_a_close_loss_is_warned_of(caplog: p
         discovered_at_s=70.0,
     )
     assert noted.tables == {"t": TableGauges(loss_commits=1, loss_s=9_000.0)}
+    assert noted.lags["t", "g"].commits == 2
     assert "range will be lost" in caplog.text
     assert at(1) == world.service.list_groups()[0].planned
+
+
+def test_a_table_that_was_never_looked_at_ages_and_one_that_is_not_to_be_has_no_age() -> None:
+    world, noted = observed()
+    world.service.looker.every_ms["t"] = 5_000
+    measurer = Measurer(world.service.looker)
+    measurer.measure()
+    world.clock.now_ms += 40_000
+    measurer.measure()
+    assert noted.gauges["t", "g"].discovered_at_s == 60.0
+    assert noted.gauges["t", "g"].poll_interval_s == 5.0
+    world.service.looker.keeper.settings = Settings(max_rounds=1)
+    world.service.looker.look()
+    measurer.measure()
+    assert noted.gauges["t", "g"].discovered_at_s is None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError, TableError
+from penstock.proto.errors import ConfigurationError, CorruptFile, StorageDenied, StorageError
 from penstock.table.storage import MAX_PATH_BYTES, ArrowStorage, checked_path, open_storage, shown_uri
 
 
@@ -168,9 +168,11 @@ def test_what_this_user_may_not_read_is_not_asked_for_again(error: OSError) -> N
     storage = failing(error)
     calls = (storage.list_dir, storage.file_info, storage.open_input, lambda path: storage.read_bytes(path, 9))
     for call in calls:
-        with pytest.raises(TableError, match="p=a of table s3://bucket/table is not readable by this user") as caught:
+        with pytest.raises(
+            StorageDenied, match="p=a of table s3://bucket/table is not readable by this user"
+        ) as caught:
             call("p=a")
-        assert not caught.value.retryable and caught.value.exit_code == 1
+        assert not caught.value.retryable and caught.value.exit_code == 4
         assert "asking again" not in str(caught.value)
 
 

@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from penstock.engine.cli import main
-from penstock.engine.cli.shell import Shell, given_options, start_logs
+from penstock.engine.cli.shell import Shell, given_options, start_logs, working
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options import OPTIONS, Door, Option
 from penstock.version import __version__
@@ -224,3 +224,21 @@ class TestShell:
         found = json.loads(capsysbinary.readouterr().err)
         assert (found["level"], found["message"], found["table"]) == ("error", "failed", "t")
         assert "ValueError" in found["traceback"]
+
+
+@pytest.mark.usefixtures("cli")
+def test_work_that_takes_long_says_so_on_a_terminal_alone(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with working(Shell(), "planning") as say:
+        say("more")
+    assert capsysbinary.readouterr() == (b"", b"")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with working(Shell(), "planning"):
+        pass
+    out, err = capsysbinary.readouterr()
+    assert (out, b"planning" in err) == (b"", True)
+    with working(Shell(quiet=True), "planning"):
+        pass
+    assert capsysbinary.readouterr() == (b"", b"")

@@ -30,13 +30,13 @@ def checkpoint(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def documented() -> set[str]:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    rows = text.split("`offsets resolve` (`--format-output json`): an object.", 1)[1].split("\n\n", 2)[1].splitlines()
+    rows = text.split("`offsets resolve` (`--format json`): an object.", 1)[1].split("\n\n", 2)[1].splitlines()
     cells = [row.split("|")[1] for row in rows if row.startswith("| `")]
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
 def test_json(cli: Cli, golden: GoldenTables) -> None:
-    found = cli("offsets", "resolve", golden.table(STREAMER), "--explain", "--format-output", "json").json
+    found = cli("offsets", "resolve", golden.table(STREAMER), "--explain", "--format", "json").json
     assert set(found) == documented()
     assert (found["topic"], found["offsets"]) == ("orders", {"0": 17, "1": 12, "2": 6})
     assert (found["origin"], found["guarantee"]) == ("commit", "exact")
@@ -71,23 +71,23 @@ def test_several_writers(cli: Cli, golden: GoldenTables) -> None:
     ended = cli("offsets", "resolve", golden.table(KEYS))
     assert (ended.code, ended.text) == (2, "")
     assert "error [CONFIGURATION]: several writers" in ended.stderr
-    found = cli("offsets", "resolve", golden.table(KEYS), STATED, "--format-output", "json").json
+    found = cli("offsets", "resolve", golden.table(KEYS), STATED, "--format", "json").json
     assert found["offsets"] == {"0": 8, "1": 7}
     assert any("by statement" in note for note in found["notes"])
 
 
 def test_a_key_of_the_users_own(cli: Cli, golden: GoldenTables) -> None:
-    named = ("--key", "streamer.checkpoint.key.v2", "--format", "streamer", "--format-output", "json")
+    named = ("--key", "streamer.checkpoint.key.v2", "--key-format", "streamer", "--format", "json")
     found = cli("offsets", "resolve", golden.table(KEYS), STATED, *named).json
     assert (found["offsets"], found["guarantee"]) == ({"0": 8, "1": 7}, "best effort")
-    wrong = cli("offsets", "resolve", golden.table(KEYS), STATED, "--key", named[1], "--format", "json")
+    wrong = cli("offsets", "resolve", golden.table(KEYS), STATED, "--key", named[1], "--key-format", "json")
     assert wrong.code == 3
     assert "error [FORMAT]: deltacommit 20261120220427597, key streamer.checkpoint.key.v2" in wrong.stderr
 
 
 @pytest.mark.parametrize("form", ["{}", "default_single_writer={}"])
 def test_a_sink(cli: Cli, golden: GoldenTables, checkpoint: pathlib.Path, form: str) -> None:
-    given = ("--checkpoint", form.format(checkpoint), "--format-output", "json")
+    given = ("--checkpoint", form.format(checkpoint), "--format", "json")
     found = cli("offsets", "resolve", golden.table(SINK), *given).json
     assert (found["topic"], found["offsets"]) == ("pay_120", {"0": 18, "1": 10, "2": 2})
     assert found["sources"][0]["writer"] == "spark default_single_writer"
@@ -108,7 +108,7 @@ def test_no_key_at_all(cli: Cli, golden: GoldenTables) -> None:
     assert ended.code == 2
     assert "no commit up to the hand-over instant tells a position" in ended.stderr
     for text in ('{"orders":{"0":5}}', "orders,0:5"):
-        given = ("--starting-offsets", text, "--format-output", "json")
+        given = ("--starting-offsets", text, "--format", "json")
         found = cli("offsets", "resolve", golden.table(NO_KEYS), *given).json
         assert (found["topic"], found["offsets"]) == ("orders", {"0": 5})
         assert (found["origin"], found["guarantee"], found["sources"]) == ("given", "as given", [])
@@ -125,9 +125,9 @@ def test_a_topic_that_the_table_is_not_filled_from(cli: Cli, golden: GoldenTable
     ("arguments", "told"),
     [
         (["--key", "k"], "give both"),
-        (["--format", "json"], "give both"),
-        (["--key", "deltastreamer.checkpoint.reset_key", "--format", "streamer"], "no key that holds a position"),
-        (["--format", "xml"], "xml"),
+        (["--key-format", "json"], "give both"),
+        (["--key", "deltastreamer.checkpoint.reset_key", "--key-format", "streamer"], "no key that holds a position"),
+        (["--key-format", "xml"], "xml"),
         (["--topic", "a b"], "--topic"),
         (["--checkpoint", "a=x", "--checkpoint", "a=y"], "each ID once"),
         (["--checkpoint", "a=x", "--checkpoint", "/y"], "ID=FOLDER"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import urllib.request
+from dataclasses import replace
 
 import pytest
 from prometheus_client import generate_latest
@@ -22,6 +23,7 @@ from penstock.enumerator.observer import (
 from penstock.enumerator.server.metrics import UNDECODABLE, Metrics, MetricsPort
 from penstock.enumerator.server.topic_gauges import MAX_PARTITIONS
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.groups import GroupLag
 from penstock.proto.hybrid import Phase
 from penstock.proto.reports import MergeOutcomes, SplitReport
 
@@ -62,6 +64,7 @@ GAUGES = GroupGauges(
     issued_instant_s=1.5e9,
     issued_delay_s=12.5,
     discovered_at_s=990.0,
+    poll_interval_s=5.0,
 )
 
 
@@ -76,6 +79,7 @@ def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
     told.watermark("t", 1_700_000_000_500_000)
     told.table_gauges("u", TableGauges())
     told.leader_epoch(7)
+    told.group_lag("t", "g", GroupLag(commits=3, size_bytes=900, seconds=12.5))
     for duration in Duration:
         told.observe(duration, 0.003)
     told.rpc_started("s.v1.S", "NextSplit")
@@ -90,7 +94,11 @@ def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
     assert samples["penstock_enumerator_issued_instant_seconds", where] == 1.5e9
     assert samples["penstock_enumerator_issued_instant_delay_seconds", where] == 12.5
     assert samples["penstock_enumerator_last_discovery_age_seconds", where] == 15.0
+    assert samples["penstock_enumerator_poll_interval_seconds", where] == 5.0
     assert samples["penstock_enumerator_leader_epoch", where] == 7
+    assert samples["penstock_group_lag_commits", where] == 3
+    assert samples["penstock_group_lag_bytes", where] == 900
+    assert samples["penstock_group_lag_seconds", where] == 12.5
     assert samples["penstock_enumerator_up", where] == 1
     assert samples["penstock_time_to_loss_commits", labels(table="t")] == 4
     assert samples["penstock_watermark_timestamp_seconds", labels(table="t")] == 1_700_000_000.5
@@ -139,6 +147,31 @@ def test_groups_are_capped_and_gone_when_they_are_deleted(caplog: pytest.LogCapt
     _, samples = scraped(metrics)
     assert ("penstock_pending_bytes", labels(group="g0")) not in samples
     assert samples["penstock_pending_bytes", labels(group="g4")] == 700
+
+
+def test_events_of_a_group_are_counted_from_zero_before_the_first_happens() -> None:
+    metrics = Metrics()
+    metrics.group_gauges("t", "g", GAUGES)
+    metrics.split_events(SplitEvent.FENCED, "g", SplitKind.MOR)
+    metrics.group_gauges("t", "g", GAUGES)
+    metrics.group_gauges("t", "h", replace(GAUGES, kind=SplitKind.MOR))
+    metrics.group_gauges("t", "h", replace(GAUGES, kind=SplitKind.KAFKA))
+    _, samples = scraped(metrics)
+    counted = {key: value for (name, key), value in samples.items() if name == "penstock_split_events_total"}
+    assert len(counted) == 3 * len(SplitEvent)
+    assert {key: value for key, value in counted.items() if value} == {labels(event="fenced", group="g", kind="mor"): 1}
+
+
+def test_lag_is_told_of_so_many_groups_until_they_are_gone() -> None:
+    metrics = Metrics(max_names=1)
+    for group, commits in (("g", 1), ("h", 2), ("g", 3)):
+        metrics.group_lag("t", group, GroupLag(commits=commits, size_bytes=0, seconds=0.0))
+    _, samples = scraped(metrics)
+    told = {dict(key)["group"]: value for (name, key), value in samples.items() if name == "penstock_group_lag_commits"}
+    assert told == {"g": 3}
+    metrics.group_gone("t", "g")
+    _, samples = scraped(metrics)
+    assert not [key for key in samples if key[0].startswith("penstock_group_lag")]
 
 
 def test_the_way_into_a_topic() -> None:

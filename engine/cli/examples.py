@@ -1,0 +1,73 @@
+"""An example of every command, shown at the end of its `--help`.
+
+A new command gets its line here; a test walks the commands and parses each example. Belongs here: lines that a user may
+type. Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import typer
+
+EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "": ("penstock read /lake/orders --limit 10",),
+    "read": (
+        "penstock read /lake/orders --where 'amount > 100' -o orders.parquet",
+        "penstock read orders --server 127.0.0.1:7070 --query incremental --after 20260901000000000",
+    ),
+    "tail": ("penstock tail orders --server 127.0.0.1:7070 --group audit --output-dir rows",),
+    "timeline": ("penstock timeline /lake/orders --format json",),
+    "table": ("penstock table desc /lake/orders",),
+    "table desc": ("penstock table desc /lake/orders --format json",),
+    "splits": ("penstock splits plan /lake/orders --explain",),
+    "splits plan": ("penstock splits plan /lake/orders --after earliest --explain",),
+    "groups": ("penstock groups list --server 127.0.0.1:7070",),
+    "groups list": ("penstock groups list --server 127.0.0.1:7070 --table orders",),
+    "groups describe": ("penstock groups describe orders audit --server 127.0.0.1:7070",),
+    "groups reset": ("penstock groups reset orders audit --to earliest --dry-run --server 127.0.0.1:7070",),
+    "groups delete": ("penstock groups delete orders audit --server 127.0.0.1:7070",),
+    "offsets": ("penstock offsets resolve /lake/orders --explain",),
+    "offsets resolve": ("penstock offsets resolve /lake/orders --topic orders --explain",),
+    "serve": (
+        "penstock serve --table orders=/lake/orders --listen 127.0.0.1:7070 --state state --metrics-listen 9100",
+        "penstock serve --config penstock.toml",
+    ),
+    "state": ("penstock state check /var/lib/penstock",),
+    "state check": ("penstock state check /var/lib/penstock --format json",),
+    "config": ("penstock config check penstock.toml",),
+    "config check": ("penstock config check penstock.toml --kind server",),
+    "token": ("penstock token new spark --expires 2027-01-31",),
+    "token new": ("penstock token new spark --expires 2027-01-31",),
+    "doctor": (
+        "penstock doctor /lake/orders",
+        "penstock doctor orders --server 10.0.0.5:7070 --server-ca ca.pem --format json",
+    ),
+    "top": ("penstock top --server 127.0.0.1:7070", "penstock top --server 127.0.0.1:7070 --once --format json"),
+    "demo": ("penstock demo",),
+}
+"""By the command's path without `penstock`."""
+
+
+def with_examples(app: typer.Typer) -> typer.Typer:
+    """The app with the examples at the end of each command's help."""
+    _put(app, ())
+    return app
+
+
+def shown(path: str, more: str = "") -> str | None:
+    """The end of a command's help."""
+    lines = EXAMPLES.get(path, ())
+    told = "Example: " + "\n\n".join(lines) if len(lines) == 1 else "Examples:\n\n" + "\n\n".join(lines)
+    return "\n\n".join(part for part in (told if lines else "", more) if part) or None
+
+
+def _put(app: typer.Typer, path: tuple[str, ...]) -> None:
+    for command in app.registered_commands:
+        command.epilog = shown(" ".join((*path, command.name or "")))
+    for group in app.registered_groups:
+        inner = (*path, group.name or "")
+        group.epilog = shown(" ".join(inner))
+        if group.typer_instance is not None:
+            _put(group.typer_instance, inner)

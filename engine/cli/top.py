@@ -1,0 +1,189 @@
+"""`penstock top`: what a server does now, as a picture that is drawn anew, one frame, or JSON."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.engine.cli.flags import with_registry_flags
+from penstock.engine.cli.output import ReportFormat, write_json
+from penstock.engine.cli.shell import given_options, shell_of
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.options import Door
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from penstock.engine.group_doors import GroupEnumerator
+    from penstock.proto.groups import GroupLag, GroupStatus, ServerStatus
+
+_CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
+LEAST_INTERVAL_S = 0.2
+
+
+@with_registry_flags(only=_CONNECTING, door=Door.CONSUMER)
+def top(
+    context: typer.Context,
+    *,
+    flags: dict[str, str | None],
+    table: Annotated[str, typer.Option("--table", metavar="TABLE", help="Only the groups of this table.")] = "",
+    once: Annotated[bool, typer.Option("--once", help="One frame, and the end.")] = False,
+    interval: Annotated[float, typer.Option("--interval", metavar="SECONDS", help="Between two frames.")] = 2.0,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Form of a frame; json is one.")] = ReportFormat.TABLE,
+) -> None:
+    """Watch a server: groups, lag, watermarks, readers, throughput. Ctrl-C ends it, exit code 0."""
+    if interval < LEAST_INTERVAL_S:
+        raise ConfigurationError(f"--interval {interval:g}: expected {LEAST_INTERVAL_S:g} seconds or more")
+    options = given_options(shell_of(context), flags, door=Door.CONSUMER, table=table)
+    from penstock.engine.group_doors import group_door_for
+
+    door = group_door_for(options.server, options.access)
+    if form is ReportFormat.JSON:
+        write_json(status_fields(door.describe_server(table)))
+        return
+    from rich.console import Console
+
+    console = Console(file=sys.stdout)
+    if once or not console.is_terminal:
+        console.print(frame(door.describe_server(table), options.server or ""))
+        return
+    _watch(door, console, options.server or "", interval, table)
+
+
+def _watch(door: GroupEnumerator, console: Console, address: str, interval_s: float, table: str = "") -> None:
+    from rich.live import Live
+
+    try:
+        with Live(
+            frame(door.describe_server(table), address), console=console, screen=True, auto_refresh=False
+        ) as live:
+            while True:
+                time.sleep(interval_s)
+                live.update(frame(door.describe_server(table), address), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+def frame(status: ServerStatus, address: str) -> RenderableType:
+    """One picture of the server. Names are foreign text: never taken for markup."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    head = Text(
+        f"penstock {status.version} at {address}   {moment(status.now_ms)}   up {span(status.uptime_ms / 1000)}"
+    )
+    columns = ("table", "group", "state", "lag", "commits", "bytes", "behind", "readers", "pending", "held", "rows/s",
+               "bytes/s", "fenced", "expired")  # fmt: skip
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="left" if name in columns[:3] else "right", no_wrap=True)
+    watermarks = {each.table: each.watermark_ms for each in status.tables}
+    for group in status.groups:
+        table.add_row(*(Text(text, style=style) for text, style in _cells(group, watermarks, status.now_ms)))
+    if not status.groups:
+        table.add_row(Text("no groups", style="dim"))
+    followed = {group.summary.table for group in status.groups}
+    others = [f"{name} watermark {moment(at)}" for name, at in watermarks.items() if at and name not in followed]
+    served = Text(f"{len(status.tables)} tables" + "".join(f"; {other}" for other in others), style="dim")
+    return Group(head, table, served)
+
+
+def _cells(group: GroupStatus, watermarks: dict[str, int | None], now_ms: int) -> list[tuple[str, str]]:
+    summary, lag = group.summary, group.lag
+    newest_ms = watermarks.get(summary.table) or group.issued_ms
+    state = summary.state + (f" {group.error_code}" if group.error_code else "")
+    return [
+        (summary.table, ""),
+        (summary.group, "bold"),
+        (state, {"running": "green", "stopped": "red"}.get(summary.state, "yellow")),
+        ("-" if lag is None else span(lag.seconds), ""),
+        ("-" if lag is None else f"{lag.commits:,}", ""),
+        ("-" if lag is None else amount(lag.size_bytes), ""),
+        ("-" if newest_ms is None else span(max(0, now_ms - newest_ms) / 1000), ""),
+        (f"{summary.readers:,}", ""),
+        (f"{group.pending_splits:,}", ""),
+        (f"{group.held_splits:,}", ""),
+        (f"{group.rows_per_second:,.0f}", ""),
+        (amount(group.bytes_per_second), ""),
+        (f"{group.fenced:,}", "red" if group.fenced else ""),
+        (f"{group.expired_splits:,}", "red" if group.expired_splits else ""),
+    ]
+
+
+def status_fields(status: ServerStatus) -> dict[str, object]:
+    """The documented fields (docs/cli.md)."""
+    return {
+        "version": status.version,
+        "now": moment(status.now_ms),
+        "uptime_seconds": status.uptime_ms / 1000,
+        "tables": [
+            {"table": each.table, "watermark": None if each.watermark_ms is None else moment(each.watermark_ms)}
+            for each in status.tables
+        ],
+        "groups": [
+            {
+                "table": each.summary.table,
+                "group": each.summary.group,
+                "state": each.summary.state,
+                "committed": str(each.summary.committed),
+                "planned": str(each.summary.planned),
+                "issued": None if each.issued_ms is None else moment(each.issued_ms),
+                "lag": _lag_fields(each.lag),
+                "readers": each.summary.readers,
+                "pending_splits": each.pending_splits,
+                "held_splits": each.held_splits,
+                "rows": each.rows,
+                "size_bytes": each.size_bytes,
+                "finished_splits": each.finished_splits,
+                "expired_splits": each.expired_splits,
+                "fenced": each.fenced,
+                "rows_per_second": round(each.rows_per_second, 3),
+                "bytes_per_second": round(each.bytes_per_second, 3),
+                "error_code": each.error_code or None,
+            }
+            for each in status.groups
+        ],
+    }
+
+
+def _lag_fields(lag: GroupLag | None) -> dict[str, object] | None:
+    if lag is None:
+        return None
+    return {
+        "commits": lag.commits,
+        "size_bytes": lag.size_bytes,
+        "seconds": lag.seconds,
+        "loss_commits": lag.loss_commits,
+        "loss_seconds": lag.loss_seconds,
+    }
+
+
+def moment(at_ms: int) -> str:
+    """UTC ISO text with milliseconds; of a time that no calendar has, its number."""
+    try:
+        text = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return str(at_ms)
+    return text.replace("+00:00", "Z")
+
+
+def span(seconds: float) -> str:
+    """A length of time in two figures or so."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f}{unit}"
+    return f"{seconds:.1f}s"
+
+
+def amount(size_bytes: float) -> str:
+    """Bytes in a unit that fits."""
+    for size, unit in ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
+        if size_bytes >= size:
+            return f"{size_bytes / size:,.1f}{unit}"
+    return f"{size_bytes:.0f}"

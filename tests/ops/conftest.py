@@ -1,0 +1,65 @@
+"""The tools of those who run Penstock, as fixtures; helpers of the tests of faults importable for this folder."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+TESTS = pathlib.Path(__file__).parent.parent
+for folder in (TESTS, TESTS / "faults", TESTS / "ops", TESTS / "golden"):
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def tool() -> Callable[[str], str]:
+    """The path of a tool by its name."""
+
+    def found(name: str) -> str:
+        from places import BIN, missing
+
+        path = BIN / name
+        if not path.exists():
+            missing(name)
+        return str(path)
+
+    return found
+
+
+@pytest.fixture(scope="session")
+def run(tool: Callable[[str], str]) -> Run:
+    """Runs a tool: what it said, both streams in one. Its exit code is the caller's to judge."""
+
+    def ran(name: str, *arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
+        command = [tool(name), *map(str, arguments)]
+        return subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False, **more
+        )
+
+    return ran
+
+
+@pytest.fixture(scope="session")
+def dashboard() -> dict[str, Any]:
+    """Grafana's JSON."""
+    from places import DASHBOARD
+
+    found: dict[str, Any] = json.loads(DASHBOARD.read_text())
+    return found
+
+
+@pytest.fixture(scope="session")
+def stage(golden: Any, tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A service under load and faults, watched by a real Prometheus."""
+    from stage import Stage
+
+    with Stage(golden, tool("prometheus"), tmp_path_factory.mktemp("stage")) as made:
+        yield made

@@ -1,0 +1,90 @@
+"""The image without a container engine: its Dockerfile taken apart, its build context laid out, its command run on a
+read-only root under another uid."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+from typing import Final
+
+from places import DEPLOY, REPOSITORY
+
+UID: Final = 10001
+LETS: Final = "dac_read_search"
+"""The one capability that is kept: the interpreter of the machine that tests may lie where only root looks."""
+
+
+def instructions(text: str) -> list[tuple[str, str]]:
+    """(INSTRUCTION, the rest) of a Dockerfile; continued lines in one."""
+    lines = [line for line in text.replace("\\\n", " ").splitlines() if line.strip() and not line.startswith("#")]
+    return [(line.split(None, 1)[0], " ".join(line.split(None, 1)[1].split())) for line in lines]
+
+
+def last(name: str) -> str:
+    """What the last instruction of this name says."""
+    found = [rest for word, rest in instructions((DEPLOY / "Dockerfile").read_text()) if word == name]
+    return found[-1]
+
+
+def command() -> list[str]:
+    """What a container of the image runs."""
+    entry: list[str] = json.loads(last("ENTRYPOINT"))
+    arguments: list[str] = json.loads(last("CMD"))
+    return entry + arguments
+
+
+def environment() -> dict[str, str]:
+    """The variables of the image but for the PATH."""
+    return dict(pair.split("=", 1) for pair in last("ENV").split() if not pair.startswith("PATH="))
+
+
+def lay_out_context(folder: pathlib.Path) -> None:
+    """What `.dockerignore` lets into the build, as `COPY . .` would: it begins with `*`, the rest are exceptions."""
+    first, *others = [
+        line for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line and line[0] != "#"
+    ]
+    assert first == "*"
+    ignored = shutil.ignore_patterns(*(line.removeprefix("**/") for line in others if line[0] != "!"))
+    for line in others:
+        if line[0] == "!":
+            source, target = REPOSITORY / line[1:], folder / line[1:]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=ignored)
+            else:
+                shutil.copy(source, target)
+
+
+def installed(context: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """The `penstock` command of the wheel that is built from the context; what it depends on is this environment's."""
+    pip = [sys.executable, "-m", "pip"]
+    build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "wheels", context]
+    subprocess.run([*pip, *build], check=True, timeout=240)
+    (wheel,) = (folder / "wheels").glob("*.whl")
+    venv = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=60)
+    install = ["--python", venv / "bin" / "python", "install", "--quiet", "--no-deps", wheel]
+    subprocess.run([*pip, *install], check=True, timeout=120)
+    (site,) = venv.glob("lib/python*/site-packages")
+    seen = [*(path for path in sys.path if path.endswith("-packages")), sysconfig.get_path("purelib")]
+    (site / "dependencies.pth").write_text("\n".join(seen) + "\n")  # behind its own folder: its penstock is the wheel's
+    return venv / "bin" / "penstock"
+
+
+def confining(writable: pathlib.Path) -> list[str]:
+    """A prefix that runs a command under UID, without privileges, on a root that is read-only but for one folder. Empty
+    where this process may not make namespaces."""
+    script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro / && shift && exec "$@"'
+    prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-euc", script, "sh", str(writable), "setpriv",
+              f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--no-new-privs",
+              f"--inh-caps=-all,+{LETS}", f"--ambient-caps=-all,+{LETS}", f"--bounding-set=-all,+{LETS}"]  # fmt: skip
+    try:
+        tried = subprocess.run([*prefix, "true"], capture_output=True, timeout=20, check=False)
+    except OSError:
+        return []
+    return prefix if tried.returncode == 0 and os.geteuid() == 0 else []

@@ -1,0 +1,24 @@
+"""Where the files of deploy/ and the tools that check them are; what becomes of a test whose tool is not there."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Final, NoReturn
+
+import pytest
+
+REPOSITORY: Final = pathlib.Path(__file__).resolve().parents[2]
+DEPLOY: Final = REPOSITORY / "deploy"
+CHART: Final = DEPLOY / "helm"
+ALERTS: Final = CHART / "files" / "alerts.yml"
+DASHBOARD: Final = CHART / "files" / "dashboard.json"
+BIN: Final = REPOSITORY / ".cache" / "ops" / "bin"
+
+
+def missing(what: str) -> NoReturn:
+    """In CI a failure, elsewhere a reason to skip."""
+    text = f"{what} is missing: `bash tools/ops_tools.sh` brings it, or says what to install"
+    if os.environ.get("CI"):
+        pytest.fail(text, pytrace=False)
+    pytest.skip(text)

@@ -1,0 +1,265 @@
+"""A service under load and under faults, and a real Prometheus that scrapes it every second. For tests of deploy/.
+
+Two processes of `penstock serve`: one with eight tables, readers and a topic, and one that waits for the first one's
+state and refuses every call meanwhile. Durations of the alerts are shortened, nothing else of their rules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import pathlib
+import re
+import subprocess
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Producer
+from places import ALERTS
+from served import OFTEN, ONCE, end, free_port, penstock, until
+
+import penstock as package
+from penstock.proto.changes import ChangeFormat
+from penstock.proto.client import EnumeratorClient
+from penstock.proto.errors import PenstockError
+from penstock.proto.groups import Assignments, GroupScope, GroupSpec, OnLostRange, SplitProgress, StartAt
+from penstock.proto.positions import EARLIEST
+from penstock.proto.queries import Changes, Incremental, PlanRequest
+from penstock.proto.streams import EventTimeRule, StartBehind, StreamScope, WatermarkFallback
+
+LEASE_MS: Final = 6_000
+WINDOW: Final = "40s"
+"""What ranges of rules and panels are shortened to: longer than the 30 s between two measurements of lag."""
+HANDED_OVER: Final = {0: 17, 1: 12, 2: 6}
+"""Where the table C_v6_streamer ends in its topic."""
+TABLES: Final = {
+    "merged": "A_merge_event_long_v9_h120",
+    "changes": "B_v9_cdc_mor_data_before_after",
+    "damaged": "A_corrupt_middle_v9_h120",
+    "timed": "B_v9_colstats_cow",
+    "cleaned": "A_archive_v9_h120",
+    "lost": "B_v9_arch_cow",
+    "vanishing": "A_positions_v9_h120",
+    "orders": "C_v6_streamer",
+}
+
+
+def shortened(rules: str) -> str:
+    """The alert rules with shorter durations."""
+    return re.sub(r"\[\d+m\]", f"[{WINDOW}]", re.sub(r"for: \d+m", "for: 2s", rules))
+
+
+class Stage:
+    """As a context manager it is set up, under load, and gone at the end."""
+
+    def __init__(self, golden: Any, prometheus: str, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self._prometheus = prometheus
+        self.tables = {name: golden.copy(case, folder) for name, case in TABLES.items()}
+        properties = self.tables["cleaned"] / ".hoodie" / "hoodie.properties"
+        utc = "hoodie.table.timeline.timezone=UTC"  # else nobody knows how many seconds are left
+        properties.write_text(re.sub("hoodie.table.timeline.timezone=LOCAL", utc, properties.read_text()))
+        self.address = f"127.0.0.1:{free_port()}"
+        self.metrics_address = f"127.0.0.1:{free_port()}"
+        self.second = f"127.0.0.1:{free_port()}"
+        self.second_metrics = f"127.0.0.1:{free_port()}"
+        self.port = free_port()
+        self._processes: list[subprocess.Popen[str]] = []
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.failures: Counter[str] = Counter()
+        """What went wrong with the load, and how often."""
+
+    def __enter__(self) -> Self:
+        self._producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 2})
+        broker = next(iter(self._producer.list_topics(timeout=10).brokers.values()))
+        self.brokers = f"{broker.host}:{broker.port}"
+        for partition, count in HANDED_OVER.items():
+            self._produce(partition, [b"{}"] * count)
+        for _ in range(12):  # a mock broker keeps about 5 MiB of a partition: what follows the table's offset is gone
+            self._produce(2, [b'{"id":"%s","region":"eu","amount":1,"ts":1}' % (b"x" * 100_000)] * 8)
+        try:
+            self._begin()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(30)
+        for process in self._processes:
+            end(process)
+
+    # --- Prometheus
+
+    def scrape(self) -> str:
+        """The page of metrics."""
+        with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=10) as answer:
+            text: str = answer.read().decode()
+        return text
+
+    def ask(self, path: str, **query: object) -> Any:
+        """What Prometheus' API says."""
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            return json.load(answer)["data"]
+
+    def values(self, expression: str) -> list[float]:
+        """Every sample of the expression within the last two minutes."""
+        now = time.time()
+        found = self.ask("query_range", query=expression, start=now - 120, end=now, step=1)
+        return [float(value) for series in found["result"] for _, value in series["values"]]
+
+    def firing(self) -> set[str]:
+        """The alerts that fire now."""
+        return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
+
+    def kill_second(self) -> None:
+        """The second server is gone, -9."""
+        end(self._processes[1])
+
+    # --- what is set up
+
+    def _begin(self) -> None:
+        logging.getLogger("penstock").setLevel(logging.ERROR)  # readers tell of each damaged block
+        self._processes.append(self._server("server", self.address, self.metrics_address))
+        self.client = EnumeratorClient(self.address, OFTEN)
+        until(lambda: self._processes[0].stdout and self._processes[0].stdout.readline(), "the server is up")
+        self._processes.append(self._server("second", self.second, self.second_metrics))
+        for group, table in (("idle", "merged"), ("behind", "cleaned"), ("nobody", "vanishing")):
+            self.client.join_group(group, "r", spec(table), f"{group}-first")
+        self.client.join_group("stopped", "r", spec("lost", Changes(ChangeFormat.ROWS)), "stopped-first")
+        self._watch()
+        until(lambda: "nobody" in self.scrape(), "the groups are followed")
+        self.tables["vanishing"].rename(self.folder / "gone")
+        for work in (self._read, self._follow, self._go_away, self._stream, self._refused, self._topic):
+            thread = threading.Thread(target=self._again, args=(work,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _server(self, name: str, listen: str, metrics: str) -> subprocess.Popen[str]:
+        lines = [
+            f'listen = "{listen}"',
+            f'metricsListen = "{metrics}"',
+            f'state = "{self.folder / "state"}"',
+            "pollIntervalMs = 200",
+            f"leaseMs = {LEASE_MS}",
+            *(f'[tables.{table}]\npath = "{path}"' for table, path in self.tables.items()),
+            f'[tables.orders.kafka]\nbootstrap.servers = "{self.brokers}"',
+        ]
+        file = self.folder / f"{name}.toml"
+        file.write_text("\n".join(lines) + "\n")
+        return penstock("serve", "--config", file, log=self.folder / f"{name}.log")
+
+    def _watch(self) -> None:
+        (self.folder / "alerts.yml").write_text(shortened(ALERTS.read_text()))
+        config = {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": ["alerts.yml"],
+            "scrape_configs": [
+                {
+                    "job_name": "penstock",
+                    "static_configs": [{"targets": [self.metrics_address, self.second_metrics]}],
+                }
+            ],
+        }
+        file = self.folder / "prometheus.yml"
+        file.write_text(json.dumps(config))
+        log = (self.folder / "prometheus.log").open("w")
+        command = [self._prometheus, f"--config.file={file}", f"--storage.tsdb.path={self.folder / 'tsdb'}",
+                   f"--web.listen-address=127.0.0.1:{self.port}"]  # fmt: skip
+        self._processes.append(subprocess.Popen(command, stdout=log, stderr=log, text=True))
+        log.close()
+        until(self._is_watched, f"Prometheus has scraped; {(self.folder / 'prometheus.log').read_text()[-1000:]}")
+
+    def _is_watched(self) -> bool:
+        with contextlib.suppress(OSError):
+            return bool(self.values(f'up{{instance="{self.metrics_address}"}} == 1'))
+        return False
+
+    # --- load, and faults
+
+    def _again(self, work: Callable[[], None]) -> None:
+        while not self._ended.is_set():
+            try:
+                work()
+            except (PenstockError, AssertionError) as error:
+                self.failures[f"{work.__name__}: {type(error).__name__}: {str(error)[:300]}"] += 1
+            self._ended.wait(0.5)
+
+    def _read(self) -> None:
+        """Reads tables through the range door; damaged log blocks are passed over."""
+        package.read("merged", server=self.address).read_all()
+        package.read("damaged", server=self.address, on_corrupt="skip").read_all()
+
+    def _follow(self) -> None:
+        """A group reads everything, again and again."""
+        with package.Consumer(self.address, "changes", group="load", reader_id="r", query="cdc") as reader:
+            until(lambda: self._took_all(reader), "the group is caught up")
+        self.client.reset_group("changes", "load", StartAt(EARLIEST), dry_run=False)
+
+    def _go_away(self) -> None:
+        """A reader takes a split, lets its lease end, and comes back too late."""
+        member = self.client.join_group("zombies", "r", spec("merged"), f"join-{time.time_ns()}").member
+        given = until(lambda: self._given(member), "a split is there")
+        self._ended.wait(LEASE_MS / 1000 + 1)
+        stale = SplitProgress(ref=given.splits[0].ref, ordinal=1, finished=True)
+        with contextlib.suppress(PenstockError):
+            self.client.commit_splits(member, (stale,))
+
+    def _given(self, member: Any) -> Any:
+        answer = self.client.request_splits(member, 1, time.time_ns() // 1_000_000)
+        return answer if isinstance(answer, Assignments) and answer.splits else None
+
+    def _stream(self) -> None:
+        """What a Spark stream asks, with event times."""
+        request = PlanRequest(table="timed", query=Incremental(), event_time="ts", event_time_unit="ms")
+        rule = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="UTC")
+        scope = StreamScope(request=request, rule=rule)
+        self.client.next_batch(scope, self.client.start_stream(scope, StartBehind(EARLIEST)))
+        self._ended.wait(1)
+
+    def _refused(self) -> None:
+        """Calls for a table that is not served; and at the second server, which has no state to answer from."""
+        second = EnumeratorClient(self.second, ONCE)
+        for client, table in ((self.client, "nothing"), (second, "merged")):
+            with contextlib.suppress(PenstockError):
+                client.describe_table(table)
+        second.close()
+
+    def _topic(self) -> None:
+        """A group reads the table, then its topic, in which new records arrive and one in ten makes no sense."""
+        given: dict[str, Any] = {"group": "topic", "reader_id": "r", "hybrid": "append", "kafka_topic": "orders"}
+        given |= {"kafka": {"bootstrap.servers": self.brokers}, "on_lost_range": "earliest", "max_rows_per_trigger": 5}
+        letters = str(self.folder / "letters")
+        with package.Consumer(self.address, "orders", dead_letter_path=letters, **given) as reader:
+            while not self._ended.is_set():
+                self._ended.wait(0.2)
+                self._produce(0, [b'{"id":"new","region":"eu","amount":1,"ts":1}'] * 9 + [b"no json"])
+                self._took_all(reader)
+
+    def _took_all(self, reader: Any) -> bool:
+        while not self._ended.is_set() and (consumed := reader.poll(100)) is not None:
+            reader.commit(consumed)
+        return bool(reader.caught_up) or self._ended.is_set()
+
+    def _produce(self, partition: int, values: list[bytes]) -> None:
+        for value in values:
+            self._producer.produce("orders", key=b"k", value=value, partition=partition)
+        self._producer.flush(20)
+
+
+def spec(table: str, query: Incremental | Changes = Incremental()) -> GroupSpec:  # noqa: B008
+    """All of the table from its beginning; a lost range stops the group."""
+    return GroupSpec(scope=GroupScope(request=PlanRequest(table=table, query=query), on_lost_range=OnLostRange.FAIL))

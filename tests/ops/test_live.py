@@ -1,0 +1,79 @@
+"""deploy/ against a real Prometheus that watches a service under load and faults: every panel shows something, every
+alert fires."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from expressions import expressions, metrics_in, names_in, rules_of
+from places import ALERTS
+from served import until
+
+pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(300)]
+
+RULES = rules_of(ALERTS.read_text())
+NAMES = [rule["alert"] for rule in RULES]
+PATIENCE_S = 150.0
+
+
+@pytest.fixture(scope="module")
+def fired(stage: Any) -> set[str]:
+    """The alerts that fired. The second server is killed once its refused calls were noticed."""
+    seen: set[str] = set()
+
+    def look(wanted: set[str]) -> bool:
+        seen.update(stage.firing())
+        return wanted <= seen
+
+    try:
+        until(lambda: look({"PenstockCallsFail"}), "refused calls are noticed", PATIENCE_S)
+        stage.kill_second()
+        until(lambda: look(set(NAMES)), "every alert fires", PATIENCE_S)
+    except AssertionError:
+        pass  # which one did not is told by its own test
+    return seen
+
+
+@pytest.mark.parametrize("alert", NAMES)
+def test_an_alert_fires_when_its_fault_is_there(fired: set[str], stage: Any, alert: str) -> None:
+    assert alert in fired, f"load that failed: {stage.failures}"
+
+
+def test_every_panel_shows_something(stage: Any, fired: set[str], dashboard: dict[str, Any]) -> None:
+    """The expressions as they are: only Grafana's own words are replaced."""
+    from stage import WINDOW
+
+    def empty() -> list[str]:
+        return [
+            f"{title}: {expression}"
+            for title, expression in expressions(dashboard, WINDOW)
+            if not any(value and math.isfinite(value) for value in stage.values(expression))
+        ]
+
+    left: list[list[str]] = []
+
+    def full() -> bool:
+        left.append(empty())
+        return not left[-1]
+
+    try:
+        until(full, "every panel has a sample", 60)
+    except AssertionError:
+        pytest.fail("\n".join(["no sample but zero:", *left[-1], f"load that failed: {stage.failures}"]), pytrace=False)
+
+
+def test_every_metric_that_is_shown_or_watched_is_on_the_page(
+    stage: Any, fired: set[str], dashboard: dict[str, Any]
+) -> None:
+    wanted = {name for _, expression in expressions(dashboard) for name in metrics_in(expression)}
+    wanted |= {name for rule in RULES for name in metrics_in(rule["expr"])}
+    assert len(wanted) > 25
+    assert wanted - names_in(stage.scrape()) == set()
+
+
+def test_the_page_of_metrics_is_as_prometheus_wants_it(stage: Any, run: Callable[..., Any]) -> None:
+    checked = run("promtool", "check", "metrics", input=stage.scrape())
+    assert checked.returncode == 0, checked.stdout

@@ -1,0 +1,160 @@
+"""The page beside /metrics in a real headless browser, and `penstock top` on the same server.
+
+With PENSTOCK_SCREENSHOTS=FOLDER both are kept there as pictures, after a minute and a half of work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from places import missing
+from watched import EVIL, PLAIN, Watched, watched
+
+pytestmark = pytest.mark.ops
+PICTURES = os.environ.get("PENSTOCK_SCREENSHOTS", "")
+
+
+@pytest.fixture(scope="module")
+def server(golden: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    with watched(golden, tmp_path_factory.mktemp("watched"), 90 if PICTURES else 13) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        missing("chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as played:
+        made = played.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: Watched) -> Iterator[Any]:
+    """The page, drawn. Whatever it asks of another host, or complains of, fails the test."""
+    made = browser.new_page(viewport={"width": 1280, "height": 1180})
+    asked: list[str] = []
+    said: list[str] = []
+    made.on("request", lambda request: asked.append(request.url))
+    made.on("console", lambda message: said.append(message.text))
+    made.on("pageerror", lambda error: said.append(str(error)))
+    made.goto(server.page)
+    made.wait_for_selector("body[data-drawn=yes]", timeout=20_000)
+    yield made
+    made.close()
+    expected = getattr(made, "expected", "nothing is to be said")
+    assert [text for text in said if expected not in text] == []
+    assert [url for url in asked if not url.startswith((server.page, "data:"))] == []
+
+
+def choose(page: Any, table: str) -> None:
+    """Has the page draw the group of a table."""
+    value = page.evaluate("t => [...document.querySelector('#group').options].map(o => o.value)"
+                          ".find(v => JSON.parse(v)[0] === t)", table)  # fmt: skip
+    page.select_option("#group", value)
+
+
+def test_every_drawing_shows_what_the_server_does(page: Any) -> None:
+    choose(page, PLAIN)
+    page.wait_for_selector("#gantt rect.bar.three", timeout=10_000)
+    counts = page.evaluate(
+        """() => Object.fromEntries(['cadence', 'splits', 'lag', 'clock', 'gantt'].map(id =>
+            [id, document.querySelectorAll(`#${id} svg rect, #${id} svg polygon, #${id} svg polyline`).length]))"""
+    )
+    assert counts["cadence"] >= 2, counts
+    assert counts["splits"] >= 2, counts
+    assert counts["lag"] >= 1, counts
+    assert counts["clock"] >= 3, counts
+    assert counts["gantt"] >= 3, counts
+    names = page.eval_on_selector_all("#gantt svg text > title", "each => each.map(one => one.textContent)")
+    assert {"fast", "slow"} <= set(names)
+    rows = page.eval_on_selector_all(
+        "#groups tbody tr", "rows => rows.map(r => [...r.children].map(cell => cell.textContent))"
+    )
+    (plain,) = [row for row in rows if row[0] == PLAIN]
+    assert plain[1] == "audit" and int(plain[7].replace(",", "")) > 0 and float(plain[8].replace(",", "")) > 0
+    assert "up" in page.text_content("#state")
+    if PICTURES:
+        page.screenshot(path=str(pathlib.Path(PICTURES) / "page.png"), full_page=True)
+
+
+def test_a_name_that_is_markup_is_text(page: Any) -> None:
+    choose(page, EVIL)
+    page.wait_for_selector("#gantt rect.bar", timeout=10_000)
+    assert page.title() == "Penstock"
+    assert page.locator("img").count() == 0
+    assert page.locator("#groups tbody td", has_text=EVIL).count() == 1
+    assert EVIL in page.text_content("#group")
+
+
+def test_it_follows_the_server_and_says_when_it_is_gone(page: Any) -> None:
+    before = page.text_content("#state")
+    page.wait_for_function(
+        "before => document.querySelector('#state').textContent !== before", arg=before, timeout=30_000
+    )
+    page.expected = "503"
+    page.route("**/status.json", lambda route: route.fulfill(status=503, body=""))
+    page.wait_for_function(
+        "() => document.querySelector('#state').textContent.includes('did not answer')", timeout=30_000
+    )
+    assert page.locator("#gantt svg").count() == 1
+
+
+def test_scripts_of_others_do_not_run(page: Any) -> None:
+    """What the policy forbids the browser refuses: inline script, a script of another host."""
+    ran = page.evaluate(
+        """() => new Promise(done => {
+            document.addEventListener('securitypolicyviolation', event => done(event.violatedDirective));
+            const script = document.createElement('script');
+            script.textContent = "document.title = 'hit'";
+            document.body.append(script);
+            setTimeout(() => done('nothing was refused'), 3000);
+        })"""
+    )
+    page.expected = "violates the following Content Security Policy directive"
+    assert ran.startswith("script-src")
+    assert page.title() == "Penstock"
+
+
+def test_top_tells_the_same(server: Watched) -> None:
+    def told(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "penstock", "top", "--server", server.address, *arguments]
+        environment = {**os.environ, "COLUMNS": "170", "NO_COLOR": "1"}
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
+
+    groups = {one["table"]: one for one in json.loads(told("--format", "json").stdout)["groups"]}
+    plain = groups[PLAIN]
+    assert (plain["group"], plain["state"], plain["error_code"]) == ("audit", "running", None)
+    assert plain["rows"] > 0 and plain["rows_per_second"] > 0 and plain["fenced"] >= 1 and plain["lag"] is not None
+    frame = told("--once").stdout
+    assert EVIL in frame and "audit" in frame
+    if PICTURES:
+        draw_top(server.address)
+
+
+def draw_top(address: str) -> None:
+    """The frame as a picture."""
+    from rich.console import Console
+
+    from penstock.engine.cli.top import frame
+    from penstock.proto.client import EnumeratorClient
+
+    status = EnumeratorClient(address).describe_server(PLAIN)
+    with pathlib.Path(os.devnull).open("w") as nowhere:
+        console = Console(record=True, width=140, file=nowhere, force_terminal=True)
+        console.print(frame(status, "127.0.0.1:7070"))
+        picture = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="penstock top"), flags=re.DOTALL)
+        (pathlib.Path(PICTURES) / "top.svg").write_text(picture)  # without fonts of another host

@@ -1,0 +1,69 @@
+"""tools/ops_tools.sh on machines that lack things: one clear error that says what to install, exit code 2."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from places import REPOSITORY
+
+pytestmark = pytest.mark.ops
+PLAIN = ("bash", "cat", "dirname", "flock", "grep", "ln", "mkdir", "mktemp", "nice", "rm", "tail")
+
+
+def set_up(folder: pathlib.Path, scripts: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs the script in a checkout of its own, where only plain commands and these scripts are on the PATH."""
+    (folder / "tools").mkdir()
+    shutil.copy(REPOSITORY / "tools" / "ops_tools.sh", folder / "tools")
+    path = folder / "path"
+    path.mkdir()
+    for name in PLAIN:
+        if found := shutil.which(name):
+            (path / name).symlink_to(found)
+    for name, text in scripts.items():
+        (path / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
+        (path / name).chmod(0o755)
+    (path / "env").symlink_to(shutil.which("env") or "")
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "python").symlink_to(shutil.which("true") or "")  # it has all that is imported
+    bash = shutil.which("bash")
+    assert bash
+    return subprocess.run(
+        [bash, "tools/ops_tools.sh"], cwd=folder, env={"PATH": str(path)}, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+
+
+def test_without_apt_it_says_how_prometheus_is_installed(tmp_path: pathlib.Path) -> None:
+    ended = set_up(tmp_path, {})
+    assert ended.returncode == 2
+    assert "prometheus and promtool are missing, and there is no apt-get" in ended.stderr
+    assert "apt-get install --no-install-recommends prometheus" in ended.stderr
+
+
+def test_a_package_that_cannot_be_fetched_is_told_with_the_reason(tmp_path: pathlib.Path) -> None:
+    ended = set_up(tmp_path, {"apt-get": "echo no network; exit 1", "dpkg": "exit 1"})
+    assert ended.returncode == 2
+    assert "no network" in ended.stderr and "could not be fetched" in ended.stderr
+
+
+def test_without_go_it_says_how_helm_is_installed(tmp_path: pathlib.Path) -> None:
+    fine = {"promtool": "exit 0", "prometheus": "exit 0"}
+    ended = set_up(tmp_path, fine)
+    assert ended.returncode == 2
+    assert "helm is missing, and there is no Go" in ended.stderr and "Go 1.26" in ended.stderr
+
+
+def test_an_old_helm_is_not_taken(tmp_path: pathlib.Path) -> None:
+    fine = {"promtool": "exit 0", "prometheus": "exit 0", "helm": "echo v3.9.0"}
+    assert set_up(tmp_path, fine).returncode == 2
+
+
+def test_what_is_on_the_path_is_taken(tmp_path: pathlib.Path) -> None:
+    fine = {"promtool": "exit 0", "prometheus": "exit 0", "helm": "echo v3.14.2"}
+    ended = set_up(tmp_path, fine)
+    assert ended.returncode == 0, ended.stderr
+    found = {path.name for path in (tmp_path / ".cache" / "ops" / "bin").iterdir()}
+    assert {"promtool", "prometheus", "helm"} <= found

@@ -1,0 +1,205 @@
+"""What is wrong around a command: rights, region, a full disk, a taken port, certificates. One clear line, the
+documented exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import http.server
+import os
+import pathlib
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parents[3]))
+
+import grpc
+from certificates import Authority, Pair
+
+from penstock.proto import client
+
+if TYPE_CHECKING:
+    from conftest import Cli, Ended
+
+    from tests.conftest import GoldenTables
+
+V9 = "A_merge_event_long_v9_h120"
+DAY = datetime.timedelta(days=1)
+
+
+def the_line(ended: Ended, code: int, name: str) -> str:
+    """The one line on stderr of a command that failed so."""
+    assert (ended.code, ended.stdout) == (code, b""), ended.stderr
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"error [{name}]: ")
+    return line
+
+
+class _Refusing(http.server.BaseHTTPRequestHandler):
+    """An object store that answers everything with one error of S3's."""
+
+    answer: ClassVar[tuple[int, str, str]] = (403, "AccessDenied", "Access Denied")
+
+    def do_GET(self) -> None:
+        status, code, text = self.answer
+        body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{text}</Message></Error>".encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def refusing(status: int, code: str, text: str) -> Iterator[str]:
+    """The URI of a table on such a store."""
+    handler = type("Handler", (_Refusing,), {"answer": (status, code, text)})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        port = server.server_address[1]
+        yield f"s3://lake/orders?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("ACCESS_KEY_ID", "k"), ("SECRET_ACCESS_KEY", "s"), ("EC2_METADATA_DISABLED", "true")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize("command", [["read"], ["timeline"], ["table", "desc"], ["splits", "plan"]])
+@pytest.mark.parametrize(
+    ("status", "code", "text"),
+    [
+        (403, "AccessDenied", "Access Denied"),
+        (403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."),
+        (403, "SignatureDoesNotMatch", "The request signature we calculated does not match"),
+        (400, "ExpiredToken", "The provided token has expired."),
+    ],
+)
+def test_missing_rights(cli: Cli, command: list[str], status: int, code: str, text: str) -> None:
+    with refusing(status, code, text) as table:
+        line = the_line(cli(*command, table), 4, "STORAGE_DENIED")
+    assert "s3://lake/orders" in line
+    assert "check the credentials of this process" in line
+
+
+def test_missing_rights_on_a_local_disk(cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The right is taken at storage's door: a test may run as a user whom no mode keeps out."""
+    from penstock.table import storage
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(storage.ArrowStorage, "_stat", refused)
+    monkeypatch.setattr(storage.ArrowStorage, "read_bytes", lambda self, path, limit: self._guarded(path, refused))
+    line = the_line(cli("read", golden.table(V9)), 4, "STORAGE_DENIED")
+    assert V9 in line and "give the user the right to read the table" in line
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize(
+    ("status", "code", "text"),
+    [
+        (301, "PermanentRedirect", "The bucket must be addressed using the specified endpoint."),
+        (301, "Moved", "another form"),
+    ],
+)
+def test_a_wrong_region(cli: Cli, status: int, code: str, text: str) -> None:
+    with refusing(status, code, text) as table:
+        line = the_line(cli("read", table), 2, "CONFIGURATION")
+    assert "the bucket is not in region us-east-1" in line and "AWS_DEFAULT_REGION" in line
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_wrong_region_names_the_right_one_if_the_store_does() -> None:
+    from penstock.proto.errors import ConfigurationError
+    from penstock.table.storage import open_storage
+
+    said = "The authorization header is malformed; the region 'us-east-1' is wrong; expecting 'eu-central-1'"
+    with (
+        refusing(400, "AuthorizationHeaderMalformed", said) as table,
+        pytest.raises(ConfigurationError, match=r"it is in eu-central-1 .*give \?region=eu-central-1"),
+    ):
+        open_storage(table).list_dir(".hoodie")
+
+
+@pytest.mark.golden
+def test_a_full_disk_under_the_state(
+    cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.enumerator.store import opening
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(opening.os, "open", full)
+    line = the_line(cli("serve", "--table", f"a={golden.table(V9)}", "--state", tmp_path / "state"), 75, "STORAGE")
+    assert f"state directory {tmp_path}/state" in line and "No space left on device" in line
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("flag", ["--listen", "--metrics-listen"])
+def test_a_port_in_use(cli: Cli, golden: GoldenTables, flag: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        line = the_line(cli("serve", "--table", f"a={golden.table(V9)}", flag, address), 2, "CONFIGURATION")
+    assert f"cannot listen at {address}" in line
+
+
+class TestCertificates:
+    """An expired one, at the server and at the client."""
+
+    @pytest.fixture
+    def authority(self, tmp_path: pathlib.Path) -> Authority:
+        return Authority(tmp_path / "pki")
+
+    @staticmethod
+    def expired(authority: Authority, name: str) -> Pair:
+        past = datetime.datetime.now(datetime.UTC) - 3 * DAY
+        return authority.signed(name, "127.0.0.1", begin=past, end=past + DAY)
+
+    def test_a_server_does_not_start_with_one(self, cli: Cli, authority: Authority) -> None:
+        pair = self.expired(authority, "server")
+        file = pathlib.Path(pair.cert).with_name("penstock.toml")
+        file.write_text(f'[tables]\na = "x"\n[tls]\ncert = "{pair.cert}"\nkey = "{pair.key}"\n')
+        line = the_line(cli("serve", "--config", file), 2, "CONFIGURATION")
+        assert "tls.cert" in line and "expired on" in line and "renew it" in line
+
+    def test_a_client_that_meets_one(self, cli: Cli, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+        pair = self.expired(authority, "server")
+        pem = tuple(pathlib.Path(path).read_bytes() for path in (pair.key, pair.cert))
+        server = grpc.server(None)  # type: ignore[arg-type]
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pem]))
+        server.start()
+        monkeypatch.setattr(client.time, "sleep", lambda seconds: pytest.fail("it was asked again"))
+        try:
+            for command in (["read", "t"], ["groups", "list"]):
+                ended = cli(*command, "--server", f"127.0.0.1:{port}", "--server-ca", authority.ca)
+                line = the_line(ended, 4, "UNAUTHENTICATED")
+                assert "the server's certificate is not accepted: certificate has expired: renew it" in line
+        finally:
+            server.stop(None)
+
+    def test_a_client_that_has_one(self, cli: Cli, authority: Authority, unused_port: int) -> None:
+        pair = self.expired(authority, "client")
+        flags = ["--server-ca", authority.ca, "--server-cert", pair.cert, "--server-key", pair.key]
+        line = the_line(cli("read", "t", "--server", f"127.0.0.1:{unused_port}", *flags), 4, "UNAUTHENTICATED")
+        assert "option serverCert: the certificate in" in line and "expired on" in line

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Brings the checkers of deploy/ into .cache/ops/bin, once: prometheus and promtool, helm; and into .venv what checks
+# Kubernetes manifests. Go's own caches stay the user's, so that a fresh clone links helm again instead of compiling it.
+# What cannot be had: says what to install, exit 2.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+HELM=v4.3.1
+bin=$PWD/.cache/ops/bin
+mkdir -p "$bin"
+if command -v flock >/dev/null; then exec 9>"$bin/.lock" && flock 9; fi # two checkouts may share .cache
+
+advice() {
+    cat >&2 <<TEXT
+penstock: $1
+\`make test-ops\` checks deploy/ with the tools of those who run it. Install them, then run the same command again:
+  prometheus, promtool:  Debian, Ubuntu: apt-get install --no-install-recommends prometheus
+                         macOS: brew install prometheus
+  helm 4 (or 3.14+):     your system's package, or Go 1.26 and this command builds it (once, some minutes)
+They are taken from the PATH if they are there.
+TEXT
+    exit 2
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() { nice -n 19 "$@" >"$log" 2>&1; }
+
+prometheus_from_debian() { # the package is unpacked, not installed: no service starts, and no root is needed
+    local folder="$PWD/.cache/ops/deb"
+    rm -rf "$folder" && mkdir -p "$folder"
+    (cd "$folder" && { quietly apt-get download prometheus || { quietly apt-get update && quietly apt-get download prometheus; }; }) \
+        && quietly dpkg -x "$folder"/prometheus_*.deb "$folder" \
+        && mv "$folder/usr/bin/prometheus" "$folder/usr/bin/promtool" "$bin/" && rm -rf "$folder"
+}
+
+if ! "$bin/promtool" --version >/dev/null 2>&1 || ! "$bin/prometheus" --version >/dev/null 2>&1; then
+    if command -v promtool >/dev/null && command -v prometheus >/dev/null; then
+        ln -sf "$(command -v promtool)" "$(command -v prometheus)" "$bin/"
+    elif command -v apt-get >/dev/null && command -v dpkg >/dev/null; then
+        prometheus_from_debian || { tail -n 3 "$log" >&2; advice "the package prometheus could not be fetched (above)."; }
+    else
+        advice "prometheus and promtool are missing, and there is no apt-get to fetch them with."
+    fi
+    "$bin/promtool" --version >/dev/null 2>&1 || advice "promtool does not run here."
+fi
+
+if ! "$bin/helm" version --short >/dev/null 2>&1; then
+    if command -v helm >/dev/null && helm version --short 2>/dev/null | grep -qE '^v(4\.|3\.(1[4-9]|[2-9][0-9]))'; then
+        ln -sf "$(command -v helm)" "$bin/helm"
+    elif command -v go >/dev/null; then
+        echo "penstock: building helm $HELM (once; some minutes)" >&2
+        GOBIN=$bin GOFLAGS="${GOFLAGS:-} -trimpath" quietly go install "helm.sh/helm/v4/cmd/helm@$HELM" \
+            || { tail -n 5 "$log" >&2; advice "helm could not be built (above)."; }
+    else
+        advice "helm is missing, and there is no Go to build it with."
+    fi
+fi
+
+if ! .venv/bin/python -c 'import kubernetes_validate, playwright' >/dev/null 2>&1; then
+    quietly .venv/bin/python -m pip install --disable-pip-version-check -c requirements/constraints.txt kubernetes-validate playwright \
+        || { tail -n 5 "$log" >&2; advice "kubernetes-validate or playwright could not be installed from PyPI (above)."; }
+fi
+
+# A browser needs a system's libraries: it is installed where this user may, else its tests say that it is missing.
+if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
+    { [ "${EUID:-1}" -eq 0 ] && command -v apt-get >/dev/null && quietly apt-get install -y --no-install-recommends chromium; } \
+        || echo "penstock: no chromium here: the page beside /metrics is not tested; install the package chromium" >&2
+fi
