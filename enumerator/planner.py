@@ -204,8 +204,9 @@ class _SplitMaker:
         if base is not None:
             refuse_unread_format(self.state, base)
         logs = tuple(self.contents.ref(log) for log in files.logs)
+        sharing = self.scan.visible if self.state.properties.layout == 1 else None
         return Split(
-            split_id=slice_id(self.scope, group, base.ref if base else None, logs, left_out),
+            split_id=slice_id(self.scope, group, base.ref if base else None, logs, left_out, sharing=sharing),
             partition=partition,
             partition_values=partition_values(partition, self.scan.partition_fields) or (),
             file_group=file_id,

@@ -57,14 +57,33 @@ def scope_id(
 
 
 def slice_id(
-    scope: str, group: GroupId, base: FileRef | None, logs: Iterable[FileRef], left_out: LeftOut | None = None
+    scope: str,
+    group: GroupId,
+    base: FileRef | None,
+    logs: Iterable[FileRef],
+    left_out: LeftOut | None = None,
+    *,
+    sharing: VisibleInstants | None = None,
 ) -> str:
-    """A whole file slice within a scope."""
-    files = [[file.path, file.size_bytes] for file in logs]
+    """A whole file slice within a scope.
+
+    `sharing`: the instants that count, where logs take the blocks of many (layout 1). Of a log of which it is known who
+    wrote into it, what those wrote makes the id; files that later commits add, or make longer, leave it as it is.
+    """
+    files = [part for file in logs for part in _log_parts(file, sharing)]
     parts: list[object] = ["slice", scope, list(group), [base.path, base.size_bytes] if base else [], files]
     if left_out is not None:
         parts.append([sorted(left_out.rows), sorted(left_out.some_rows), sorted(left_out.blocks)])
     return digest(parts)
+
+
+def _log_parts(file: FileRef, sharing: VisibleInstants | None) -> list[list[object]]:
+    if sharing is None or file.writes is None:
+        return [[file.path, file.size_bytes]]
+    counted = [
+        [write.instant, write.data_rows, write.delete_rows] for write in file.writes if sharing.holds(write.instant)
+    ]
+    return [[file.path, counted]] if counted else []
 
 
 def changes_id(scope: str, group: GroupId, changes: GroupChanges) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.positions import InstantTime
@@ -31,8 +31,11 @@ from penstock.table.plans import (
 )
 from penstock.table.properties import META_FOLDER, TableProperties, load_properties
 from penstock.table.schema.avro import MAX_JSON_BYTES
+from penstock.table.settling import read_settled
 from penstock.table.storage import FileInfo, Storage, open_storage, shown_uri
 from penstock.table.timeline import Timeline, list_timeline, timeline_of
+
+T = TypeVar("T")
 
 _SCHEMA_FOLDER: Final = f"{META_FOLDER}/.schema"
 _SCHEMA_COMMIT: Final = re.compile(r"(\d{1,30})(?:_\d{1,30})?\.schemacommit")
@@ -95,9 +98,9 @@ class HudiTable:
     def commit(self, instant: Instant) -> CommitMetadata:
         """The metadata of a completed write instant.
 
-        Cached by the file's name, size and time as of the last `timeline()`. An empty file is read once more (some
-        stores show a file before its bytes), then it is CorruptFile, as is a damaged one. StorageError if the file is
-        gone: the instant was archived or rolled back meanwhile.
+        Cached by the file's name, size and time as of the last `timeline()`. CorruptFile for a damaged one, unless its
+        writer finishes it within a moment (`settling`). StorageError if the file is gone: the instant was archived or
+        rolled back meanwhile.
         """
         path = self._path(instant.file_name)
         info = self._listing.get(instant.file_name) or self.storage.file_info(path)
@@ -107,33 +110,33 @@ class HudiTable:
         found = self._commits.get(identity)
         if found is not None:
             return found
-        data = self._read(instant.file_name) or self._read(instant.file_name)
-        commit = parse_commit(data, instant, self._name)
+        commit = self._settled(instant, lambda data: parse_commit(data, instant, self._name))
         self._commits.put(identity, commit)
         return commit
 
     def compaction_plan(self, instant: Instant) -> tuple[CompactionGroup, ...]:
         """The groups a pending compaction or log compaction will rewrite. Errors as `commit`."""
         requested = self._requested(instant)
-        return parse_compaction_plan(self._read(requested.file_name), requested, self._name)
+        return self._settled(requested, lambda data: parse_compaction_plan(data, requested, self._name))
 
     def requested_replace(self, instant: Instant) -> RequestedReplace:
         """What a replacecommit or clustering in any state was asked to do. Errors as `commit`."""
         requested = self._requested(instant)
-        return parse_requested_replace(self._read(requested.file_name), requested, self._name)
+        return self._settled(requested, lambda data: parse_requested_replace(data, requested, self._name))
 
     def clean(self, instant: Instant) -> CleanMetadata:
         """What a completed clean deleted. Errors as `commit`."""
-        data = self._read(instant.file_name) or self._read(instant.file_name)
-        return parse_clean(data, instant, self._name)
+        return self._settled(instant, lambda data: parse_clean(data, instant, self._name))
 
     def undone(self, timeline: Timeline) -> frozenset[str]:
         """Requested times that the active timeline's completed rollbacks and restores took back. Errors as `commit`."""
         found: set[str] = set()
         for instant in timeline.completed_rollbacks:
-            data = self._read(instant.file_name) or self._read(instant.file_name)
-            found.update(parse_undone(data, instant, self._name).instants)
+            found.update(self._undone_by(instant))
         return frozenset(found)
+
+    def _undone_by(self, instant: Instant) -> Collection[str]:
+        return self._settled(instant, lambda data: parse_undone(data, instant, self._name)).instants
 
     def archived_completions(self) -> Mapping[InstantTime, InstantTime]:
         """Requested -> completion time of archived write instants (layout 2; empty on layout 1).
@@ -226,6 +229,15 @@ class HudiTable:
             state=State.REQUESTED,
             file_name=name,
         )
+
+    def _settled(self, instant: Instant, parse: Callable[[bytes], T]) -> T:
+        """What is made of a timeline file's bytes, once its writer has finished it."""
+
+        def modified_ns() -> int | None:
+            info = self.storage.file_info(self._path(instant.file_name))
+            return None if info is None else info.modified_ns
+
+        return read_settled(lambda: self._read(instant.file_name), parse, modified_ns)
 
     def _read(self, file_name: str) -> bytes:
         try:

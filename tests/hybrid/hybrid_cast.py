@@ -165,7 +165,7 @@ class HybridCast:
             if actor is self.server:
                 actor.send(signal.SIGTERM)
             status = actor.process.wait(60) if actor.process else None
-            if status != 0:
+            if status != 0 and not actor.killed:  # killed last, and everything was there before it came back
                 self.problems.append(f"{actor.name} ended with {status}: {_tail(actor)}")
         self.delivered.look()
         self.problems += [text for text in self._failures() if not any(word in text for word in EXCUSED)]

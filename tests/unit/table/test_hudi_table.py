@@ -91,6 +91,7 @@ def test_empty_commit_file_is_read_once_more(built: Built, monkeypatch: pytest.M
 
 def test_commit_file_that_stays_empty_is_corrupt(built: Built) -> None:
     built.write("001.commit", "")
+    os.utime(built.folder / "001.commit", (1, 1))
     table = built.table()
     with pytest.raises(CorruptFile, match=r"commit 001, file 001\.commit of table .* is empty: got 0 bytes"):
         table.commit(_only(table))
@@ -98,6 +99,7 @@ def test_commit_file_that_stays_empty_is_corrupt(built: Built) -> None:
 
 def test_truncated_commit_names_table_instant_and_file(built: Built) -> None:
     built.write("001.commit", _commit()[:-5])
+    os.utime(built.folder / "001.commit", (1, 1))
     table = built.table()
     with pytest.raises(CorruptFile, match=rf"commit 001, file 001\.commit of table {built.base} .*truncated"):
         table.commit(_only(table))

@@ -10,7 +10,9 @@ from typing import Protocol
 
 import pyarrow as pa
 import pytest
+from scripted_timeline import ScriptedTimeline
 
+from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.opened_tables import OpenedTables
 from penstock.proto.changes import ChangeFormat
@@ -166,6 +168,39 @@ def test_a_list_of_another_name_is_data_invalidated(golden: Golden) -> None:
     assert request is not None
     with pytest.raises(DataInvalidated, match="another one now"):
         EmbeddedEnumerator().plan(request)
+
+
+@pytest.mark.parametrize("query", [ROWS, CHANGES])
+@pytest.mark.parametrize("case", ["C_v6_streamer", "B_v6_inc_mor", "C_v9_streamer_keys", "B_v9_cdc_mor_data_before"])
+def test_later_commits_leave_a_snapshot_its_list(
+    case: str, query: Query, golden: Golden, tmp_path: pathlib.Path
+) -> None:
+    """Files and all: on layout 1 the logs of later commits are in the slices that the snapshot reads."""
+    table = golden.copy(case, tmp_path)
+    scripted = ScriptedTimeline(table, tmp_path / "aside")
+    facts = read_timeline(scripted.open())
+    at = scripted.data[len(scripted.data) // 2]
+    paths = {time: {stat.path for stat in commit.stats} for time, commit in facts.commits.items()}
+    before = set().union(*(paths[time] for time in paths if scripted.keys[time] <= scripted.keys[at]))
+    later = set().union(*paths.values()) - before
+    assert later
+    for path in later:
+        (table / path).rename(tmp_path / "aside" / path.replace("/", "+"))
+    scripted.take_behind(at)
+    enumerator = EmbeddedEnumerator()
+    of = scope(table, query)
+    point = enumerator.next_batch(of, enumerator.start_stream(of, StartSnapshot())).point
+    request = batch_request(of, point)
+    assert request is not None
+    rows = texts(together(enumerator, of, [point]))
+    for path in later:
+        (tmp_path / "aside" / path.replace("/", "+")).rename(table / path)
+    scripted.give(*{path.name[:17] for path in (tmp_path / "aside").glob("2*")})
+    assert len(read_timeline(scripted.open()).commits) == len(facts.commits)
+    again = EmbeddedEnumerator()
+    assert again.next_batch(of, point).point.progress.consumed >= point.progress.consumed
+    again.plan(request)
+    assert texts(together(again, of, [point])) == rows
 
 
 def test_a_stream_ends_at_upto_once_nothing_can_come(golden: Golden) -> None:
