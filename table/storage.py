@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError, TableError
+from penstock.table.exact_reads import ExactFile
 
 MAX_PATH_BYTES: Final = 4096
 """Longest path of a file inside a table, in UTF-8."""
@@ -36,6 +37,11 @@ _ARROW_SCHEMES = {
 }
 """The schemes that are opened, and what pyarrow calls them."""
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
+_AWS_FORBIDDEN = re.compile(
+    r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT_TOKEN_ID|"
+    r"UNRECOGNIZED_CLIENT|MISSING_AUTHENTICATION_TOKEN)\b"
+)
+"""What a store of S3's kind says of callers that it does not know or does not let in; pyarrow gives no errno for it."""
 _DETAIL_CHARS = 300
 _SHARED_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "allow_delayed_open", "replication"})
 """Parameters of pyarrow's URIs that hold no secret; any other is left out of `shared_uri`."""
@@ -231,7 +237,7 @@ class ArrowStorage:
         self._check(path)
 
         def read() -> bytes:
-            with self._tree.open_input_file(path) as source:
+            with self._opened(path) as source:
                 return bytes(source.read(limit_bytes + 1))
 
         data = self._guarded(path, read)
@@ -244,7 +250,7 @@ class ArrowStorage:
 
     def open_input(self, path: str) -> pa.NativeFile:
         self._check(path)
-        return self._guarded(path, lambda: self._tree.open_input_file(path))
+        return self._guarded(path, lambda: self._opened(path))
 
     def file_info(self, path: str) -> FileInfo | None:
         self._check(path)
@@ -253,6 +259,11 @@ class ArrowStorage:
         except FileNotFoundError:
             return None
         return None if entry.type == pafs.FileType.NotFound else _file_info(entry, path)
+
+    def _opened(self, path: str) -> pa.NativeFile:
+        """The file; a remote one as `ExactFile`."""
+        source = self._tree.open_input_file(path)
+        return source if self._local_root is not None else pa.PythonFile(ExactFile(source), mode="r")
 
     def _stat(self, path: str) -> pafs.FileInfo:
         """pyarrow's answer; the base path itself is asked for without the '/' a subtree appends, which no file has."""
@@ -288,7 +299,8 @@ class ArrowStorage:
 
     def _failure(self, path: str, error: Exception) -> CorruptFile | TableError | None:
         """The error for a failure that asking again cannot mend, else None."""
-        if isinstance(error, PermissionError) or getattr(error, "errno", None) in _FORBIDDEN:
+        forbidden = getattr(error, "errno", None) in _FORBIDDEN or _AWS_FORBIDDEN.search(str(error))
+        if isinstance(error, PermissionError) or forbidden:
             return TableError(
                 f"{self._where(path)} is not readable by this user ({_detail(error, self._base_path)}); give the user "
                 "the right to read the table, or read as another user"
