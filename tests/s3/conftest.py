@@ -23,8 +23,9 @@ for folder in (TESTS, TESTS / "s3", TESTS / "ops", TESTS / "faults", TESTS / "go
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of a store: versitygw where it was built, else moto's server."""
     from bucket import BUCKET, SECRET, USER, answers, direct
+    from loopback_ports import free_port
     from places import BIN, missing
-    from served import end, free_port, until
+    from served import end, until
 
     folder, port = tmp_path_factory.mktemp("store"), free_port()
     address = f"127.0.0.1:{port}"

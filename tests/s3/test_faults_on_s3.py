@@ -63,7 +63,7 @@ def test_fault_19_a_store_that_hangs_up_without_an_answer_may_be_asked_again(
     proxy: Any, upload: Callable[[str], str]
 ) -> None:
     uri = upload(MERGED)
-    proxy.silent_s = 2
+    proxy.silent_s = 0.5
     proxy.fresh(lambda request: Fault.SILENT)
     with pytest.raises(StorageError, match="asking again may help"):
         open_table(uri)
