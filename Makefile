@@ -22,9 +22,9 @@ demo: java .venv/.ready wheel ## the main job on a table that real Hudi wrote, b
 test: java .venv/.ready lint wheel types ## every suite, as CI runs it: unit, contract, golden, packaging, Spark, real Hudi
 	@$(PYTEST) -m "not (long or ops)"
 
-test-ops: .venv/.ready wheel ## deploy/ by the tools of operators: promtool, a real Prometheus, helm (≤ 5 minutes once they are there)
+test-ops: .venv/.ready wheel ## deploy/ by promtool, a real Prometheus and helm; object stores (≤ 5 minutes once the tools are there)
 	@bash tools/ops_tools.sh
-	@$(PYTEST) tests/ops -m ops
+	@$(PYTEST) tests/ops tests/s3 -m ops
 
 check: .venv/.ready lint wheel types ## for daily use: format, lint, strict types, unit tests (≤ 3 minutes)
 	@$(PYTEST) tests/unit tests/test_architecture.py -m "not (long or spark or interop or packaging)"

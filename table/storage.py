@@ -24,6 +24,7 @@ from penstock.proto.errors import (
     StorageDenied,
     StorageError,
 )
+from penstock.table.exact_reads import ExactFile
 from penstock.table.storage_refusals import Denied, WrongRegion, refusal_of, region_of
 
 MAX_PATH_BYTES: Final = 4096
@@ -238,7 +239,7 @@ class ArrowStorage:
         self._check(path)
 
         def read() -> bytes:
-            with self._tree.open_input_file(path) as source:
+            with self._opened(path) as source:
                 return bytes(source.read(limit_bytes + 1))
 
         data = self._guarded(path, read)
@@ -251,7 +252,7 @@ class ArrowStorage:
 
     def open_input(self, path: str) -> pa.NativeFile:
         self._check(path)
-        return self._guarded(path, lambda: self._tree.open_input_file(path))
+        return self._guarded(path, lambda: self._opened(path))
 
     def file_info(self, path: str) -> FileInfo | None:
         self._check(path)
@@ -260,6 +261,11 @@ class ArrowStorage:
         except FileNotFoundError:
             return None
         return None if entry.type == pafs.FileType.NotFound else _file_info(entry, path)
+
+    def _opened(self, path: str) -> pa.NativeFile:
+        """The file; a remote one as `ExactFile`."""
+        source = self._tree.open_input_file(path)
+        return source if self._local_root is not None else pa.PythonFile(ExactFile(source), mode="r")
 
     def _stat(self, path: str) -> pafs.FileInfo:
         """pyarrow's answer; the base path itself is asked for without the '/' a subtree appends, which no file has."""

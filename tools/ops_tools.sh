@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Brings the checkers of deploy/ into .cache/ops/bin, once: prometheus and promtool, helm; and into .venv what checks
-# Kubernetes manifests. Go's own caches stay the user's, so that a fresh clone links helm again instead of compiling it.
+# Brings the checkers of deploy/ into .cache/ops/bin, once: prometheus and promtool, helm, and versitygw, an S3 store; into
+# .venv what checks Kubernetes manifests. Go's own caches stay the user's, so that a fresh clone links what was compiled
+# before. Without Go the S3 store is moto's.
 # What cannot be had: says what to install, exit 2.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 HELM=v4.3.1
+VERSITYGW=v1.8.0
 bin=$PWD/.cache/ops/bin
 mkdir -p "$bin"
 if command -v flock >/dev/null; then exec 9>"$bin/.lock" && flock 9; fi # two checkouts may share .cache
@@ -54,6 +56,19 @@ if ! "$bin/helm" version --short >/dev/null 2>&1; then
             || { tail -n 5 "$log" >&2; advice "helm could not be built (above)."; }
     else
         advice "helm is missing, and there is no Go to build it with."
+    fi
+fi
+
+if ! "$bin/versitygw" --version >/dev/null 2>&1; then
+    if command -v versitygw >/dev/null; then
+        ln -sf "$(command -v versitygw)" "$bin/versitygw"
+    elif command -v go >/dev/null; then
+        echo "penstock: building versitygw $VERSITYGW (once; some minutes)" >&2
+        GOBIN=$bin quietly go install "github.com/versity/versitygw/cmd/versitygw@$VERSITYGW" \
+            || { tail -n 5 "$log" >&2; advice "versitygw could not be built (above)."; }
+    elif ! .venv/bin/python -c 'import moto, flask' >/dev/null 2>&1; then
+        quietly .venv/bin/python -m pip install --disable-pip-version-check -c requirements/constraints.txt 'moto[server]==5.2.5' \
+            || { tail -n 5 "$log" >&2; advice "moto could not be installed from PyPI (above)."; }
     fi
 fi
 

@@ -61,7 +61,7 @@ class Served:
     def __init__(
         self,
         folder: pathlib.Path,
-        table: pathlib.Path,
+        table: pathlib.Path | str,
         *,
         state: str | None = "state",
         name: str = "server",

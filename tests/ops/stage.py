@@ -22,8 +22,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import Producer
+from loopback_ports import free_port
 from places import ALERTS
-from served import OFTEN, ONCE, end, free_port, penstock, until
+from served import OFTEN, ONCE, end, penstock, until
 
 import penstock as package
 from penstock.proto.changes import ChangeFormat

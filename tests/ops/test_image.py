@@ -18,8 +18,9 @@ import image
 import pytest
 from certificates import Authority
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from loopback_ports import free_port
 from places import DEPLOY
-from served import PATIENCE_S, end, free_port, until
+from served import PATIENCE_S, end, until
 
 import penstock
 from penstock.enumerator.server.config import load_settings

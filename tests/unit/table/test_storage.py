@@ -163,7 +163,14 @@ def test_a_folder_in_place_of_a_file_is_damage(folder: pathlib.Path) -> None:
             failing(error).open_input("p=a")
 
 
-@pytest.mark.parametrize("error", [PermissionError("no"), OSError(errno.EACCES, "no"), OSError(errno.EPERM, "no")])
+FORBIDDEN = [
+    PermissionError("no"),
+    OSError(errno.EACCES, "no"),
+    OSError(errno.EPERM, "no"),
+]
+
+
+@pytest.mark.parametrize("error", FORBIDDEN)
 def test_what_this_user_may_not_read_is_not_asked_for_again(error: OSError) -> None:
     storage = failing(error)
     calls = (storage.list_dir, storage.file_info, storage.open_input, lambda path: storage.read_bytes(path, 9))

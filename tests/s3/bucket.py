@@ -1,0 +1,37 @@
+"""The store of these tests: who may use it, and how golden tables get into it behind everybody's back."""
+
+from __future__ import annotations
+
+import pathlib
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pyarrow.fs as pafs
+
+USER, SECRET, BUCKET, REGION = "lab", "labsecret", "lake", "us-east-1"
+
+
+def answers(address: str) -> bool:
+    """Whether anything answers HTTP there."""
+    try:
+        urllib.request.urlopen(f"http://{address}/", timeout=2).close()
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def direct(address: str) -> Any:
+    """The store's file system, for tests that put things there."""
+    return pafs.S3FileSystem(
+        access_key=USER, secret_key=SECRET, endpoint_override=address, scheme="http", region=REGION,
+        allow_bucket_creation=True,
+    )  # fmt: skip
+
+
+def copy_in(source: pathlib.Path, store: str, name: str) -> None:
+    """A local folder as objects."""
+    target = pafs.SubTreeFileSystem(f"{BUCKET}/{name}", direct(store))
+    pafs.copy_files(str(source), "", destination_filesystem=target, use_threads=True)

@@ -1,0 +1,82 @@
+"""A real S3-compatible store, golden tables in it, and a proxy before it that counts requests and injects faults."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+TESTS = pathlib.Path(__file__).parent.parent
+for folder in (TESTS, TESTS / "s3", TESTS / "ops", TESTS / "faults", TESTS / "golden", TESTS / "unit" / "reader"):
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """HOST:PORT of a store: versitygw where it was built, else moto's server."""
+    from bucket import BUCKET, SECRET, USER, answers, direct
+    from loopback_ports import free_port
+    from places import BIN, missing
+    from served import end, until
+
+    folder, port = tmp_path_factory.mktemp("store"), free_port()
+    address = f"127.0.0.1:{port}"
+    if (BIN / "versitygw").exists():
+        (folder / "objects").mkdir()
+        command = [str(BIN / "versitygw"), "--port", address, "--quiet", "posix", str(folder / "objects")]
+    elif importlib.util.find_spec("moto"):
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    else:
+        missing("an S3 store (versitygw or moto)")
+    environment = {**os.environ, "ROOT_ACCESS_KEY": USER, "ROOT_SECRET_KEY": SECRET}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, text=True, env=environment)
+    try:
+        until(lambda: answers(address), f"the store is up: {(folder / 'log').read_text()[-1000:]}")
+        direct(address).create_dir(BUCKET)
+        yield address
+    finally:
+        end(process)
+
+
+@pytest.fixture
+def proxy(store: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A proxy before the store, and the environment that makes it everybody's: what an operator would set."""
+    from bucket import REGION, SECRET, USER
+    from s3_proxy import S3Proxy
+
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": USER,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    logging.getLogger("penstock").setLevel(logging.ERROR)
+    with S3Proxy(store) as made:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{made.address}")
+        yield made
+
+
+@pytest.fixture(scope="session")
+def upload(store: str, golden: Any) -> Callable[[str], str]:
+    """Puts a golden table into the store, once; its URI."""
+    from bucket import BUCKET, copy_in
+
+    done: dict[str, str] = {}
+
+    def put(name: str) -> str:
+        if name not in done:
+            copy_in(golden.table(name), store, name)
+            done[name] = f"s3://{BUCKET}/{name}"
+        return done[name]
+
+    return put

@@ -1,0 +1,192 @@
+"""An HTTP proxy in front of an object store that does what object stores and the networks before them do: slows down,
+hangs, cuts bodies, answers ranges short, lists what was there a while ago. It counts requests by what they are.
+
+Requests are passed on with their own Host, so that signatures hold. Faults come by `plan`: it is given a `Request` and
+says what happens to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import http.client
+import http.server
+import re
+import threading
+import urllib.parse
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+_PASSED_ON: Final = ("content-type", "etag", "last-modified", "accept-ranges", "content-range", "x-amz-request-id")
+
+
+class Fault(enum.Enum):
+    """What becomes of an answer."""
+
+    SLOW_DOWN = "503, as S3 answers those who ask too often"
+    SILENT = "no answer; the connection ends after a while"
+    CUT = "half of the body, then the connection ends"
+    SHORT = "half of the body, and headers that say that this is all"
+    STALE = "the listing as it was when it was asked for the first time"
+    DENIED = "403"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request: `kind` is list, head, get or another method's name; `number` counts those of its kind and key."""
+
+    kind: str
+    key: str
+    number: int
+
+
+Plan = Callable[[Request], Fault | None]
+
+
+class S3Proxy:
+    """Between clients and the store at `target` (HOST:PORT). As a context manager it closes."""
+
+    def __init__(self, target: str, silent_s: float = 4.0) -> None:
+        self.target = target
+        self.silent_s = silent_s
+        self.plan: Plan = lambda request: None
+        self.counts: Counter[str] = Counter()
+        self.faults: Counter[Fault] = Counter()
+        self._numbers: Counter[tuple[str, str]] = Counter()
+        self._listings: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        proxy = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+            wbufsize = -1  # an answer is one write
+
+            def _any(self) -> None:
+                proxy.answer(self)
+
+            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _any
+
+            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  the base class names it
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        """Where clients connect to."""
+        return f"127.0.0.1:{self._server.server_port}"
+
+    def fresh(self, plan: Plan = lambda request: None) -> None:
+        """Another plan; counting begins anew."""
+        with self._lock:
+            self.plan = plan
+            self.counts, self.faults, self._numbers = Counter(), Counter(), Counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
+        """Answers one request."""
+        length = int(handler.headers.get("Content-Length") or 0)
+        body = handler.rfile.read(length) if length else None
+        request = self._told(handler)
+        fault = self.plan(request)
+        if fault is not None:
+            with self._lock:
+                self.faults[fault] += 1
+        if fault is Fault.SILENT:
+            self._ended.wait(self.silent_s)
+            handler.close_connection = True
+            return
+        if fault in (Fault.SLOW_DOWN, Fault.DENIED):
+            self._refuse(handler, fault)
+            return
+        status, headers, data = self._passed(handler, body)
+        if request.kind == "list":
+            with self._lock:
+                kept = self._listings.setdefault(handler.path, (status, headers, data))
+            if fault is Fault.STALE:
+                status, headers, data = kept
+        self._send(handler, status, headers, data, fault)
+
+    def _told(self, handler: http.server.BaseHTTPRequestHandler) -> Request:
+        parts = urllib.parse.urlsplit(handler.path)
+        query = urllib.parse.parse_qs(parts.query, keep_blank_values=True)
+        if handler.command == "GET" and ("list-type" in query or "prefix" in query):
+            kind, key = "list", query.get("prefix", [""])[0]
+        else:
+            kind, key = handler.command.lower(), urllib.parse.unquote(parts.path)
+        with self._lock:
+            self.counts[kind] += 1
+            self._numbers[kind, key] += 1
+            return Request(kind, key, self._numbers[kind, key])
+
+    def _passed(
+        self, handler: http.server.BaseHTTPRequestHandler, body: bytes | None
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(self.target, timeout=30)
+        try:
+            connection.putrequest(handler.command, handler.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in handler.headers.items():
+                if name.lower() not in ("connection", "expect"):
+                    connection.putheader(name, value)
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            data = answer.read()
+            headers = {name: value for name, value in answer.getheaders() if name.lower() in _PASSED_ON}
+            if handler.command == "HEAD":
+                headers["Content-Length"] = answer.getheader("Content-Length") or "0"
+            return answer.status, headers, data
+        finally:
+            connection.close()
+
+    def _refuse(self, handler: http.server.BaseHTTPRequestHandler, fault: Fault) -> None:
+        code, name = (503, "SlowDown") if fault is Fault.SLOW_DOWN else (403, "AccessDenied")
+        data = f"<Error><Code>{name}</Code><Message>{fault.value}</Message></Error>".encode()
+        headers = {"Content-Type": "application/xml"}
+        self._send(handler, code, headers, b"" if handler.command == "HEAD" else data, None)
+
+    def _send(
+        self,
+        handler: http.server.BaseHTTPRequestHandler,
+        status: int,
+        headers: dict[str, str],
+        data: bytes,
+        fault: Fault | None,
+    ) -> None:
+        sent, said = data, len(data)
+        if fault in (Fault.CUT, Fault.SHORT) and len(data) > 1:
+            sent = data[: len(data) // 2]
+            if fault is Fault.SHORT:
+                said = len(sent)
+                headers = {name: _shortened(value, said) for name, value in headers.items()}
+        with contextlib.suppress(OSError):
+            handler.send_response(status)
+            for name, value in headers.items():
+                handler.send_header(name, value)
+            if "Content-Length" not in headers:
+                handler.send_header("Content-Length", str(said))
+            handler.end_headers()
+            handler.wfile.write(sent)
+        if fault is Fault.CUT:
+            handler.close_connection = True
+
+
+def _shortened(value: str, said: int) -> str:
+    """A Content-Range that fits the shorter body; any other value as it is."""
+    found = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", value)
+    return value if found is None else f"bytes {found[1]}-{int(found[1]) + said - 1}/{found[2]}"

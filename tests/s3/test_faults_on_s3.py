@@ -1,0 +1,176 @@
+"""Fault 19: an object store that slows down, hangs up, cuts and shortens answers, lists what was there a while ago, or
+lets nobody in. Rows are exact, or there is an error that says whether asking again may help."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pytest
+from bucket import BUCKET, copy_in, direct
+from s3_proxy import Fault, Request
+from served import CASE, Served, differing, following, until
+
+import penstock
+from penstock.proto.errors import Fenced, PenstockError, StorageError
+from penstock.table.hudi_table import open_table
+
+pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(280)]
+MERGED = "A_merge_event_long_v9_h120"
+"""Merge on read: base files and logs, read in ranges."""
+
+
+def rows(table: pa.Table) -> Counter[str]:
+    return Counter(repr(sorted(row.items())) for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("fault", [Fault.SLOW_DOWN, Fault.CUT, Fault.SHORT])
+def test_fault_19_a_read_is_exact_or_an_error_that_says_to_ask_again(
+    proxy: Any, upload: Callable[[str], str], golden: Any, fault: Fault
+) -> None:
+    """One request goes wrong, early or late in the read; then that one and all behind it."""
+    uri, expected = upload(MERGED), rows(penstock.read(golden.table(MERGED)).read_all())
+    proxy.fresh()
+    assert rows(penstock.read(uri).read_all()) == expected
+    total = proxy.counts.total()
+    assert total > 10
+    outcomes: Counter[str] = Counter()
+    for first, lasting in itertools.product(range(0, total, total // 3), (False, True)):
+        counter = itertools.count()
+
+        def plan(request: Request, first: int = first, lasting: bool = lasting, seen: Any = counter) -> Fault | None:
+            place = next(seen)
+            return fault if place == first or (lasting and place > first) else None
+
+        proxy.fresh(plan)
+        try:
+            assert rows(penstock.read(uri).read_all()) == expected
+            outcomes["exact"] += 1
+        except PenstockError as error:
+            assert error.retryable, f"request {first}: {error.code}: {error}"
+            outcomes["again"] += 1
+    assert outcomes["exact"] and outcomes["again"], outcomes
+
+
+def test_fault_19_a_store_that_hangs_up_without_an_answer_may_be_asked_again(
+    proxy: Any, upload: Callable[[str], str]
+) -> None:
+    uri = upload(MERGED)
+    proxy.silent_s = 0.5
+    proxy.fresh(lambda request: Fault.SILENT)
+    with pytest.raises(StorageError, match="asking again may help"):
+        open_table(uri)
+
+
+def test_fault_19_who_is_not_let_in_is_told_at_once_and_not_to_ask_again(
+    proxy: Any, upload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = upload(MERGED)
+    proxy.fresh(lambda request: Fault.DENIED)
+    with pytest.raises(PenstockError, match="storage refuses") as denied:
+        open_table(uri)
+    assert not denied.value.retryable
+    assert proxy.counts.total() <= 2
+    proxy.fresh()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(PenstockError, match="storage refuses") as unknown:
+        open_table(uri)
+    assert not unknown.value.retryable
+
+
+def test_a_bucket_or_table_that_is_not_there_is_named(proxy: Any, upload: Callable[[str], str]) -> None:
+    upload(MERGED)
+    for uri in (f"s3://{BUCKET}/nothing", "s3://no-such-bucket/table"):
+        with pytest.raises(PenstockError) as missing:
+            open_table(uri)
+        assert missing.value.code == "TABLE_NOT_FOUND" and uri in str(missing.value)
+
+
+# --- a stream
+
+
+class Weather:
+    """Faults for one request in so many, by turns; a listing is then now and then the first that there was."""
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._lock = threading.Lock()
+        self._count = 0
+        self._turns = itertools.cycle([Fault.SLOW_DOWN, Fault.STALE, Fault.CUT, Fault.SHORT])
+
+    def __call__(self, request: Request) -> Fault | None:
+        with self._lock:
+            self._count += 1
+            if self._count % self._every:
+                return None
+            return next(self._turns)
+
+
+@contextmanager
+def growing(golden: Any, store: str, folder: pathlib.Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """(URI, how the rest arrives) of a table whose last commits are not there yet."""
+    local, name = golden.copy(CASE, folder), f"growing-{folder.name}"
+    timeline = local / ".hoodie" / "timeline"
+    instants = sorted({file.name.partition(".")[0].partition("_")[0] for file in timeline.iterdir() if file.is_file()})
+    late = instants[-4:]
+    held = [file for file in sorted(timeline.iterdir()) if file.is_file() and file.name.startswith(tuple(late))]
+    apart = folder / "held"
+    apart.mkdir()
+    moved = [file.rename(apart / file.name) for file in held]
+    copy_in(local, store, name)
+    target = pafs.SubTreeFileSystem(f"{BUCKET}/{name}/.hoodie/timeline", direct(store))
+
+    def arrive() -> None:
+        order = {"requested": 0, "inflight": 1}
+        for file in sorted(moved, key=lambda f: (f.name.split("_")[0].split(".")[0], order.get(f.suffix[1:], 2))):
+            with target.open_output_stream(file.name) as sink:
+                sink.write(file.read_bytes())
+
+    yield f"s3://{BUCKET}/{name}", arrive
+
+
+def test_fault_19_a_stream_over_a_store_in_bad_weather_has_the_exact_rows(
+    proxy: Any, store: str, golden: Any, tmp_path: pathlib.Path
+) -> None:
+    """The server and the reader are both behind the proxy; commits arrive meanwhile; one request in 17 goes wrong."""
+    weather = Weather(17)
+    with growing(golden, store, tmp_path) as (uri, arrive), Served(tmp_path, uri) as server:
+        proxy.fresh(weather)
+        batches: list[pa.RecordBatch] = []
+        troubles: Counter[str] = Counter()
+        with following(server, "r") as reader:
+            until(lambda: took(reader, batches, troubles), "the reader has what is there", 100)
+            before = len(batches)
+            arrive()
+            until(
+                lambda: took(reader, batches, troubles) and len(batches) > before and not differing(golden, batches),
+                "the reader has the rest",
+                100,
+            )
+        seen = dict(proxy.faults)
+        proxy.fresh()
+    assert not differing(golden, batches)
+    assert len(seen) == 4, seen
+    assert troubles.keys() <= {"STORAGE", "FENCED"}
+
+
+def took(reader: Any, batches: list[pa.RecordBatch], troubles: Counter[str]) -> bool:
+    """Reads and commits what there is; storage that failed is asked again."""
+    try:
+        while (consumed := reader.poll(200)) is not None:
+            reader.commit(consumed)
+            batches.append(consumed.batch)
+    except Fenced:
+        reader.join()
+    except PenstockError as error:
+        troubles[error.code] += 1
+        assert error.retryable, f"{error.code}: {error}"
+        return False
+    return bool(reader.caught_up)

@@ -1,0 +1,53 @@
+"""How many requests of a store a look, a plan and a read cost: the numbers of docs/operations.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.followed_tables import FollowedTables
+from penstock.enumerator.service import EnumeratorService
+from penstock.proto.groups import GroupScope, GroupSpec, StartLatest
+from penstock.proto.queries import Incremental, PlanRequest, Snapshot
+from penstock.reader.read_split import read_split
+
+pytestmark = [pytest.mark.ops, pytest.mark.golden]
+MERGED = "A_merge_event_long_v9_h120"
+
+
+def counted(proxy: Any, work: Callable[[], object]) -> Counter[str]:
+    """The requests of the work, by kind."""
+    proxy.fresh()
+    work()
+    return Counter(proxy.counts)
+
+
+def test_a_look_at_a_table_where_nothing_is_new(proxy: Any, upload: Callable[[str], str]) -> None:
+    service = EnumeratorService({"t": upload(MERGED)}, reads=FollowedTables(), poll_ms=None)
+    scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
+    service.join_group("g", "r", GroupSpec(scope=scope, start=StartLatest()), "first")
+    service.looker.look()
+    idle = counted(proxy, service.looker.look)
+    assert idle == counted(proxy, service.looker.look)
+    print("idle look", dict(idle))
+    assert idle.total() <= 13
+
+
+def test_a_plan_and_the_read_of_a_split(proxy: Any, upload: Callable[[str], str]) -> None:
+    uri = upload(MERGED)
+    enumerator = EmbeddedEnumerator({"t": uri})
+    plans: list[Any] = []
+    first = counted(proxy, lambda: plans.append(enumerator.plan(PlanRequest(table="t", query=Snapshot()))))
+    (plan,) = plans
+    files = sum(1 + len(split.logs) for split in plan.splits)
+    reading = counted(proxy, lambda: [list(read_split(plan.scan, split)) for split in plan.splits])
+    print("plan", dict(first), "read", dict(reading), "of", files, "files in", len(plan.splits), "splits")
+    assert first.total() <= 40
+    assert reading["head"] <= files and reading["list"] == 0
+    assert reading.total() <= 8 * files
+    assert penstock.read(uri).read_all().num_rows > 0
