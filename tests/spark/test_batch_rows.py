@@ -78,7 +78,7 @@ def test_a_failed_task_is_run_again(
 def test_coalesce_reads_several_slots_in_one_task(
     source: Any, snapshot: Counter[Any], rows_of: RowsOf, tasks: int
 ) -> None:
-    frame = source.read().coalesce(tasks)
+    frame = source.read(slots="3").coalesce(tasks)
     assert frame.rdd.getNumPartitions() == tasks
     assert rows_of(frame) == snapshot
 

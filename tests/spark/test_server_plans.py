@@ -53,9 +53,9 @@ def test_tasks_report_what_they_read(spark: SparkSession, server: Any, enumerato
     assert sum(int(event["bytes"]) for event in finished.values()) > 0
 
 
-def test_the_planner_chooses_at_least_two_slots(spark: SparkSession, server: Any, enumerator_log: Any) -> None:
-    assert load(spark, server).rdd.getNumPartitions() >= 2
-    assert int(enumerator_log.events("plan opened")[0]["slots"]) >= 2
+def test_the_planner_gives_tiny_splits_one_task(spark: SparkSession, server: Any, enumerator_log: Any) -> None:
+    assert load(spark, server).rdd.getNumPartitions() == 1
+    assert int(enumerator_log.events("plan opened")[0]["slots"]) == 1
 
 
 @pytest.mark.parametrize("road", ["embedded", "server"])
@@ -65,11 +65,11 @@ def test_tasks_need_no_timeline(
     """The plan is made at the first action; with `.hoodie` gone its tasks still finish, and a new load() fails."""
     expected = rows_of(golden.expected(CASE, "snapshot"))
     with serve({"t": str(moved)}, "127.0.0.1:0") as running:
-        options = {"server": running.address} if road == "server" else {}
+        options = {"slots": "2", **({"server": running.address} if road == "server" else {})}
         reader = spark.read.format("penstock").options(**options)
         target = "t" if road == "server" else str(moved)
         frame = reader.load(target)
-        assert frame.rdd.getNumPartitions() >= 2  # plans, reads nothing
+        assert frame.rdd.getNumPartitions() == 2  # plans, reads nothing
         (moved / ".hoodie").rename(moved.with_name("hoodie-away"))
         assert rows_of(frame) == expected
         assert rows_of(frame.union(frame)) == expected + expected
