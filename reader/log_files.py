@@ -21,7 +21,7 @@ def _whole(source: pa.NativeFile) -> pa.Buffer:
     """Into memory of its own, which goes back to the system when it is let go: Arrow's pool would keep its pages."""
     room = np.empty(source.size(), np.uint8)
     filled = 0
-    while filled < len(room) and (got := source.readinto(memoryview(room)[filled:])):
+    while filled < len(room) and (got := source.readinto(room.data[filled:])):
         filled += got
     return pa.py_buffer(room).slice(0, filled)
 
