@@ -317,7 +317,7 @@ def test_int96_has_no_statistics_that_count(tmp_path: pathlib.Path) -> None:
 
 
 def test_slices_with_logs_are_merged_before_they_are_filtered(tmp_path: pathlib.Path) -> None:
-    """The base says i = 1 for the row, the log says 900: of row groups that are ruled out the rows still meet the log."""
+    """The base says i = 1 for the row, the log says 900: rows of ruled-out row groups still meet the log."""
     from oracle import slice_writer
 
     folder = numbered(SliceFolder(tmp_path, FIELDS))
