@@ -73,7 +73,8 @@ class MergeOutcomes:
 class SplitReport:
     """How reading one split went. `phase_ms` keys are of `PHASES`. Rows are rows handed on.
     `skipped_gaps` are damaged stretches of log files that were passed over, `skipped_bytes` their length.
-    `pruned_row_groups` of a base file, with `pruned_rows`, were not decoded: its footer says that no row is kept.
+    `pruned_row_groups` of a base file, with `pruned_rows`, were not decoded: its footer says that no row is kept;
+    where a log meets them, but for the columns that decide.
     `counts` are further numbers by name, ascending, none of them 0: of topics `reader.topics.reading`'s."""
 
     rows: int

@@ -53,7 +53,7 @@ class CountingStorage:
         self._storage = storage
         self.base_path = storage.base_path
         self.opened: list[str] = []
-        self.buffers: list[weakref.ref[pa.Buffer]] = []
+        self.buffers: list[weakref.ref[Any]] = []
 
     def open_input(self, path: str) -> Any:
         self.opened.append(path)
@@ -69,10 +69,9 @@ class CountingStorage:
             def size(self) -> int:
                 return int(source.size())
 
-            def read_buffer(self, size: int) -> pa.Buffer:
-                buffer = source.read_buffer(size)
-                outer.buffers.append(weakref.ref(buffer))
-                return buffer
+            def readinto(self, room: memoryview) -> int:
+                outer.buffers.append(weakref.ref(room.obj))
+                return int(source.readinto(room))
 
         return Source()
 
