@@ -21,6 +21,8 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 
 from rich.console import Console
@@ -35,7 +37,7 @@ from compared.probes import first_queries, peaks, sent_bytes
 from compared.processes import Worker
 from compared.programme import TWO, turns
 from compared.report import as_json, markdown, targets_lines
-from compared.schedule import played
+from compared.schedule import Turn, played
 from compared.tables import BenchTable, MadeTable, made, standard_tables
 from compared.targets import Figures, verdicts
 from hudi_process import make_environment
@@ -79,36 +81,61 @@ class Tables:
 
 
 def measured(given: argparse.Namespace, cast: Cast, tables: Tables) -> Figures:
-    """Every part that is asked for."""
+    """Every part that is asked for; one that fails is told, and does not take the others with it."""
     figures = Figures()
 
     def asked(key: str) -> bool:
         return not given.only or any(fnmatch.fnmatch(key, only) for only in given.only)
 
+    def part(key: str, work: Callable[[], None]) -> None:
+        if not asked(key):
+            return
+        try:
+            work()
+        except (AssertionError, RuntimeError) as error:
+            figures.failed[key] = str(error)
+            tell(f"{key} FAILED: {error}")
+            cast.stop()
+
     wanted = [turn for turn in turns(given.rounds) if asked(turn.key)]
-    for turn in wanted:
-        tables[turn.table]
-    if asked("memory"):
-        tables["tiny"], tables["big"]
+    needed = {turn.table for turn in wanted} | ({"plain", "big", "tiny"} if asked("memory") else set())
+    for name in sorted(needed | ({"plain"} if asked("first-query") else set())):
+        tables[name]
     cast.stop()  # what wrote tables has an easier start than a contestant should have
-    if asked("decode"):
-        figures.decode_records_s = [1e9 / decode_ns(25, DECODED_ROWS, 3) for _ in range(given.rounds)]
-        tell(f"decode: {[round(found) for found in figures.decode_records_s]} records/s")
-    if asked("memory"):
-        measure_memory(figures, cast, tables, min(3, given.rounds))
-    if asked("first-query"):
-        figures.firsts = first_queries(cast, tables["plain"], min(3, given.rounds), tell)
+    part("decode", lambda: measure_decoding(figures))
+    part("memory", lambda: measure_memory(figures, cast, tables, min(3, given.rounds)))
+    part("first-query", lambda: measure_firsts(figures, cast, tables, min(3, given.rounds)))
     for turn in wanted:
-        figures.outcomes[turn.key] = played(cast, turn, tables[turn.table], tell)
-        if Contestant.PER_RECORD in turn.contestants:
-            for who, sent in sent_bytes(cast, turn, tables[turn.table]).items():
-                figures.sent[turn.key, who] = sent
+        part(turn.key, partial(measure_turn, figures, cast, tables, turn))
     cast.stop()
-    if asked("idle"):
-        found = idle_poll(given.idle_instants, given.idle_files)
-        figures.idle = (found.p50_ms, found.operations)
-        tell(f"idle: p50 {found.p50_ms:.2f} ms, {found.operations:g} file operations")
+    part("idle", lambda: measure_idle(figures, given))
     return figures
+
+
+def measure_turn(figures: Figures, cast: Cast, tables: Tables, turn: Turn) -> None:
+    """A comparison; where an object a record takes part, also the bytes that Python sent."""
+    figures.outcomes[turn.key] = played(cast, turn, tables[turn.table], tell)
+    if Contestant.PER_RECORD in turn.contestants:
+        for who, sent in sent_bytes(cast, turn, tables[turn.table]).items():
+            figures.sent[turn.key, who] = sent
+
+
+def measure_decoding(figures: Figures) -> None:
+    """Records a second, some rounds."""
+    figures.decode_records_s = [1e9 / decode_ns(25, DECODED_ROWS, 3) for _ in range(5)]
+    tell(f"decode: {[round(found) for found in figures.decode_records_s]} records/s")
+
+
+def measure_firsts(figures: Figures, cast: Cast, tables: Tables, rounds: int) -> None:
+    """First queries of fresh sessions."""
+    figures.firsts = first_queries(cast, tables["plain"], rounds, tell)
+
+
+def measure_idle(figures: Figures, given: argparse.Namespace) -> None:
+    """An idle poll."""
+    found = idle_poll(given.idle_instants, given.idle_files)
+    figures.idle = (found.p50_ms, found.operations)
+    tell(f"idle: p50 {found.p50_ms:.2f} ms, {found.operations:g} file operations")
 
 
 def measure_memory(figures: Figures, cast: Cast, tables: Tables, rounds: int) -> None:
@@ -170,8 +197,8 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def main() -> None:
-    """Measures, prints the table of targets, writes the record."""
+def main() -> int:
+    """Measures, prints the table of targets, writes the record. 1 where a part failed, or results differ."""
     given, began, load = arguments(), time.perf_counter(), os.getloadavg()[0]
     cast = Cast(hudi_command())
     try:
@@ -183,6 +210,9 @@ def main() -> None:
     if given.out:
         write(given.out, figures, told)
     print(", ".join(f"{verdict}: {count}" for verdict, count in verdicts(figures).items()))
+    for key, error in figures.failed.items():
+        print(f"{key} FAILED: {error}", file=sys.stderr)
+    return 1 if figures.failed else 0
 
 
 def write(folder: pathlib.Path, figures: Figures, told: dict[str, str]) -> None:
@@ -196,4 +226,4 @@ def write(folder: pathlib.Path, figures: Figures, told: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

