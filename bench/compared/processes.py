@@ -13,7 +13,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ import psutil
 
 Answer = TypeVar("Answer")
 SAMPLED_EVERY_S = 0.002
+LOOKED_EVERY_S = 0.2
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -36,18 +38,51 @@ class Cost:
     python_s: float
 
 
-def tree_cpu_s(process: psutil.Process) -> tuple[float, float]:
-    """(processor seconds of a process tree, of these not the JVM's). Of children that ended, too, once waited for."""
-    total = python = 0.0
-    for one in (process, *process.children(recursive=True)):
-        try:
-            times, name = one.cpu_times(), one.name()
-        except psutil.NoSuchProcess:
-            continue
-        spent = times.user + times.system + times.children_user + times.children_system
-        total += spent
-        python += 0.0 if name.startswith("java") else spent
-    return total, python
+class TreeMeter:
+    """Processor seconds of a process and its descendants since it was made, by looking at each again and again: what a
+    child had taken is not lost when it ends, for Spark's daemon of Python workers does not wait for them."""
+
+    def __init__(self, root: psutil.Process) -> None:
+        self._root = root
+        self._last: dict[psutil.Process, float] = {}
+        self._java: set[psutil.Process] = set()
+        self.look()
+        self._first = dict(self._last)
+
+    def look(self) -> None:
+        """Takes in what each has spent by now."""
+        for one in (self._root, *self._root.children(recursive=True)):
+            try:
+                times = one.cpu_times()
+                if one not in self._last and one.name().startswith("java"):
+                    self._java.add(one)
+            except psutil.NoSuchProcess:
+                continue
+            self._last[one] = times.user + times.system
+
+    def spent_s(self) -> tuple[float, float]:
+        """(all of it, of this not the JVM's), as of the last look."""
+        spent = {one: last - self._first.get(one, 0.0) for one, last in self._last.items()}
+        return sum(spent.values()), sum(s for one, s in spent.items() if one not in self._java)
+
+
+@contextmanager
+def repeatedly(look: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Calls `look` in a thread while the block runs, and once behind it."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(every_s):
+            look()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+    look()
 
 
 def anonymous_bytes(pid: int) -> int:
@@ -97,31 +132,24 @@ class Worker:
 
     def costed(self, request: Mapping[str, Any]) -> tuple[Any, Cost]:
         """The answer, and what it cost; an answer's own `cpu_s` goes before what the system counts in ticks."""
-        cpu, python = tree_cpu_s(self._seen)
+        meter = TreeMeter(self._seen)
         began = time.perf_counter()
-        answer = self.ask(request)
-        wall = time.perf_counter() - began
-        cpu_after, python_after = tree_cpu_s(self._seen)
-        spent = answer.get("cpu_s", cpu_after - cpu)
-        return answer, Cost(answer.get("wall_s", wall), spent, python_after - python)
+        with repeatedly(meter.look, LOOKED_EVERY_S):
+            answer = self.ask(request)
+            wall = time.perf_counter() - began
+        spent, python = meter.spent_s()
+        return answer, Cost(answer.get("wall_s", wall), answer.get("cpu_s", spent), python)
 
     def peak_of(self, work: Callable[[], Answer]) -> tuple[Answer, int]:
         """What `work` gives, and the highest anonymous memory while it ran."""
-        peak, ended = 0, threading.Event()
+        peak = 0
 
-        def watch() -> None:
+        def look() -> None:
             nonlocal peak
-            while not ended.is_set():
-                peak = max(peak, anonymous_bytes(self.pid))
-                time.sleep(SAMPLED_EVERY_S)
+            peak = max(peak, anonymous_bytes(self.pid))
 
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        try:
+        with repeatedly(look, SAMPLED_EVERY_S):
             found = work()
-        finally:
-            ended.set()
-            watcher.join()
         return found, peak
 
     def stop(self) -> None:
