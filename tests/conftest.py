@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 TESTS = pathlib.Path(__file__).parent
+sys.path.append(str(TESTS))
 GOLDEN = TESTS / "golden"
 
 
@@ -68,7 +69,6 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> GoldenTables:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The run's Spark session (PySpark is imported by those suites alone that ask for it)."""
-    sys.path.append(str(TESTS))
     from spark_session import session
 
     yield from session(tmp_path_factory)
@@ -87,7 +87,6 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The run's Kafka broker (`KafkaBroker`): topics are a test's own, and a broker it kills it starts again."""
-    sys.path.append(str(TESTS))
     from kafka_broker import running
 
     with running(tmp_path_factory.mktemp("kafka")) as broker:

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
+from loopback_ports import free_ports
 
 RELEASE = "4.3.1"
 CACHE = pathlib.Path(__file__).resolve().parents[1] / ".cache"
@@ -112,15 +113,6 @@ def checked(command: Sequence[str], cwd: str | pathlib.Path) -> str:
         said = (result.stdout + result.stderr)[-3000:]
         raise RuntimeError(f"{command[0]} {command[-1]} failed ({result.returncode}): {said}")
     return result.stdout
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 def ask(port: int, api: int, body: bytes = b"") -> bytes:

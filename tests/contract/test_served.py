@@ -9,7 +9,6 @@ import logging
 import pickle
 import re
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from loopback_ports import free_port
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server import limits
@@ -48,14 +48,6 @@ if TYPE_CHECKING:
 
 ALL = PlanRequest(table="trips", query=Snapshot())
 ONCE = CallLimits(deadline_ms=5000, plan_deadline_ms=5000, attempts=1)
-
-
-def free_port() -> int:
-    """A port of loopback on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 # --- retries and deadlines ---

@@ -11,7 +11,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ import grpc
 import pyarrow as pa
 from changes import hudi_changes, lost_decimals
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from loopback_ports import free_port
 
 from penstock.engine.consumer import Consumer
 from penstock.proto.client import CallLimits, EnumeratorClient
@@ -43,13 +43,6 @@ def until(found: Callable[[], _T], what: str, patience_s: float = PATIENCE_S) ->
         assert time.monotonic() < end_s, f"not within {patience_s} s: {what}"
         time.sleep(0.02)
     return answer
-
-
-def free_port() -> int:
-    """One that nobody listens at now."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def penstock(*arguments: object, log: pathlib.Path, **more: Any) -> subprocess.Popen[str]:

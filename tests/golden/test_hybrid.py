@@ -35,6 +35,7 @@ ACCESS = KafkaAccess(client=(("bootstrap.servers", "scripted"),))
 
 @pytest.fixture
 def checkpoint(golden: Any, tmp_path: pathlib.Path, case: str) -> str:
+    """The folder of the streaming query that wrote the table; '' of a table that none wrote."""
     packed = golden.case(case).get("checkpoint")
     if packed is None:
         return ""
@@ -74,7 +75,7 @@ def folded(rows: Iterator[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
 
 @pytest.mark.parametrize("case", ["C_v6_streamer", "C_v9_sink"])
 @pytest.mark.parametrize("mode", list(HybridMode))
-def test_what_a_hybrid_read_leaves_is_what_a_replay_of_the_whole_topic_leaves(
+def test_row_19_what_a_hybrid_read_leaves_is_what_a_replay_of_the_whole_topic_leaves(
     golden: Any, case: str, mode: HybridMode, checkpoint: str
 ) -> None:
     topic = ScriptedTopic.of_golden(GOLDEN, golden.case(case))
@@ -91,3 +92,27 @@ def test_what_a_hybrid_read_leaves_is_what_a_replay_of_the_whole_topic_leaves(
         assert {row["_change_type"] for row in behind} == {"+U"}
         sequences = [row["_change_seq"] for _, row in rows]
         assert max(sequences[: len(sequences) - len(behind)]) < min(row["_change_seq"] for row in behind)
+
+
+@pytest.mark.parametrize("case", ["C_v6_streamer", "C_v9_sink"])
+def test_row_01_a_writer_killed_between_its_data_and_its_commit_costs_nothing(
+    golden: Any, case: str, checkpoint: str, tmp_path: pathlib.Path
+) -> None:
+    """Its files and the start of its commit are there, its completion is not; of a query neither the batch's end."""
+    table = golden.copy(case, tmp_path)
+    timeline = table / ".hoodie" / ("timeline" if (table / ".hoodie" / "timeline").is_dir() else "")
+    done = max(timeline.glob("2*.deltacommit"), key=lambda file: file.name)
+    later = [file for file in (table / ".hoodie").rglob("2*") if file.name[:17] > done.name[:17]]
+    for file in (done, *later):
+        file.unlink()
+    if checkpoint:
+        max((pathlib.Path(checkpoint) / "commits").glob("[0-9]*"), key=lambda file: int(file.name)).unlink()
+    topic = ScriptedTopic.of_golden(GOLDEN, golden.case(case))
+    rules = HandOverRules(checkpoints=(("", checkpoint),) if checkpoint else ())
+    hybrid = Hybrid(mode=HybridMode.CHANGELOG, topic=topic.topic, rules=rules, access=ACCESS)
+    rows = list(delivered(str(table), topic, hybrid))
+    assert folded(row for _, row in rows) == folded(json.loads(item.value or b"") for item in topic.records)
+    kafka = rows[-1][0].progress.kafka
+    assert kafka is not None and kafka.instant < done.name[:17]
+    told = golden.case(case)["handover"]["offsets"]
+    assert any(offset < told[str(partition)] for partition, offset in kafka.starts)

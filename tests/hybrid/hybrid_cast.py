@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from chaos_cast import Actor, free_port
+from chaos_cast import Actor
 from delivered import Delivered
+from loopback_ports import free_port
 from soak_cast import Driver
 
 LEASE_S = 3
@@ -96,12 +97,21 @@ class HybridCast:
         self._broker_again_at = 0.0
         self._hold = self.folder / "hold"
 
+    def warm_up(self) -> None:
+        """Spark drivers start, which takes them long, and wait."""
+        if self.door is not Door.GROUP:
+            for actor in self.actors:
+                if actor is not self.server:
+                    actor.start()
+
     def begin(self, strikes: Sequence[Strike]) -> None:
-        """All start, the server first."""
+        """All go to work, the server first."""
         if any(strike.moment is Moment.LAKE for strike in strikes):
             self._hold.touch()
         for actor in self.actors:
-            actor.start()
+            if not actor.is_up:
+                actor.start()
+        (self.folder / "begin").touch()
 
     def carry_out(self, strikes: Sequence[Strike], rng: random.Random, within_s: float) -> None:
         """Each strike at its moment, in their order. Readers write no second batch before one in the lake."""

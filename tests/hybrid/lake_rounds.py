@@ -178,7 +178,7 @@ class LakeFiller(threading.Thread):
         self.hand_overs.append(upto)
 
     def _streamed(self) -> None:
-        at_most = str(self._rng.choice((300, 100_000)))
+        at_most = str(self._rng.choice((1000, 100_000)))
         self._hudi.run_sink(self.table, checkpoint=str(self.checkpoint), at_most=at_most, **self._request({}))
         self.hand_overs = [self._of_batch(path) for path in sorted((self.checkpoint / "commits").glob("[0-9]*"))]
 

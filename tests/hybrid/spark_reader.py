@@ -1,9 +1,9 @@
 """A Spark driver that reads a hybrid stream, to be killed at any time; run as a process.
 
 Its argument is JSON: `target`, `options`, `folder`. In the folder: `checkpoint`, `out/BATCH.parquet`, one JSON line a
-failure in `failed.jsonl`; a micro-batch is not done while there is a file `hold`, and the file `stop` ends the process.
-A stream that fails is started again: what is a failure to excuse, the test decides. A micro-batch that is repeated must
-bring what it brought before.
+failure in `failed.jsonl`. Nothing is read before there is a file `begin`, a micro-batch is not done while there is a
+file `hold`, and the file `stop` ends the process. A stream that fails is started again: what is a failure to excuse,
+the test decides. A micro-batch that is repeated must bring what it brought before.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def main(text: str) -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
+    while not (folder / "begin").exists():
+        time.sleep(0.02)
 
     def write(frame: DataFrame, batch_id: int) -> None:
         keep(folder, batch_id, frame.toArrow())

@@ -86,6 +86,7 @@ def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pyte
     cast = _cast(plot, broker, filler, folder)
     strikes = _strikes(plot, rng)
     try:
+        cast.warm_up()
         producer.begin(rng.randrange(20, 200))
         _begin(producer, filler)
         producer.start()

@@ -23,8 +23,14 @@ SEED = 7
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("road", Road)
-@pytest.mark.parametrize("kind", [Kind.UPSERT, pytest.param(Kind.APPEND, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("kind", "road"),
+    [
+        pytest.param(kind, road, marks=() if (kind, road) == (Kind.UPSERT, Road.SINK) else pytest.mark.long)
+        for kind in Kind
+        for road in Road
+    ],
+)
 def test_the_table_is_the_fold(
     hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, kind: Kind, road: Road
 ) -> None:

@@ -11,7 +11,6 @@ import pathlib
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field
 
 import psutil
 from chaos_writer import waited
+from loopback_ports import free_port
 
 import penstock
 from penstock.proto.errors import Fenced, PenstockError
@@ -30,14 +30,6 @@ READERS = 4
 STARTING_S = 2.0
 MAY_END_WITH = ("FENCED", "STORAGE")
 """Errors with which a reader may end by itself here: its lease ran out while it, or the server, stood still."""
-
-
-def free_port() -> int:
-    """A port that nobody listens at now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass

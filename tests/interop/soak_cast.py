@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psutil
-from chaos_cast import Actor, free_port
+from chaos_cast import Actor
 from chaos_writer import waited
+from loopback_ports import free_port
 from soak_samples import Samples, processes_of
 
 QUERIES: Final = ("changes", "windows")

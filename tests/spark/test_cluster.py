@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import sys
 import time
 from collections import Counter
@@ -25,6 +24,7 @@ import pyarrow.dataset as ds
 import pyspark
 import pytest
 from line_process import DEADLINE_S, LineProcess
+from loopback_ports import free_port
 from pyspark.sql import DataFrame
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
@@ -42,9 +42,7 @@ class Cluster:
         self._folder, self._started = folder, list[LineProcess]()
         self._driver: LineProcess | None = None
         self._speculates = False
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
+        port = free_port()
         self._master = f"spark://127.0.0.1:{port}"
         self._daemon("master.Master", "--port", str(port))
         serve = [sys.executable, "-m", "penstock", "serve", "--table", f"t={table}", "--listen", "127.0.0.1:0"]

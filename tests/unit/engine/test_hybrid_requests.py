@@ -262,3 +262,11 @@ def test_given_offsets_are_of_the_topic() -> None:
 def test_a_policy_of_the_lake_that_hands_out_the_table_anew_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="onLostRange=snapshot"):
         hybrid_of(given(), Door.STREAM, OnLostRange.SNAPSHOT)
+
+
+@pytest.mark.parametrize(
+    "more", [{"hybrid": "kafka-first"}, {"after": "latest"}, {"hybrid": "append", "upto": "20260101000000000"}]
+)
+def test_row_21_the_topic_first_and_the_lake_behind_it_is_refused(more: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"hybrid"):
+        of_stream(given(**more))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from loopback_ports import free_port
 
 from penstock.engine.cli.main import run
 
@@ -56,6 +56,4 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[byt
 @pytest.fixture
 def unused_port() -> int:
     """A loopback port where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()

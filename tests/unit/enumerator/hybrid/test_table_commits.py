@@ -95,7 +95,9 @@ def test_an_archived_instant(golden: GoldenTables, name: str) -> None:
     assert all(commit.order_key <= back.order_key for commit in walked)
 
 
-def test_what_is_pending_on_layout_1_holds_the_instant_back(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+def test_row_02_what_is_pending_on_layout_1_holds_the_instant_back(
+    golden: GoldenTables, tmp_path: pathlib.Path
+) -> None:
     scripted = ScriptedTimeline(golden.copy("C_v6_streamer", tmp_path), tmp_path / "aside")
     first, second, third = scripted.data
     scripted.pend(second)
@@ -105,7 +107,9 @@ def test_what_is_pending_on_layout_1_holds_the_instant_back(golden: GoldenTables
             commits_back(scripted.open(), instant)
 
 
-def test_what_is_pending_on_layout_2_comes_again_from_kafka(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+def test_row_01_what_is_pending_on_layout_2_comes_again_from_kafka(
+    golden: GoldenTables, tmp_path: pathlib.Path
+) -> None:
     scripted = ScriptedTimeline(golden.copy("C_v9_streamer_keys", tmp_path), tmp_path / "aside")
     newest = scripted.data[-1]
     scripted.pend(newest)
@@ -150,7 +154,7 @@ class Late(HudiTable):
         return replace(archive, instants=instants, undone=archive.undone | {self.gone})
 
 
-def test_an_archived_commit_that_completed_late_has_its_place(golden: GoldenTables) -> None:
+def test_row_02_an_archived_commit_that_completed_late_has_its_place(golden: GoldenTables) -> None:
     opened = open_table(str(golden.table("B_v9_arch_mor")))
     active = commits_back(opened)
     newest, second, *_ = active.near

@@ -178,7 +178,7 @@ class TestSeveralWriters:
         answer = found(streamer("1699999999000"), streamer("t,0:5"))
         assert isinstance(answer.steps[0].verdict, PassedElsewhere)
 
-    def test_two_topics_need_a_name(self) -> None:
+    def test_row_12_two_topics_need_a_name(self) -> None:
         with pytest.raises(ConfigurationError, match=r"several topics.*--topic"):
             walked(streamer("a,0:5"), streamer("b,0:7"))
         assert found(streamer("a,0:5"), streamer("b,0:7"), rules=Rules(topic="a")).offsets.by_partition() == {0: 5}

@@ -176,7 +176,7 @@ def test_caps_make_batches_of_the_topic_smaller(streamer: Lake) -> None:
     assert behind == sorted(behind, reverse=True) and behind[-1] == 0
 
 
-def test_the_watermark_goes_on_and_never_back(streamer: Lake) -> None:
+def test_row_19_the_watermark_goes_on_and_never_back(streamer: Lake) -> None:
     """What has more behind it holds the watermark, what has none does not; the lake's watermark is where it starts."""
     highs = {0: 5_000_000, 1: 9_000_000, 2: 7_000_000}
 
@@ -207,6 +207,32 @@ def test_the_watermark_goes_on_and_never_back(streamer: Lake) -> None:
     streamer.topic.append(1, "k", {"id": "k"})
     highs[1] = 3_000_000
     assert streamer.next(scope, free).point.watermark.at_us == 9_000_000 - 500_000
+
+
+def test_row_20_a_partition_without_records_holds_no_watermark_back_nor_does_the_lake(streamer: Lake) -> None:
+    """Partition 0 has nothing behind the hand-over, for ever; the lake's rows are older than all of the topic."""
+
+    def scan(scan: Any, split: Any, column: str, unit: str, access: Any = None) -> EventTimeBounds:
+        at_us = 8_000_000 if isinstance(split.part, KafkaRange) else 1_000_000
+        return EventTimeBounds(at_us, at_us)
+
+    streamer.topic.ends[0] = streamer.case["handover"]["offsets"]["0"]
+    streamer.topic.records = [
+        item
+        for item in streamer.topic.records
+        if (item.partition, item.offset) < (0, streamer.topic.ends[0]) or item.partition
+    ]
+    streamer.reads = OpenedTables(open_topic=streamer.topic.open, scan_event_time=scan)
+    plain = streamer.scope()
+    scope = replace(
+        plain,
+        request=replace(plain.request, event_time="ts", event_time_unit="us", scan_event_time=True),
+        rule=EventTimeRule(max_out_of_orderness_us=0),
+    )
+    points = streamer.until_topic(scope)
+    first = streamer.next(scope, points[-1]).point
+    assert isinstance(first.content, TopicBatch) and 0 not in {item.partition for item in first.content.ranges}
+    assert first.watermark.at_us == 8_000_000
 
 
 def test_row_03_a_consumed_instant_that_is_gone_behind_the_hand_over_stops_the_stream(

@@ -55,7 +55,7 @@ def read(scan: Scan, topic: FakeTopic, schemas: FakeRegistry, **more: object) ->
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_values_of_several_schemas_in_one_chunk(compiled: bool) -> None:
+def test_row_17_values_of_several_schemas_in_one_chunk(compiled: bool) -> None:
     schemas = registry()
     values = [
         schemas.framed(7, ROW),

@@ -61,7 +61,7 @@ def test_meta_columns_are_null_even_where_the_record_has_them() -> None:
     assert dict(tally.report().counts) == {"kafka_records": 1}
 
 
-def test_unknown_fields_are_dropped_and_counted_and_missing_ones_null() -> None:
+def test_row_18_unknown_fields_are_dropped_and_counted_and_missing_ones_null() -> None:
     tally = SplitTally()
     batches = read_all(topic_scan(mode=APPEND), topic_of({"id": 1, "x": {}, "y": None}, {"city": "a"}), tally=tally)
     assert rows_of(batches) == [
@@ -83,7 +83,7 @@ def test_unknown_fields_are_dropped_and_counted_and_missing_ones_null() -> None:
         (b" 7 ", 7),
     ],
 )
-def test_a_tombstone_is_a_delete_of_its_key(key: object, told: int) -> None:
+def test_row_15_a_tombstone_is_a_delete_of_its_key(key: object, told: int) -> None:
     (batch,) = read_all(topic_scan(), topic_of(None, keys=[key]))
     nothing = {"city": None, "amount": None, "ts": None, "_change_instant": None}
     sequence = f"99{0:022d}.{0:018d}.0"
