@@ -16,6 +16,9 @@ from compared.contestants import ARROW_READERS, Cast, Contestant, Kind, Question
 from compared.processes import Cost
 from compared.tables import MadeTable
 
+ENOUGH_ROWS = 400_000
+"""Below, footers and buffers hide what a projection saves, and all rows come in a batch or two."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
@@ -97,11 +100,13 @@ def equal(key: str, found: Mapping[Contestant, tuple[str, ...]]) -> tuple[str, .
 
 
 def _assert_path(cast: Cast, contestant: Contestant, question: Question, table: MadeTable) -> None:
-    """A projection that was pushed, a stream that was read as one."""
+    """A projection that was pushed, a stream that was read as one: told by numbers that a small table does not have."""
     worker = cast.worker(contestant)
     if contestant in ARROW_READERS:
         given: dict[str, Any] = worker.ask(request(contestant, question, table))
-        if contestant != Contestant.HUDI_RS and given["rows"] > 500_000:
+        if table.table.rows < ENOUGH_ROWS:
+            return
+        if contestant != Contestant.HUDI_RS and question.kind is Kind.SNAPSHOT:
             assert given["batches"] > 8, f"{contestant}: {given['rows']} rows in {given['batches']} batches: no stream"
         if contestant is Contestant.ARROW and question.columns and question.kind is Kind.SNAPSHOT:
             whole = worker.ask(request(contestant, Question(), table))
