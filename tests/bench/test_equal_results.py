@@ -7,7 +7,6 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-import cloudpickle
 import pytest
 from compared import per_record
 from compared.arrow_worker import answer
@@ -16,6 +15,7 @@ from compared.contestants import ARROW_READERS, Contestant, Kind, Question, requ
 from compared.programme import OF_Q1, Q1, turns
 from compared.spark_worker import query, register
 from compared.tables import BenchTable, MadeTable, checked, standard_tables
+from pyspark import cloudpickle
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -50,11 +50,8 @@ def tables(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Mad
 def session(spark: Any) -> Iterator[Any]:
     """The run's Spark session with the bench's sources; its workers do not have the bench on their path."""
     cloudpickle.register_pickle_by_value(per_record)
-    spark_pickle = pytest.importorskip("pyspark.cloudpickle")
-    spark_pickle.register_pickle_by_value(per_record)
     register(spark)
     yield spark
-    spark_pickle.unregister_pickle_by_value(per_record)
     cloudpickle.unregister_pickle_by_value(per_record)
 
 
