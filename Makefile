@@ -11,7 +11,7 @@ PYTEST   := PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P -m pytest
 # Compiled kernels survive a new wheel of the same source.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 
-.PHONY: help demo test test-ops check long soak proto docs bench java lint wheel types clean
+.PHONY: help demo test test-ops check long soak proto docs bench parts java lint wheel types clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -44,8 +44,10 @@ docs: .venv/.ready ## regenerate docs/options.md from the option registry, docs/
 	@$(PY) tools/generate_options_doc.py
 	@$(PY) tools/generate_compatibility.py
 
-bench: java .venv/.ready wheel ## measure reading, the service, streams and topics (bench/README.md)
-	@$(WHEEL_PY) -P bench/read_slice.py
+bench: java .venv/.ready wheel ## Penstock beside Hudi's own reader and hudi-rs, in turn; writes docs/results/ (≤ 30 minutes)
+	@$(WHEEL_PY) -P bench/compare.py
+
+parts: java .venv/.ready wheel ## measure the service, streams and topics by themselves (bench/README.md)
 	@$(WHEEL_PY) -P bench/service.py
 	@$(WHEEL_PY) -P bench/streaming.py
 	@$(WHEEL_PY) -P bench/hybrid.py

@@ -101,6 +101,12 @@ def measure(columns: int, rows: int, runs: int, seed: int) -> list[str]:
     ]
 
 
+def decode_ns(columns: int, rows: int, runs: int, seed: int = 1) -> float:
+    """Process CPU time per record of the compiled kernel, every column, equal to fastavro's answer."""
+    warm_up()
+    return float(measure(columns, rows, runs, seed)[2])
+
+
 def main() -> None:
     """Prints a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)

@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import psutil
@@ -226,12 +227,34 @@ class Counting:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class IdlePoll:
+    """Looks at a table in which nothing changed, behind the first, which lists the timeline; file operations of one."""
+
+    first_ms: float
+    first_operations: int
+    p50_ms: float
+    p99_ms: float
+    operations: float
+
+
 def idle(given: argparse.Namespace, console: Console) -> None:
     """One look of the service at a table in which nothing changed."""
+    found = idle_poll(given.instants, given.files)
+    shown = Table("look", "ms", "file operations", title=f"{given.instants:,} instants, {given.files:,} files")
+    shown.add_row("the first, which lists the timeline", f"{found.first_ms:.1f}", str(found.first_operations))
+    shown.add_row("an idle one, p50", f"{found.p50_ms:.3f}", f"{found.operations:g}")
+    shown.add_row("an idle one, p99", f"{found.p99_ms:.3f}", "")
+    console.print(shown)
+
+
+def idle_poll(instants: int, files: int, rounds: int = 200) -> IdlePoll:
+    """Looks of the service at a table of so many instants and files, which is made if it is not there."""
     from penstock.table.hudi_table import HudiTable
     from penstock.table.properties import load_properties
 
-    table = make_table(CACHE / f"service-{given.instants}-{given.files}", given.instants, given.files)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    table = make_table(CACHE / f"service-{instants}-{files}", instants, files)
     storage = Counting(str(table))
     reads = FollowedTables()
     reads._opened[str(table)] = HudiTable(storage, load_properties(storage))  # type: ignore[arg-type]
@@ -240,17 +263,14 @@ def idle(given: argparse.Namespace, console: Console) -> None:
     began, storage.operations = time.perf_counter(), 0
     service.looker.look()
     first, operations = time.perf_counter() - began, storage.operations
-    shown = Table("look", "ms", "file operations", title=f"{given.instants:,} instants, {given.files:,} files")
-    shown.add_row("the first, which lists the timeline", f"{first * 1000:.1f}", str(operations))
-    spent, storage.operations, rounds = [], 0, 200
+    spent, storage.operations = [], 0
     for _ in range(rounds):
         began = time.perf_counter()
         service.looker.look()
-        spent.append(time.perf_counter() - began)
+        spent.append((time.perf_counter() - began) * 1000)
     spent.sort()
-    shown.add_row("an idle one, p50", f"{spent[rounds // 2] * 1000:.3f}", f"{storage.operations / rounds:g}")
-    shown.add_row("an idle one, p99", f"{spent[int(rounds * 0.99)] * 1000:.3f}", "")
-    console.print(shown)
+    p50, p99 = spent[rounds // 2], spent[int(rounds * 0.99)]
+    return IdlePoll(first * 1000, operations, p50, p99, storage.operations / rounds)
 
 
 # --- memory

@@ -1,0 +1,176 @@
+"""Who takes part, what each is asked, and the processes that answer.
+
+A question is put to every contestant in its own words; what they return must be equal. Not here: turns and clocks
+(`schedule`), what is asked in a run (`programme`).
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from compared.columns import sql_changes_fingerprint, sql_fingerprint
+from compared.processes import Worker
+from compared.tables import MadeTable
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Contestant(StrEnum):
+    """A reader, and through what its rows come."""
+
+    ARROW = "Penstock to Arrow"
+    SYSTEM_POOL = "Penstock to Arrow, system pool"
+    HUDI_RS_STREAM = "hudi-rs stream"
+    HUDI_RS = "hudi-rs eager"
+    PYARROW = "pyarrow, base files"
+    SPARK = "Penstock in Spark"
+    PER_RECORD = "Penstock in Spark, per record"
+    HUDI_SPARK = "Hudi's bundle in Spark"
+    SPARK_PARQUET = "Spark's Parquet scan, base files"
+
+
+ARROW_READERS = {
+    Contestant.ARROW: "penstock",
+    Contestant.SYSTEM_POOL: "penstock",
+    Contestant.HUDI_RS_STREAM: "hudi-rs stream",
+    Contestant.HUDI_RS: "hudi-rs",
+    Contestant.PYARROW: "pyarrow",
+}
+SPARK_FORMATS = {
+    Contestant.SPARK: "penstock",
+    Contestant.PER_RECORD: "penstock_per_record",
+    Contestant.HUDI_SPARK: "hudi",
+    Contestant.SPARK_PARQUET: "parquet",
+}
+
+
+class Kind(StrEnum):
+    """What of a table is asked."""
+
+    SNAPSHOT = "snapshot"
+    INCREMENTAL = "incremental"
+    CDC = "cdc"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of a table: of these columns (() is all), every row, `count`, the `sum` of the one column, or rows
+    of the query `sql` over the view `t`. The range of incremental and change queries is the upsert."""
+
+    kind: Kind = Kind.SNAPSHOT
+    columns: tuple[str, ...] = ()
+    ask: str = "all"
+    sql: str = ""
+
+
+@dataclass(slots=True)
+class Cast:
+    """The processes of a run, each started when first needed. `hudi` is the command line of Hudi's PySpark process."""
+
+    hudi: list[str | pathlib.Path]
+    _workers: dict[str, Worker] = field(default_factory=dict)
+
+    def worker(self, contestant: Contestant) -> Worker:
+        """The process that answers for a contestant; Penstock in Spark and Spark's own scan share a session."""
+        name = "Spark" if contestant in SPARK_FORMATS and contestant != Contestant.HUDI_SPARK else str(contestant)
+        if name not in self._workers:
+            self._workers[name] = self.fresh(contestant)
+        return self._workers[name]
+
+    def fresh(self, contestant: Contestant) -> Worker:
+        """A new process; the caller stops it."""
+        if contestant == Contestant.HUDI_SPARK:
+            return Worker(self.hudi)
+        if contestant in SPARK_FORMATS:
+            return Worker([sys.executable, "-P", HERE / "spark_worker.py", "--penstock"])
+        environment = {"ARROW_DEFAULT_MEMORY_POOL": "system"} if contestant == Contestant.SYSTEM_POOL else {}
+        command = [sys.executable, "-P", "-m", "compared.arrow_worker", ARROW_READERS[contestant]]
+        return Worker(command, environment=environment)
+
+    def stop(self, but: Callable[[str], bool] = lambda _: False) -> None:
+        """Ends the processes but those named so."""
+        for name in [name for name in self._workers if not but(name)]:
+            self._workers.pop(name).stop()
+
+
+def request(contestant: Contestant, question: Question, table: MadeTable, *, prove: bool = False) -> dict[str, Any]:
+    """A question in a contestant's words: what is timed; with `prove`, the same rows fingerprinted."""
+    if contestant in ARROW_READERS:
+        return _arrow_request(contestant, question, table, prove)
+    return _spark_request(contestant, question, table, prove)
+
+
+def _arrow_request(contestant: Contestant, question: Question, table: MadeTable, prove: bool) -> dict[str, Any]:
+    options: dict[str, str] = {}
+    if question.kind is not Kind.SNAPSHOT:
+        options = {"query": str(question.kind), "after": table.first_completed, "upto": table.last_completed}
+    if question.kind is Kind.CDC:
+        options["cdc_format"] = "hudi"
+    told = {"path": str(table.path), "columns": list(question.columns), "options": options}
+    if prove:
+        told["count"] = "fingerprint"
+        if question.kind is not Kind.CDC:
+            told["kinds"] = [[column.name, column.kind] for column in _columns(question, table)]
+    return told
+
+
+def _spark_request(contestant: Contestant, question: Question, table: MadeTable, prove: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {"do": "query", "format": SPARK_FORMATS[contestant], "path": str(table.path), "options": {}}
+    match contestant:
+        case Contestant.SPARK_PARQUET:
+            told |= {"path": f"{table.path}/*.parquet", "columns": list(question.columns)}
+        case Contestant.HUDI_SPARK:
+            told |= {"options": _hudi_range(question.kind, table), "columns": list(question.columns)}
+        case _:
+            told["options"] = _penstock_options(question, table)
+    match question.ask:
+        case "sum":
+            told["ask"] = ["sum", question.columns[0]]
+        case "count":
+            told["ask"] = "count"
+        case "sql":
+            told["ask"] = ["sql", question.sql]
+        case _:
+            told["ask"] = "noop"
+            if prove:
+                changes = question.kind is Kind.CDC
+                values = sql_changes_fingerprint() if changes else sql_fingerprint(_columns(question, table))
+                told["ask"] = ["select", values]
+    return told
+
+
+def _penstock_options(question: Question, table: MadeTable) -> dict[str, str]:
+    options = {"columns": ",".join(question.columns)} if question.columns else {}
+    if question.kind is not Kind.SNAPSHOT:
+        options |= {"query": str(question.kind), "after": table.first_completed, "upto": table.last_completed}
+    if question.kind is Kind.CDC:
+        options["cdcFormat"] = "hudi"
+    return options
+
+
+def _hudi_range(kind: Kind, table: MadeTable) -> dict[str, str]:
+    """Hudi bounds ranges by completion times, and changes by requested times."""
+    if kind is Kind.SNAPSHOT:
+        return {}
+    begin, end = (table.first_completed, table.last_completed)
+    if kind is Kind.CDC:
+        begin, end = (table.first_requested, table.last_requested)
+    named = {"query.type": "incremental", "read.begin.instanttime": begin, "read.end.instanttime": end}
+    if kind is Kind.CDC:
+        named["query.incremental.format"] = "cdc"
+    return {f"hoodie.datasource.{name}": value for name, value in named.items()}
+
+
+def _columns(question: Question, table: MadeTable) -> list[Any]:
+    every = {column.name: column for column in table.table.all_columns}
+    return [every[name] for name in question.columns] if question.columns else list(every.values())
+
+
+def values_of(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """What must be equal of an answer to a request that proves, or to one whose values are its answer."""
+    return tuple(answer["values"] or ())

@@ -1,0 +1,98 @@
+"""What a run asks, of which table, and of whom.
+
+Pure. The first contestant of a turn is Penstock; where Spark takes part, the rounds that count are the last of several,
+for the JVM goes on compiling.
+"""
+
+from __future__ import annotations
+
+from compared.columns import LINEITEM
+from compared.contestants import Contestant, Kind, Question
+from compared.schedule import Turn
+
+ARROW, SPARK = Contestant.ARROW, Contestant.SPARK
+STREAM, EAGER, BUNDLE = Contestant.HUDI_RS_STREAM, Contestant.HUDI_RS, Contestant.HUDI_SPARK
+EVERYONE = (ARROW, STREAM, EAGER, SPARK, BUNDLE)
+MERGED = (ARROW, STREAM, SPARK, BUNDLE)
+TWO = ("key", "n")
+
+Q1 = """
+SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum(l_extendedprice * (1 - l_discount)),
+       sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity), avg(l_extendedprice), avg(l_discount),
+       count(*)
+FROM t WHERE l_shipdate <= date_sub(date'1998-12-01', 90)
+GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus
+"""
+Q6 = """
+SELECT sum(l_extendedprice * l_discount) FROM t
+WHERE l_shipdate >= date'1994-01-01' AND l_shipdate < date'1995-01-01'
+  AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24
+"""
+OF_Q1 = ("l_quantity", "l_extendedprice", "l_discount", "l_tax", "l_returnflag", "l_linestatus", "l_shipdate")
+OF_Q6 = ("l_quantity", "l_extendedprice", "l_discount", "l_shipdate")
+
+
+def turns(rounds: int) -> tuple[Turn, ...]:
+    """The comparisons of a run, in its order: those of Spark behind each other, while its JVMs are warm."""
+    warm = rounds
+    few = {"warm": 1, "rounds": rounds}
+    spark = {"warm": warm, "rounds": rounds}
+    return (
+        _turn("snapshot", "snapshot, all columns", "plain", Question(), EVERYONE, **spark),
+        _turn("two-columns", "snapshot, two columns", "plain", Question(columns=TWO), EVERYONE, **spark),
+        _turn(
+            "sum", "snapshot, sum of one column", "plain", Question(columns=("n",), ask="sum"), (SPARK, BUNDLE), **spark
+        ),
+        _turn("count", "snapshot, count", "plain", Question(columns=("k",), ask="count"), (SPARK, BUNDLE), **spark),
+        _turn(
+            "incremental",
+            "incremental, the tenth that was upserted",
+            "plain",
+            Question(kind=Kind.INCREMENTAL),
+            (ARROW, EAGER, SPARK, BUNDLE),
+            **spark,
+        ),
+        _turn("cdc", "change data of the upsert", "plain", Question(kind=Kind.CDC), (ARROW, SPARK, BUNDLE), **spark),
+        _turn("narrow", "snapshot, 10 columns", "narrow", Question(), MERGED, **few),
+        _turn("wide", "snapshot, 25 columns", "wide", Question(), MERGED, **few),
+        _turn("parquet-log", "snapshot, Parquet log blocks", "parquet-log", Question(), MERGED, **few),
+        _turn("groups-4", "snapshot, 4 file groups", "groups-4", Question(), MERGED, **few),
+        _turn("groups-64", "snapshot, 64 file groups", "groups-64", Question(), MERGED, **few),
+        _turn("small-log", "snapshot, log of 0.5 %", "small-log", Question(), MERGED, **few),
+        _turn(
+            "log-free",
+            "snapshot, no log",
+            "log-free",
+            Question(),
+            (ARROW, Contestant.PYARROW, STREAM, SPARK, Contestant.SPARK_PARQUET, BUNDLE),
+            **few,
+        ),
+        *_lineitem(rounds),
+    )
+
+
+def _turn(
+    key: str, title: str, table: str, question: Question, contestants: tuple[Contestant, ...], warm: int, rounds: int
+) -> Turn:
+    return Turn(key=key, title=title, table=table, question=question, contestants=contestants, warm=warm, rounds=rounds)
+
+
+def _lineitem(rounds: int) -> list[Turn]:
+    """TPC-H's queries over all columns, with and without Hudi's own: batches beside records. And over just the columns
+    that each needs, beside Hudi's bundle, which finds out by itself which those are."""
+    found = []
+    data = tuple(column.name for column in LINEITEM)
+    for name, text, needed in (("Q1", Q1, OF_Q1), ("Q6", Q6, OF_Q6)):
+        whole = Question(ask="sql", sql=text)
+        parts = ((f"{name}, all columns", "meta", whole), (f"{name}, no meta columns", "data", _of(whole, data)))
+        for title, ending, question in parts:
+            both = (SPARK, Contestant.PER_RECORD)
+            found.append(_turn(f"{name.lower()}-{ending}", f"TPC-H {title}", "lineitem", question, both, 1, 2))
+        only = _of(whole, needed)
+        title = f"TPC-H {name}, the columns it needs"
+        found.append(_turn(f"{name.lower()}-needed", title, "lineitem", only, (SPARK, BUNDLE), 2, rounds))
+    return found
+
+
+def _of(question: Question, columns: tuple[str, ...]) -> Question:
+    return Question(kind=question.kind, columns=columns, ask=question.ask, sql=question.sql)

@@ -1,0 +1,156 @@
+"""A Spark session in a process of its own that answers requests, one JSON line each; for any PySpark from 3.5 on.
+
+Run by the Python whose PySpark it is to use, never imported by the bench's own process but for tests:
+    python spark_worker.py [--jar BUNDLE.jar] [--package G:N:V --ivy FOLDER] [--penstock]
+
+Requests, answered by `{"ok": …}` or `{"error": text}`:
+    {"do": "query", "format", "options", "path", "columns", …, "ask": how}   a new load() each time; `ask`:
+        "noop"                  every row to a sink that drops it
+        "count"                 count(*)
+        ["sum", column]         the sum of a column
+        ["select", [aggregate]] the values of aggregates, as text (fingerprints)
+        ["sql", text]           rows of a query over the view `t`, as text; "bytes" measures what Python sent
+    {"do": "write", "path", "select", "options"}                            a write by Hudi
+A query's answer: {"values", "wall_s", "plan"}.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import traceback
+
+HUDI = {
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+}
+SESSION = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "3g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+}
+"""Alike for all contestants; the JVM's compilers and collector are its defaults."""
+
+
+def start(given):
+    """The session, on two cores."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("bench")
+    settings = {**SESSION, "spark.sql.warehouse.dir": tempfile.mkdtemp()}
+    if given.jar:
+        settings |= {**HUDI, "spark.jars": given.jar}
+    elif given.package:
+        settings |= {**HUDI, "spark.jars.packages": given.package, "spark.jars.ivy": given.ivy}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    if given.penstock:
+        register(session)
+    return session
+
+
+def register(session):
+    """Penstock's data source, and the bench's own that hands over its rows one by one."""
+    from compared.per_record import PerRecordDataSource
+    from penstock.engine.spark.source import PenstockDataSource
+
+    session.dataSource.register(PenstockDataSource)
+    session.dataSource.register(PerRecordDataSource)
+
+
+def load(spark, request):
+    """The DataFrame of a request, with its columns and no others."""
+    reader = spark.read.format(request["format"]).options(**request.get("options", {}))
+    found = reader.load(request["path"])
+    return found.select(*request["columns"]) if request.get("columns") else found
+
+
+def query(spark, request):
+    """Asks, and says how long it took and what plan Spark ran."""
+    began = time.perf_counter()
+    found, ask = load(spark, request), request["ask"]
+    values = None
+    if ask == "noop":
+        found.write.format("noop").mode("overwrite").save()
+    elif ask == "count":
+        values = [str(found.count())]
+    elif ask[0] == "sum":
+        found = found.selectExpr(f"sum({ask[1]})")
+        values = texts(found)
+    elif ask[0] == "select":
+        found = found.selectExpr(*ask[1])
+        values = texts(found)
+    else:
+        found.createOrReplaceTempView("t")
+        found = spark.sql(ask[1])
+        values = texts(found)
+    answer = {"values": values, "wall_s": time.perf_counter() - began}
+    if request.get("explain"):
+        answer["plan"] = found._jdf.queryExecution().executedPlan().toString()
+    if request.get("bytes"):
+        answer["bytes"] = from_python(found._jdf.queryExecution().executedPlan())
+    return answer
+
+
+def texts(frame):
+    """Every value of a small answer, in order, as text."""
+    return ["NULL" if value is None else str(value) for row in frame.collect() for value in row]
+
+
+def from_python(plan):
+    """Bytes that Spark's Python workers sent, by the metric of the plan's nodes that ran."""
+    if "AdaptiveSparkPlan" in plan.nodeName():
+        plan = plan.executedPlan()
+    found = plan.metrics().get("pythonDataReceived")
+    total = found.get().value() if found.isDefined() else 0
+    if "QueryStage" in plan.nodeName():
+        total += from_python(plan.plan())
+    children = plan.children()
+    return total + sum(from_python(children.apply(number)) for number in range(children.size()))
+
+
+def write(spark, request):
+    """One write by Hudi."""
+    mode = "append" if (pathlib.Path(request["path"]) / ".hoodie").is_dir() else "overwrite"
+    data = spark.sql(request["select"])
+    data.write.format("hudi").options(**request["options"]).mode(mode).save(request["path"])
+
+
+def main():
+    """Answers until stdin ends. Whatever Spark prints goes to stderr: stdout carries answers only."""
+    parser = argparse.ArgumentParser()
+    for name in ("--jar", "--package", "--ivy"):
+        parser.add_argument(name)
+    parser.add_argument("--penstock", action="store_true")
+    given = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    spark = start(given)
+    print(json.dumps({"ok": spark.version}), file=answers, flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            result = {"ok": {"query": query, "write": write}[request["do"]](spark, request)}
+        except Exception:  # noqa: BLE001 - reported to the bench, which stops
+            result = {"error": traceback.format_exc()[-6000:]}
+        print(json.dumps(result), file=answers, flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

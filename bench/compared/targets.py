@@ -1,0 +1,165 @@
+"""What reading is to cost beside other readers, and what a run's figures say to it.
+
+Pure. A target has a goal, and a floor below which the work is not done; both are ratios within one run, or figures of
+one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from compared.contestants import Contestant
+from compared.probes import First, Peak
+from compared.schedule import Outcome, Spread, cpu_s
+
+ARROW, SPARK = Contestant.ARROW, Contestant.SPARK
+STREAM, BUNDLE = Contestant.HUDI_RS_STREAM, Contestant.HUDI_SPARK
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a run measured. `peaks` by (contestant, table, 'all' or 'two'); `sent` by (turn, contestant), in bytes;
+    `decode_records_s` records a second of 25 columns; `idle` is (p50 ms, file operations) of a poll; `failed` says why
+    a part has no figure."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    peaks: dict[tuple[Contestant, str, str], list[Peak]] = field(default_factory=dict)
+    firsts: dict[Contestant, list[First]] = field(default_factory=dict)
+    sent: dict[tuple[str, Contestant], int] = field(default_factory=dict)
+    decode_records_s: list[float] = field(default_factory=list)
+    idle: tuple[float, float] | None = None
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One line of the table: `measure` gives the figure, None if this run has it not. `at_least`: more is better."""
+
+    what: str
+    goal: float
+    floor: float
+    unit: str = "x"
+    at_least: bool = True
+    measure: Callable[[Figures], Spread | None]
+
+    def verdict(self, found: Spread | None) -> str:
+        """By the median (of a rate, the best)."""
+        if found is None:
+            return "not measured"
+        value, goal, floor = (found.median, self.goal, self.floor)
+        if not self.at_least:
+            value, goal, floor = -value, -goal, -floor
+        return "met" if value >= goal else "missed" if value >= floor else "NOT DONE"
+
+    def text(self, value: float) -> str:
+        """A figure with its unit."""
+        sign = "" if self.at_least else "≤ "
+        number = f"{value:g}" if value < 1e6 else shown(value)
+        return f"{sign}{number} {self.unit}".replace(" x", "x").strip()
+
+
+def shown(value: float) -> str:
+    """Three digits, as many as say something."""
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:.2f} M"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _cpu(turn: str, above: Contestant, below: Contestant) -> Callable[[Figures], Spread | None]:
+    """How many times the processor time of one another takes."""
+
+    def measure(figures: Figures) -> Spread | None:
+        outcome = figures.outcomes.get(turn)
+        if outcome is None or not {above, below} <= outcome.costs.keys():
+            return None
+        return outcome.ratio(above, below, cpu_s)
+
+    return measure
+
+
+def _memory(mine: Contestant, theirs: Contestant, columns: str) -> Callable[[Figures], Spread | None]:
+    def measure(figures: Figures) -> Spread | None:
+        pair = [figures.peaks.get((who, "plain", columns)) for who in (mine, theirs)]
+        return (
+            _ratios([one.above_bytes for one in pair[0]], [one.above_bytes for one in pair[1]]) if all(pair) else None
+        )
+
+    return measure
+
+
+def _ratios(above: list[float] | list[int], below: list[float] | list[int]) -> Spread:
+    return Spread.of([one / other for one, other in zip(above, below, strict=True)])
+
+
+def _growth(figures: Figures) -> Spread | None:
+    """How far the peak over the big base lies from that over the small one, in percent."""
+    small, big = (figures.peaks.get((ARROW, name, "all")) for name in ("plain", "big"))
+    if not small or not big:
+        return None
+    values = [abs(b.above_bytes / s.above_bytes - 1) * 100 for b, s in zip(big, small, strict=True)]
+    return Spread.of(values)
+
+
+def _first(figures: Figures) -> Spread | None:
+    if not figures.firsts:
+        return None
+    return _ratios([one.query_s for one in figures.firsts[BUNDLE]], [one.query_s for one in figures.firsts[SPARK]])
+
+
+def _idle(part: int) -> Callable[[Figures], Spread | None]:
+    return lambda figures: Spread.of([figures.idle[part]]) if figures.idle else None
+
+
+def _decode(figures: Figures) -> Spread | None:
+    """The best round: a rate, unlike a ratio, has no peer in its round to share a slow moment with."""
+    found = figures.decode_records_s
+    return Spread(max(found), min(found), max(found)) if found else None
+
+
+def _target(what: str, goal: float, floor: float, measure: Callable[[Figures], Spread | None]) -> Target:
+    return Target(what=what, goal=goal, floor=floor, measure=measure)
+
+
+def _at_most(
+    what: str, goal: float, floor: float, measure: Callable[[Figures], Spread | None], unit: str = "x"
+) -> Target:
+    return Target(what=what, goal=goal, floor=floor, unit=unit, at_least=False, measure=measure)
+
+
+TARGETS = (
+    _target("snapshot to Arrow against hudi-rs stream, all columns: CPU", 2, 1.7, _cpu("snapshot", STREAM, ARROW)),
+    _at_most("… peak memory", 0.5, 0.7, _memory(ARROW, STREAM, "all")),
+    _target("… two columns: CPU", 4, 3, _cpu("two-columns", STREAM, ARROW)),
+    _target("snapshot in Spark against Hudi's bundle, all columns: warm CPU", 2, 1.3, _cpu("snapshot", BUNDLE, SPARK)),
+    _target("… one-column sum: warm CPU", 3, 1.7, _cpu("sum", BUNDLE, SPARK)),
+    _target("first query of a fresh process in Spark against the bundle: wall", 5, 4, _first),
+    _target("incremental against the bundle, to Arrow: warm CPU", 4, 2.5, _cpu("incremental", BUNDLE, ARROW)),
+    _target("… in Spark: warm CPU", 2, 1.3, _cpu("incremental", BUNDLE, SPARK)),
+    _target("change data against the bundle, to Arrow: warm CPU", 15, 10, _cpu("cdc", BUNDLE, ARROW)),
+    _target("… in Spark: warm CPU", 10, 6, _cpu("cdc", BUNDLE, SPARK)),
+    _at_most("log-free slice to Arrow against pyarrow: CPU", 1.2, 1.4, _cpu("log-free", ARROW, Contestant.PYARROW)),
+    _at_most("… in Spark against its own scan: warm CPU", 1.5, 1.9, _cpu("log-free", SPARK, Contestant.SPARK_PARQUET)),
+    Target(what="Avro decode, 25 columns, checked", goal=1.6e6, floor=1.3e6, unit="records/s", measure=_decode),
+    _at_most("peak memory over a base of 20 times the rows: difference", 10, 25, _growth, "%"),
+    _target("log of 0.5 % against hudi-rs stream: CPU", 1, 0.9, _cpu("small-log", STREAM, ARROW)),
+    _at_most("idle poll at 10k instants, 1M files: p50", 10, 20, _idle(0), "ms"),
+    _at_most("… file operations", 3, 3, _idle(1), ""),
+)
+
+
+def judged(figures: Figures) -> list[tuple[Target, Spread | None, str]]:
+    """Every target with its figure and verdict."""
+    found = []
+    for target in TARGETS:
+        value = target.measure(figures)
+        found.append((target, value, target.verdict(value)))
+    return found
+
+
+def verdicts(figures: Figures) -> Mapping[str, int]:
+    """How many targets have which verdict."""
+    counts: dict[str, int] = {}
+    for _, _, verdict in judged(figures):
+        counts[verdict] = counts.get(verdict, 0) + 1
+    return counts

@@ -1,0 +1,141 @@
+"""What the bench times gives equal results, on small tables of each of its shapes; nothing is timed here."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from compared import per_record
+from compared.arrow_worker import answer
+from compared.columns import LINEITEM, WIDE, changes_fingerprint, fingerprint, select
+from compared.contestants import ARROW_READERS, Contestant, Kind, Question, request, values_of
+from compared.programme import OF_Q1, Q1, turns
+from compared.spark_worker import query, register
+from compared.tables import BenchTable, MadeTable, checked, standard_tables
+from pyspark import cloudpickle
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+ROWS = 2000
+PLAIN = BenchTable(name="plain", rows=ROWS, updated_rows=200)
+TABLES = (
+    PLAIN,
+    BenchTable(name="wide", rows=ROWS, updated_rows=200, columns=WIDE, file_groups=4, log_format="parquet"),
+    BenchTable(name="lineitem", rows=ROWS, updated_rows=10, columns=LINEITEM),
+    BenchTable(name="log-free", rows=ROWS, updated_rows=0),
+)
+READERS = [who for who in ARROW_READERS if who not in (Contestant.SYSTEM_POOL, Contestant.PYARROW)]
+
+
+@pytest.fixture(scope="module")
+def tables(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, MadeTable]:
+    """Each of the shapes, written by real Hudi."""
+    found = {}
+    for table in TABLES:
+        path = tmp_path_factory.mktemp(table.name) / "table"
+        writes = [(1, 0, 0, "bulk_insert")]
+        if table.updated_rows:
+            writes.append((table.rows // table.updated_rows, 100, 1, "upsert"))
+        for step, ts, salt, operation in writes:
+            options = table.options() | {"hoodie.datasource.write.operation": operation}
+            hudi.write_query(path, select(table.columns, 0, table.rows, step, ts=ts, salt=salt), options)
+        found[table.name] = checked(table, path)
+    return found
+
+
+@pytest.fixture(scope="module")
+def session(spark: Any) -> Iterator[Any]:
+    """The run's Spark session with the bench's sources; its workers do not have the bench on their path."""
+    cloudpickle.register_pickle_by_value(per_record)
+    register(spark)
+    yield spark
+    cloudpickle.unregister_pickle_by_value(per_record)
+
+
+def in_arrow(who: Contestant, question: Question, table: MadeTable) -> tuple[str, ...]:
+    return values_of(answer(ARROW_READERS[who], request(who, question, table, prove=True)))
+
+
+def in_spark(session: Any, who: Contestant, question: Question, table: MadeTable) -> tuple[str, ...]:
+    return values_of(query(session, request(who, question, table, prove=True)))
+
+
+def by_hudi(hudi: Any, question: Question, table: MadeTable) -> tuple[str, ...]:
+    options = request(Contestant.HUDI_SPARK, question, table)["options"]
+    rows = hudi.read(table.path, **{name.replace(".", "__"): value for name, value in options.items()})
+    if question.kind is Kind.CDC:
+        values = changes_fingerprint(rows.to_batches())
+    else:
+        values = fingerprint(rows.to_batches(), table.table.all_columns)
+    return tuple(map(str, values))
+
+
+@pytest.mark.parametrize("name", [table.name for table in TABLES])
+def test_snapshots(name: str, tables: dict[str, MadeTable], hudi: Any, session: Any) -> None:
+    table, question = tables[name], Question()
+    wanted = by_hudi(hudi, question, table)
+    assert wanted[0] == str(ROWS)
+    found: dict[str, tuple[str, ...]] = {who: in_arrow(who, question, table) for who in READERS}
+    found |= {who: in_spark(session, who, question, table) for who in (Contestant.SPARK, Contestant.PER_RECORD)}
+    if name == "log-free":
+        found[Contestant.PYARROW] = in_arrow(Contestant.PYARROW, question, table)
+        found[Contestant.SPARK_PARQUET] = in_spark(session, Contestant.SPARK_PARQUET, question, table)
+    assert found == dict.fromkeys(found, wanted)
+
+
+def test_a_fingerprint_tells_versions_apart(tables: dict[str, MadeTable]) -> None:
+    merged, base = (in_arrow(who, Question(), tables["plain"]) for who in (Contestant.ARROW, Contestant.PYARROW))
+    assert merged[0] == base[0] and merged[1] != base[1]
+
+
+def test_a_projection(tables: dict[str, MadeTable], session: Any) -> None:
+    table, question = tables["plain"], Question(columns=("key", "n"))
+    found = {who: in_arrow(who, question, table) for who in READERS}
+    found[Contestant.SPARK] = in_spark(session, Contestant.SPARK, question, table)
+    assert len(set(found.values())) == 1
+    assert found[Contestant.ARROW] != in_arrow(Contestant.ARROW, Question(columns=("key", "k")), table)
+
+
+@pytest.mark.parametrize("kind", [Kind.INCREMENTAL, Kind.CDC])
+def test_ranges(kind: Kind, tables: dict[str, MadeTable], hudi: Any, session: Any) -> None:
+    table, question = tables["plain"], Question(kind=kind)
+    wanted = by_hudi(hudi, question, table)
+    assert wanted[0] == str(PLAIN.updated_rows)
+    assert in_arrow(Contestant.ARROW, question, table) == wanted
+    assert in_spark(session, Contestant.SPARK, question, table) == wanted
+    if kind is Kind.INCREMENTAL:
+        assert in_arrow(Contestant.HUDI_RS, question, table) == wanted
+
+
+def test_batches_and_records_answer_a_query_alike(tables: dict[str, MadeTable], session: Any) -> None:
+    for columns in ((), OF_Q1):
+        question = Question(ask="sql", sql=Q1, columns=columns)
+        whole = {
+            who: in_spark(session, who, question, tables["lineitem"])
+            for who in (Contestant.SPARK, Contestant.PER_RECORD)
+        }
+        assert whole[Contestant.SPARK] == whole[Contestant.PER_RECORD] and len(whole[Contestant.SPARK]) % 10 == 0
+
+
+def test_sent_bytes_are_seen(tables: dict[str, MadeTable], session: Any) -> None:
+    for who in (Contestant.SPARK, Contestant.PER_RECORD):
+        told = request(who, Question(ask="sql", sql=Q1), tables["lineitem"]) | {"bytes": True}
+        assert query(session, told)["bytes"] > ROWS * 50
+
+
+def test_every_turn_has_its_table() -> None:
+    tables = standard_tables(1000, 2000)
+    found = turns(1)
+    assert {turn.table for turn in found} <= tables.keys()
+    assert len({turn.key for turn in found}) == len(found)
+    assert all(dataclasses.replace(turn).contestants[0].startswith("Penstock") for turn in found)
+
+
+def test_a_table_that_is_not_what_it_says(tables: dict[str, MadeTable], tmp_path: pathlib.Path) -> None:
+    path = tables["plain"].path
+    for wrong in ({"file_groups": 2}, {"log_format": "parquet"}, {"updated_rows": 0}):
+        with pytest.raises(AssertionError, match="expected"):
+            checked(dataclasses.replace(PLAIN, **wrong), path)
