@@ -9,11 +9,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.proto.groups import GroupLag
 from penstock.proto.hybrid import Phase
 from penstock.proto.reports import SplitReport
+
+if TYPE_CHECKING:
+    from penstock.proto.groups import GroupLag
 
 
 class SplitEvent(enum.StrEnum):

@@ -107,7 +107,7 @@ def blocks(data: bytes) -> Iterator[Block]:
         place, headers = at + 26, {}
         for _entry in range(entries):
             ordinal, length = struct.unpack_from(">ii", data, place)
-            headers[ordinal] = data[place + 8 : place + 8 + length].decode()
+            headers[ordinal] = data[place + 8 : place + 8 + length].decode(errors="replace")  # as Java
             place += 8 + length
         (length,) = struct.unpack_from(">q", data, place)
         yield Block(kind, headers, data[place + 8 : place + 8 + length])

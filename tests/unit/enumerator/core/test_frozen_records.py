@@ -37,7 +37,13 @@ PROGRESS = Progress(
     ahead=frozenset({InstantTime("20261120233746002")}),
     table_id="städte",
 )
-REQUEST = PlanRequest(table="städte", query=Changes(ChangeFormat.ROWS), columns=("id",), where="id > 'ä'")
+REQUEST = PlanRequest(
+    table="städte",
+    query=Changes(ChangeFormat.ROWS),
+    columns=("id",),
+    where="id > 'ä'",
+    target_split_bytes=256 << 20,
+)
 SCOPE = GroupScope(request=REQUEST, upto=INSIDE, on_lost_range=OnLostRange.EARLIEST)
 HYBRID = Hybrid(
     mode=HybridMode.CHANGELOG,
