@@ -29,6 +29,7 @@ from penstock.proto.groups import (
     Member,
     NothingYet,
     ResetOutcome,
+    ServerStatus,
     SplitProgress,
 )
 from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
@@ -211,6 +212,9 @@ class ScriptedGroups:
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
         return self._answer(tuple, "list", table)
+
+    def describe_server(self, table: str = "") -> ServerStatus:
+        return self._answer(ServerStatus, "status", table)
 
     def describe_group(self, table: str, group: str) -> GroupDescription:
         return self._answer(GroupDescription, "describe", table, group)

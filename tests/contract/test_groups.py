@@ -291,6 +291,7 @@ BAD_MESSAGES: dict[str, tuple[str, Any, str]] = {
         pb.CommitSplitsRequest(member=_member(), done=[pb.SplitProgress(plan_id="p")] * 10_001),
         "10001 entries",
     ),
+    "status of a long table": ("DescribeServer", pb.DescribeServerRequest(table="t" * 5000), "5000 characters"),
     "list of a long table": ("ListGroups", pb.ListGroupsRequest(table="t" * 5000), "5000 characters"),
     "describe without a group": ("DescribeGroup", pb.DescribeGroupRequest(table="trips"), "`group`: got nothing"),
     "reset without a start": ("ResetGroup", pb.ResetGroupRequest(table="trips", group="g"), "`start`: got no start"),

@@ -106,7 +106,7 @@ def test_a_call_without_a_deadline_is_refused(wire: Wire, served: Door, name: st
     assert served.scripted_groups.calls == []
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "ListGroups"])
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"ListGroups", "DescribeServer"}))
 def test_an_empty_request_is_refused_by_naming_a_field(wire: Wire, name: str) -> None:
     _, status, details = wire.call(name, getattr(pb, f"{name}Request")())
     assert status is grpc.StatusCode.INVALID_ARGUMENT
