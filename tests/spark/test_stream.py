@@ -190,10 +190,10 @@ def test_a_checkpoint_of_a_newer_release_is_refused(spark: SparkSession, golden:
     target, checkpoint = str(golden.table("B_v9_inc_mor")), tmp_path / "checkpoint"
     drained(stream(spark, target, MicroBatches(), checkpoint))
     log = checkpoint / "offsets" / "0"
-    log.write_text(log.read_text().replace('"version": 2, "scope"', '"version": 3, "scope"'))
+    log.write_text(log.read_text().replace('"version": 2, "scope"', '"version": 4, "scope"'))
     (checkpoint / "offsets" / ".0.crc").unlink(missing_ok=True)
-    assert '"version": 3, "scope"' in log.read_text()
-    with pytest.raises(PySparkException, match=r"(?s)StateVersionError.*version 3"):
+    assert '"version": 4, "scope"' in log.read_text()
+    with pytest.raises(PySparkException, match=r"(?s)StateVersionError.*version 4"):
         drained(stream(spark, target, MicroBatches(), checkpoint))
 
 
