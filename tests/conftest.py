@@ -94,6 +94,13 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(autouse=True)
+def nobody_writes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test damages is damaged at once: its writer, the test, is done. Live writers are waited for."""
+    if {"unit", "faults", "golden", "contract"} & set(request.path.parts[len(TESTS.parts) :][:1]):
+        monkeypatch.setattr("penstock.table.settling._PAUSES_S", (0.0,))
+
+
+@pytest.fixture(autouse=True)
 def logs_as_before() -> Iterator[None]:
     """Puts back the logger that a command line sets up for its process."""
     logger = logging.getLogger("penstock")

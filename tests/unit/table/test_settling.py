@@ -10,6 +10,11 @@ from penstock.table.settling import FRESH_NS, read_settled
 NOW_NS = 10**18
 
 
+@pytest.fixture(autouse=True)
+def nobody_writes() -> None:
+    """Here somebody does."""
+
+
 class Written:
     """A file whose bytes come with its `comes`th look; the clock goes on in pauses alone."""
 
