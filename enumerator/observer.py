@@ -56,9 +56,7 @@ class GroupGauges:
     pending_splits: int
     assigned_splits: int
     finished_splits: int
-    failed_splits: int = 0
     pending_bytes: int = 0
-    pending_records: int | None = None
     issued_instant_s: float | None = None
     issued_delay_s: float | None = None
     discovered_at_s: float | None = None

@@ -6,41 +6,24 @@ Imports of the library are late: the module loads without the extra `server`. No
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from penstock.enumerator.server.last_told import LastTold
 from penstock.proto.groups import GroupLag
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
-class LagGauges:
-    """What was last said of each group, at most `most` of them. Any thread."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._told: dict[tuple[str, str], GroupLag] = {}
-
-    def set(self, table: str, group: str, lag: GroupLag) -> None:
-        """Replaces what was said of the group."""
-        with self._lock:
-            if (table, group) in self._told or len(self._told) < self._most:
-                self._told[table, group] = lag
-
-    def drop(self, table: str, group: str) -> None:
-        """Nothing more is said of the group."""
-        with self._lock:
-            self._told.pop((table, group), None)
+class LagGauges(LastTold[GroupLag]):
+    """A collector for a registry."""
 
     def collect(self) -> Iterator[Metric]:
         """Called by the library at each scrape."""
         from prometheus_client.core import GaugeMetricFamily
 
-        with self._lock:
-            told = dict(self._told)
+        told = self.now()
         labels = ["group", "table"]
         commits = GaugeMetricFamily("penstock_group_lag_commits", "Commits not yet committed", labels=labels)
         size = GaugeMetricFamily("penstock_group_lag_bytes", "Bytes of those commits", labels=labels)

@@ -241,21 +241,16 @@ class _StateGauges:
         yield from self._followed(groups, epoch)
         splits: dict[tuple[str, ...], float] = defaultdict(float)
         pending_bytes: dict[tuple[str, ...], float] = defaultdict(float)
-        pending_records: dict[tuple[str, ...], float] = defaultdict(float)
         for (_, group), told in groups.items():
             for state, count in (
                 ("pending", told.pending_splits),
                 ("assigned", told.assigned_splits),
                 ("finished", told.finished_splits),
-                ("failed", told.failed_splits),
             ):
                 splits[state, group, told.kind.value] += count
             pending_bytes[(group,)] += told.pending_bytes
-            if told.pending_records is not None:
-                pending_records[(group,)] += told.pending_records
         yield _gauge("penstock_splits", "Splits of groups", ["state", "group", "kind"], splits)
         yield _gauge("penstock_pending_bytes", "Bytes of splits not handed out", ["group"], pending_bytes)
-        yield _gauge("penstock_pending_records", "Records of splits not handed out", ["group"], pending_records)
         watermarks_s: dict[tuple[str, ...], float] = {(table,): at / 1e6 for table, at in watermarks_us.items()}
         yield _gauge("penstock_watermark_timestamp_seconds", "Of the stream planned last", ["table"], watermarks_s)
         left_s: dict[tuple[str, ...], float | None] = {(table,): told.loss_s for table, told in tables.items()}

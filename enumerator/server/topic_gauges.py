@@ -5,12 +5,12 @@ Imports of the library are late: the module loads without the extra `server`. No
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.enumerator.observer import KafkaGauges
+from penstock.enumerator.server.last_told import LastTold
 from penstock.proto.hybrid import Phase
 
 if TYPE_CHECKING:
@@ -22,31 +22,14 @@ MAX_PARTITIONS: Final = 200
 _STATES: Final = {None: 0, Phase.SWITCHING: 1, Phase.KAFKA: 2}
 
 
-class TopicGauges:
-    """What was last said of each group, at most `most` of them. Any thread."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._told: dict[tuple[str, str], KafkaGauges] = {}
-
-    def set(self, table: str, group: str, gauges: KafkaGauges) -> None:
-        """Replaces what was said of the group."""
-        with self._lock:
-            if (table, group) in self._told or len(self._told) < self._most:
-                self._told[table, group] = gauges
-
-    def drop(self, table: str, group: str) -> None:
-        """Nothing more is said of the group."""
-        with self._lock:
-            self._told.pop((table, group), None)
+class TopicGauges(LastTold[KafkaGauges]):
+    """A collector for a registry."""
 
     def collect(self) -> Iterator[Metric]:
         """Called by the library at each scrape."""
         from prometheus_client.core import GaugeMetricFamily
 
-        with self._lock:
-            told = dict(self._told)
+        told = self.now()
         states = GaugeMetricFamily(
             "penstock_kafka_switch_state", "0: in the lake, 1: switching, 2: in the topic", labels=["group", "table"]
         )

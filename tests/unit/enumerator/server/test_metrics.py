@@ -58,9 +58,7 @@ GAUGES = GroupGauges(
     pending_splits=3,
     assigned_splits=2,
     finished_splits=5,
-    failed_splits=1,
     pending_bytes=700,
-    pending_records=70,
     issued_instant_s=1.5e9,
     issued_delay_s=12.5,
     discovered_at_s=990.0,
@@ -89,7 +87,6 @@ def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
     assert samples["penstock_split_events_total", labels(event="fenced", group="g", kind="cdc")] == 2
     assert samples["penstock_splits", labels(state="pending", group="g", kind="mor")] == 6
     assert samples["penstock_pending_bytes", labels(group="g")] == 1400
-    assert samples["penstock_pending_records", labels(group="g")] == 140
     where = labels(group="g", table="t")
     assert samples["penstock_enumerator_issued_instant_seconds", where] == 1.5e9
     assert samples["penstock_enumerator_issued_instant_delay_seconds", where] == 12.5
