@@ -45,7 +45,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock doctor orders --server 10.0.0.5:7070 --server-ca ca.pem --format json",
     ),
     "top": ("penstock top --server 127.0.0.1:7070", "penstock top --server 127.0.0.1:7070 --once --format json"),
-    "demo": ("penstock demo",),
+    "demo": ("penstock demo", "penstock demo --unpack lake"),
 }
 """By the command's path without `penstock`."""
 

@@ -15,6 +15,8 @@ from importlib.resources.abc import Traversable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.proto.errors import ConfigurationError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCommit:
@@ -69,6 +71,17 @@ def unpack_table(folder: Traversable, into: pathlib.Path) -> pathlib.Path:
     with (folder / "table.zip").open("rb") as packed, zipfile.ZipFile(packed) as archive:
         archive.extractall(into)
     return into
+
+
+def unpack_new(folder: Traversable, parent: pathlib.Path) -> pathlib.Path:
+    """The table in `parent`, under its own name; the folder's path. ConfigurationError if something is there already:
+    nothing is written over."""
+    into = parent / str(json.loads((folder / "manifest.json").read_text())["table"])
+    try:
+        into.mkdir(parents=True)
+    except FileExistsError as error:
+        raise ConfigurationError(f"{str(into)!r} is there already: give another folder, or remove it") from error
+    return unpack_table(folder, into)
 
 
 def _rows(file: Traversable) -> pa.Table:

@@ -92,6 +92,14 @@ def show_sharing(console: Console, found: HandoutSummary, wanted_slots: int) -> 
         console.print(f"[green]once[/]   {counts}, each split once, up to {found.most_slots} slots a plan")
 
 
+def show_next(console: Console) -> None:
+    """Where to look next. Pages are those of the repository: a wheel does not hold them."""
+    console.print("Next:", style="bold")
+    console.print("  docs/start.md          ten minutes with this table (`penstock demo --unpack lake` puts it there)")
+    console.print("  docs/README.md         guides and reference, by what you want to do")
+    console.print("  penstock doctor        whether this machine and your table are fit for use")
+
+
 def _grid(*names: str) -> Table:
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:

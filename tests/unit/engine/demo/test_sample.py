@@ -6,10 +6,12 @@ import pathlib
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from penstock.engine.demo.comparison import compare_rows
-from penstock.engine.demo.sample import load_sample, packaged_data, unpack_table
+from penstock.engine.demo.sample import load_sample, packaged_data, unpack_new, unpack_table
 from penstock.engine.demo.server_process import Handout, HandoutSummary, handouts, summary
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.log_fields import event_text
 
 
@@ -38,6 +40,19 @@ def test_table_unpacks_into_the_folder_given(tmp_path: pathlib.Path) -> None:
     table = unpack_table(packaged_data(), tmp_path / "orders")
     assert (table / ".hoodie" / "hoodie.properties").is_file()
     assert {path.name for path in table.iterdir() if path.is_dir()} > {".hoodie", "country=NO"}
+
+
+def test_a_new_table_is_put_under_its_name_and_over_nothing(tmp_path: pathlib.Path) -> None:
+    table = unpack_new(packaged_data(), tmp_path / "lake")
+    assert table == tmp_path / "lake" / "orders"
+    before = sorted(table.rglob("*"))
+    assert table / ".hoodie" / "hoodie.properties" in before
+    with pytest.raises(ConfigurationError, match="is there already"):
+        unpack_new(packaged_data(), tmp_path / "lake")
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError):
+        unpack_new(packaged_data(), tmp_path / "file")
+    assert sorted(table.rglob("*")) == before
 
 
 def test_handouts_are_read_from_the_servers_own_log_lines() -> None:

@@ -1,0 +1,28 @@
+"""The pages' world, made once; and what one page is followed in."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parent))
+
+from doc_world import World
+from doc_world import world as made_world
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """py4j and pyspark close their sockets when they are collected, not when they are done."""
+    for item in items:
+        if item.path.is_relative_to(pathlib.Path(__file__).parent):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Tables, a server, certificates and tokens."""
+    with made_world(tmp_path_factory.mktemp("world")) as made:
+        yield made

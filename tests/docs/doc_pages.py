@@ -1,0 +1,105 @@
+"""The pages of the documentation taken apart: fenced blocks, headings, links. Runs nothing."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from dataclasses import dataclass
+from typing import Final
+
+REPOSITORY: Final = pathlib.Path(__file__).resolve().parents[2]
+RUN: Final = ("python", "bash", "console", "sql", "toml", "yaml")
+"""Languages that claim to run. `console`: lines with `$ ` are commands, what follows is their output."""
+SHOWN: Final = ("text",)
+_FENCE: Final = re.compile(r"^( *)```(\S*)\s*$")
+_NOT_RUN: Final = re.compile(r"<!-- not run: (.+) -->")
+_LINK: Final = re.compile(r"\]\(([^()\s]+)\)")
+_HEADING: Final = re.compile(r"^#{1,6} (.+?)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: `why_not` is the reason of `<!-- not run: reason -->` in the line above it."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    why_not: str | None
+
+    @property
+    def place(self) -> str:
+        """For messages."""
+        return f"{self.page}:{self.line}"
+
+    @property
+    def runs(self) -> bool:
+        """Whether the test runs it."""
+        return self.language in RUN and self.why_not is None
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether it runs in Spark."""
+        return self.runs and (self.language == "sql" or (self.language == "python" and "spark" in self.text))
+
+
+def pages() -> list[str]:
+    """README.md and everything under docs/ but the records of measurements."""
+    found = [path.relative_to(REPOSITORY) for path in (REPOSITORY / "docs").rglob("*.md")]
+    return ["README.md", *sorted(str(path) for path in found if path.parts[1] != "results")]
+
+
+def blocks(page: str) -> list[Block]:
+    """The page's fenced blocks in order. ValueError if one is not closed."""
+    found: list[Block] = []
+    begun: tuple[int, str, str | None] | None = None
+    indent = ""
+    inside: list[str] = []
+    above = ""
+    for number, line in enumerate((REPOSITORY / page).read_text().splitlines(), 1):
+        fence = _FENCE.match(line)
+        if begun is None and fence:
+            reason = _NOT_RUN.search(above)
+            indent, begun, inside = fence[1], (number, fence[2], reason[1] if reason else None), []
+        elif begun is not None and fence and not fence[2]:
+            found.append(Block(page, begun[0], begun[1], "\n".join(inside) + "\n", begun[2]))
+            begun = None
+        elif begun is not None:
+            inside.append(line.removeprefix(indent))
+        if line.strip():
+            above = line
+    if begun is not None:
+        raise ValueError(f"{page}:{begun[0]}: a block that does not end")
+    return found
+
+
+def _prose(page: str) -> list[str]:
+    """The page's lines outside of fenced blocks."""
+    lines, is_inside = [], False
+    for line in (REPOSITORY / page).read_text().splitlines():
+        if line.lstrip().startswith("```"):
+            is_inside = not is_inside
+        elif not is_inside:
+            lines.append(line)
+    return lines
+
+
+def anchors(page: str) -> set[str]:
+    """The names by which headings are linked, as code hosts make them."""
+    found: set[str] = set()
+    for line in _prose(page):
+        if heading := _HEADING.match(line):
+            name = re.sub(r"[^\w\- ]", "", heading[1].lower()).replace(" ", "-")
+            found.add(name if name not in found else f"{name}-{sum(one.startswith(name) for one in found)}")
+    return found
+
+
+def links(page: str) -> list[str]:
+    """The targets of all links that stay in the repository."""
+    targets = [target for line in _prose(page) for target in _LINK.findall(re.sub(r"`[^`]*`", "", line))]
+    return [target for target in targets if not re.match(r"[a-z]+:", target)]
+
+
+def named_files(page: str) -> set[str]:
+    """Pages that the text names by their path from the top, in blocks and comments of blocks too."""
+    return set(re.findall(r"(?<![\w/.])docs/[\w/-]+\.md", (REPOSITORY / page).read_text()))

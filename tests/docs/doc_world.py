@@ -1,0 +1,142 @@
+"""What the pages take for granted: tables, a server, certificates, tokens. And what stands for the names they use."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from certificates import Authority
+
+from penstock.engine.demo.sample import packaged_data, unpack_table
+from penstock.enumerator.server.run import serve
+
+SERVED = "127.0.0.1:7432"
+"""The server's address on every page. A page that starts one itself gets a free port for it, others share one server."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is there before a page is followed."""
+
+    lake: pathlib.Path
+    etc: pathlib.Path
+    server: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that pages name."""
+        return {"PENSTOCK_TOKEN": (self.etc / "token").read_text().strip(), "KAFKA_PASSWORD": "secret"}
+
+    def stands_for(self, folder: pathlib.Path, served: str) -> Mapping[str, str]:
+        """What the names on a page stand for, when it is followed in `folder`."""
+        return {
+            "/lake": str(self.lake),
+            "/etc/penstock": str(self.etc),
+            "/var/lib/penstock": str(folder / "state"),
+            "/checkpoints": str(folder / "checkpoints"),
+            '"lake/': f'"{folder}/lake/',  # Spark's JVM, started before, stands elsewhere than who reads the page
+            '"checkpoints/': f'"{folder}/checkpoints/',
+            SERVED: served,
+        }
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """The text, with what its names stand for."""
+    for name, meant in names.items():
+        before = "" if name.startswith('"') else r"(?<![\w./])"
+        after = "" if name.endswith("/") else r"(?![\w-])"
+        text = re.sub(before + re.escape(name) + after, lambda _, to=meant: to, text)
+    return text
+
+
+@contextlib.contextmanager
+def world(folder: pathlib.Path) -> Iterator[World]:
+    """Makes it, with one server of both tables."""
+    lake, etc = folder / "lake", folder / "etc"
+    unpack_table(packaged_data(), lake / "orders")
+    _write_clicks(lake / "clicks")
+    _fill(etc)
+    server = serve({"orders": str(lake / "orders"), "clicks": str(lake / "clicks")}, "127.0.0.1:0")
+    try:
+        yield World(lake, etc, server.address)
+    finally:
+        server.stop(5)
+
+
+def _fill(etc: pathlib.Path) -> None:
+    authority = Authority(etc)
+    pair = authority.signed("server", "127.0.0.1", "localhost")
+    client = authority.signed("spark", "spark.example")
+    for made, name in ((pair, "server"), (client, "client")):
+        for source, suffix in ((made.cert, "pem"), (made.key, "key")):
+            if pathlib.Path(source).name != f"{name}.{suffix}":
+                shutil.copy(source, etc / f"{name}.{suffix}")
+    (etc / "tokens").write_text(f"spark:sha256:{'0' * 64}:2099-01-31\n")
+    (etc / "token").write_text("not-a-real-token\n")
+    (etc / "kafka-password").write_text("secret\n")
+
+
+def _write_clicks(table: pathlib.Path) -> None:
+    """A table of clicks of the customers of `orders`, in one commit: files as Hudi's version 6 lays them out."""
+    instant, begin = "20261120233736000", dt.datetime(2025, 10, 9, 8, 53, 20, tzinfo=dt.UTC)
+    customers = ("Aino", "Berta", "Ciro", "Dara", "Eino", "Fleur", "Goran")
+    name = f"clicks-0_0-1-1_{instant}.parquet"
+    keys = [f"c{number:02d}" for number in range(56)]
+    columns = {
+        "_hoodie_commit_time": [instant] * len(keys),
+        "_hoodie_commit_seqno": [f"{instant}_0_{number}" for number in range(len(keys))],
+        "_hoodie_record_key": keys,
+        "_hoodie_partition_path": [""] * len(keys),
+        "_hoodie_file_name": [name] * len(keys),
+        "click_id": keys,
+        "customer": [customers[number % len(customers)] for number in range(len(keys))],
+        "page": [("cart", "search", "help")[number % 3] for number in range(len(keys))],
+        "ts": pa.array([begin + dt.timedelta(minutes=2 * n) for n in range(len(keys))], pa.timestamp("us", "UTC")),
+    }
+    timeline = table / ".hoodie"
+    timeline.mkdir(parents=True)
+    pq.write_table(pa.table(columns), table / name)
+    properties = {
+        "hoodie.table.name": "clicks",
+        "hoodie.table.type": "COPY_ON_WRITE",
+        "hoodie.table.version": "6",
+        "hoodie.timeline.layout.version": "1",
+        "hoodie.table.recordkey.fields": "click_id",
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.populate.meta.fields": "true",
+        "hoodie.compaction.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    }
+    (timeline / "hoodie.properties").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    kinds = {"ts": {"type": "long", "logicalType": "timestamp-micros"}}
+    fields = [key for key in columns if not key.startswith("_hoodie_")]
+    schema = {
+        "type": "record",
+        "name": "clicks",
+        "fields": [{"name": key, "type": ["null", kinds.get(key, "string")], "default": None} for key in fields],
+    }
+    stat = {
+        "fileId": "clicks-0",
+        "path": name,
+        "prevCommit": "null",
+        "numWrites": len(keys),
+        "numInserts": len(keys),
+        "numDeletes": 0,
+        "numUpdateWrites": 0,
+        "partitionPath": "",
+        "fileSizeInBytes": (table / name).stat().st_size,
+    }
+    commit = {
+        "partitionToWriteStats": {"": [stat]},
+        "compacted": False,
+        "operationType": "INSERT",
+        "extraMetadata": {"schema": json.dumps(schema)},
+    }
+    (timeline / f"{instant}.commit").write_text(json.dumps(commit))

@@ -1,0 +1,40 @@
+"""Every link and every page that the documentation names is there; every page is reached from README.md."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from doc_pages import REPOSITORY, anchors, links, named_files, pages
+
+LINKED_FROM = [*pages(), *sorted(path.name for path in REPOSITORY.glob("*.md") if path.name != "README.md")]
+
+
+def target_of(page: str, link: str) -> tuple[pathlib.Path, str]:
+    """The file and the anchor ("" if none) that a link on a page means."""
+    file, _, anchor = link.partition("#")
+    return ((REPOSITORY / page).parent / file).resolve() if file else REPOSITORY / page, anchor
+
+
+@pytest.mark.parametrize("page", LINKED_FROM)
+def test_links_lead_somewhere(page: str) -> None:
+    broken = []
+    for link in links(page):
+        file, anchor = target_of(page, link)
+        if not file.is_relative_to(REPOSITORY) or not file.exists():
+            broken.append(f"{link}: no such file")
+        elif anchor and anchor not in anchors(str(file.relative_to(REPOSITORY))):
+            broken.append(f"{link}: no such heading")
+    broken += [f"{name}: no such page" for name in sorted(named_files(page)) if not (REPOSITORY / name).exists()]
+    assert broken == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, ahead = set(), ["README.md"]
+    while ahead:
+        page = ahead.pop()
+        reached.add(page)
+        inside = (target_of(page, link)[0] for link in links(page))
+        found = {str(file.relative_to(REPOSITORY)) for file in inside if file.suffix == ".md" and file.exists()}
+        ahead += sorted(found - reached - set(ahead))
+    assert sorted(set(pages()) - reached) == []
