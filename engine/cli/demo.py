@@ -14,7 +14,7 @@ def demo(
         typer.Option(
             "--unpack",
             metavar="DIR",
-            help="Only put the demo's table into a new folder DIR/orders, and print its path: a table to try things on.",
+            help="Only put the demo's table into a new folder DIR/orders, and print its path: a table for trials.",
             show_default=False,
         ),
     ] = None,

@@ -16,7 +16,15 @@ from penstock.engine.demo.prerequisites import check_prerequisites
 from penstock.engine.demo.roads import ROADS, Road
 from penstock.engine.demo.sample import load_sample, packaged_data, unpack_table
 from penstock.engine.demo.server_process import handouts, summary
-from penstock.engine.demo.show import show_handouts, show_next, show_rows, show_sharing, show_splits, show_timeline, show_verdict
+from penstock.engine.demo.show import (
+    show_handouts,
+    show_next,
+    show_rows,
+    show_sharing,
+    show_splits,
+    show_timeline,
+    show_verdict,
+)
 from penstock.engine.demo.stage import Stage
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.queries import PlanRequest, Snapshot

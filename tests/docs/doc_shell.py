@@ -1,4 +1,4 @@
-"""A page's shell: its `bash` and `console` blocks run one after the other, and keep folder, variables and background jobs."""
+"""A page's shell: `bash` and `console` blocks run one by one, and keep folder, variables and background jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class Shell:
         """Runs a block as one typed it; its stdout. AssertionError with all it printed if a command of it fails. When
         it has started a server, returns once that answers."""
         variables, folder = (shlex.quote(str(self._notes / name)) for name in ("variables", "folder"))
-        whole = f'set -eo pipefail\n. {variables}\ncd "$(cat {folder})"\n{script}\nexport -p >{variables}\npwd >{folder}\n'
+        whole = (
+            f'set -eo pipefail\n. {variables}\ncd "$(cat {folder})"\n{script}\nexport -p >{variables}\npwd >{folder}\n'
+        )
         out, err = self._notes / "stdout", self._notes / "stderr"
         with out.open("wb") as to_out, err.open("wb") as to_err:
             process = subprocess.Popen(
@@ -93,6 +95,7 @@ def looks_like(shown: str, printed: str) -> bool:
     line for any lines."""
     wanted = [line.rstrip() for line in shown.strip("\n").splitlines()]
     pattern = "".join(
-        r"(?:.*\n)*?" if line.strip() == "…" else r".*?".join(map(re.escape, line.split("…"))) + r"\n" for line in wanted
+        r"(?:.*\n)*?" if line.strip() == "…" else r".*?".join(map(re.escape, line.split("…"))) + r"\n"
+        for line in wanted
     )
     return bool(re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in printed.strip("\n").splitlines())))

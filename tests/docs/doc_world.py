@@ -19,7 +19,7 @@ from penstock.engine.demo.sample import packaged_data, unpack_table
 from penstock.enumerator.server.run import serve
 
 SERVED = "127.0.0.1:7432"
-"""The server's address on every page. A page that starts one itself gets a free port for it, others share one server."""
+"""The server's address on every page. A page that starts one gets a free port for it, the others share one server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Every block of the documentation that claims to run, is run: a page's blocks in order, in one place, as a reader would.
+"""Every block of the documentation that claims to run, is run: a page's blocks in order, in one place.
 
 A block that only shows something says so: ```text, or `<!-- not run: reason -->` in the line above it, of which there
 may be few. In Python, `expression  # → value` is checked; in `console` blocks, what is printed (`…`: anything).
@@ -10,7 +10,7 @@ import ast
 import json
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -85,9 +85,10 @@ class Page:
             self._settle_streams()
 
     def _settle_streams(self) -> None:
-        """What is there now goes through each stream; a stream that failed is an error."""
+        """What is there now goes through each stream, which ends then; a stream that failed is an error."""
         for query in self._spark.streams.active:
             query.processAllAvailable()
+            query.stop()
         self._spark.streams.awaitAnyTermination(0.001)
         self._spark.streams.resetTerminated()
 
