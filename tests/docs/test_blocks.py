@@ -46,6 +46,7 @@ class Page:
         notes.mkdir()
         self._names, self._spark = world.stands_for(self.folder, served), spark
         self._shell = Shell(self.folder, notes, world.environment, served)
+        self._partitions = spark.conf.get("spark.sql.shuffle.partitions") if spark else None
         self._python: dict[str, Any] = {"__name__": "__main__"} | ({"spark": spark} if spark else {})
 
     def follow(self, block: Block) -> None:
@@ -100,6 +101,7 @@ class Page:
         for query in self._spark.streams.active:
             query.stop()
         self._spark.streams.resetTerminated()
+        self._spark.conf.set("spark.sql.shuffle.partitions", self._partitions)
         for table in self._spark.catalog.listTables():
             self._spark.sql(f"DROP {'VIEW' if table.isTemporary else 'TABLE'} {table.name}")
 
@@ -127,6 +129,8 @@ def test_a_page_can_be_followed(
         monkeypatch.setenv(name, value)
     page = Page(tmp_path, world, f"127.0.0.1:{free_port()}" if serves_itself else world.server, spark)
     monkeypatch.chdir(page.folder)
+    if spark is not None:
+        spark.conf.set("spark.sql.shuffle.partitions", "1")  # of small state each costs each micro-batch as much
     try:
         for block in found:
             page.follow(block)
