@@ -55,7 +55,8 @@ class LogFiles:
         return LogParts(self, log)
 
     def part(self, log: int, begin: int, end: int) -> tuple[pa.Buffer, int]:
-        """Bytes that hold begin..end-1 of the file, or all to its end, and the place of the first. Errors as `data`."""
+        """Bytes that hold begin..end-1 of the file, or all to its end, and the place of the first. Errors as `data`; a
+        file that was let go may have become longer."""
         if log in self._held or not is_near(self._storage):
             return self.data(log), 0
         return self._read(log, begin, end), begin
@@ -92,7 +93,8 @@ class LogFiles:
                 f"{where} is truncated: got {got} bytes, expected {ref.size_bytes}: restore the file, or roll back the "
                 "instant that wrote it"
             )
-        if self._sizes.setdefault(log, size) != size or (end is not None and got < min(end, size)):
+        known = self._sizes.setdefault(log, size)
+        if size != known if end is None else size < known or got < min(end, size):
             raise CorruptFile(f"{where} changed while it was read; plan the query again")
         return data
 

@@ -201,8 +201,7 @@ def test_of_a_near_log_that_was_let_go_parts_are_read(folder: SliceFolder, monke
     part, begin = files.part(0, len(whole) - 3, len(whole) + 100)
     assert (bytes(part), begin) == (whole[-3:], len(whole) - 3)
     path.write_bytes(whole + b"more")
-    with pytest.raises(CorruptFile, match="changed while it was read"):
-        files.part(0, 5, 9)
+    assert bytes(files.part(0, 5, 9)[0]) == whole[5:9]
     path.write_bytes(whole[:-1])
     with pytest.raises(CorruptFile, match="truncated"):
         files.part(0, 5, 9)
