@@ -1,0 +1,85 @@
+"""A page that is being followed, block by block."""
+
+from __future__ import annotations
+
+import ast
+import json
+import pathlib
+from typing import Any
+
+import jsonschema
+import yaml
+from doc_pages import REPOSITORY, Block
+from doc_shell import Shell, looks_like, steps
+from doc_world import World, with_names
+
+from penstock.engine.cli.main import run as penstock
+
+
+class Page:
+    """A page that is being followed: a folder, a shell, a Python namespace, if need be a Spark session."""
+
+    def __init__(self, tmp_path: pathlib.Path, world: World, served: str, spark: Any) -> None:
+        self.folder, notes = tmp_path / "reader", tmp_path / "notes"
+        self.folder.mkdir()
+        notes.mkdir()
+        self._names, self._spark = world.stands_for(self.folder, served), spark
+        self._shell = Shell(self.folder, notes, world.environment, served)
+        self._partitions = spark.conf.get("spark.sql.shuffle.partitions") if spark else None
+        self._python: dict[str, Any] = {"__name__": "__main__"} | ({"spark": spark} if spark else {})
+
+    def follow(self, block: Block) -> None:
+        """Does what the block says. AssertionError, or its own error, if it cannot be done or shows something else."""
+        text = with_names(block.text, self._names)
+        match block.language:
+            case "python":
+                self._follow_python(text, block)
+            case "bash":
+                self._shell.run(text)
+            case "console":
+                for command, shown in steps(text):
+                    printed = self._shell.run(command)
+                    assert not shown or looks_like(shown, printed), f"{block.place}: {command}\nprinted\n{printed}"
+            case "sql":
+                for statement in filter(None, map(str.strip, text.split(";"))):
+                    self._spark.sql(statement).collect()
+            case "toml":
+                (self.folder / "checked.toml").write_text(text)
+                assert penstock(["config", "check", str(self.folder / "checked.toml")]) == 0
+            case "yaml":
+                schema = json.loads((REPOSITORY / "deploy" / "helm" / "values.schema.json").read_text())
+                jsonschema.Draft7Validator(schema).validate(yaml.safe_load(text))
+
+    def _follow_python(self, text: str, block: Block) -> None:
+        lines = text.splitlines()
+        for statement in ast.parse(text).body:
+            code = ast.Module([statement], [])
+            ast.increment_lineno(code, block.line)
+            if isinstance(statement, ast.Expr):
+                _, told, wanted = lines[statement.end_lineno - block.line - 1].partition("  # → ")
+                got = eval(compile(ast.Expression(statement.value), block.page, "eval"), self._python)
+                assert not told or repr(got) == wanted, f"{block.place}: {got!r}, not {wanted}"
+            else:
+                exec(compile(code, block.page, "exec"), self._python)
+        if self._spark is not None:
+            self._settle_streams()
+
+    def _settle_streams(self) -> None:
+        """What is there now goes through each stream, which ends then; a stream that failed is an error."""
+        for query in self._spark.streams.active:
+            query.processAllAvailable()
+            query.stop()
+        self._spark.streams.awaitAnyTermination(0.001)
+        self._spark.streams.resetTerminated()
+
+    def close(self) -> None:
+        """Ends and takes away what the page left."""
+        self._shell.close()
+        if self._spark is None:
+            return
+        for query in self._spark.streams.active:
+            query.stop()
+        self._spark.streams.resetTerminated()
+        self._spark.conf.set("spark.sql.shuffle.partitions", self._partitions)
+        for table in self._spark.catalog.listTables():
+            self._spark.sql(f"DROP {'VIEW' if table.isTemporary else 'TABLE'} {table.name}")
