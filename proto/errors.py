@@ -55,7 +55,7 @@ class PenstockError(Exception):
 
 
 class ConfigurationError(PenstockError):
-    """What the caller asked for cannot be: an unknown option or column, a bad value, an impossible range."""
+    """What the caller asked for cannot be: an unknown option or column, a bad value, an impossible range or file."""
 
     code = "CONFIGURATION"
     grpc_status = "INVALID_ARGUMENT"
@@ -64,11 +64,11 @@ class ConfigurationError(PenstockError):
 
 
 class TableError(PenstockError):
-    """The table as a whole cannot answer: it is set up in a way that no reader of Hudi answers."""
+    """The table as a whole cannot answer: it is set up in a way that Hudi 1.2 does not read either."""
 
     code = "TABLE"
     grpc_status = "FAILED_PRECONDITION"
-    advice = "the text names the setting of the table, which Hudi 1.2 does not read either"
+    advice = "the text names the setting of the table"
 
 
 class TableNotFound(TableError):
@@ -142,7 +142,7 @@ class CorruptBlock(FormatError):
 
 
 class CorruptFile(FormatError):
-    """A properties, commit or base file is damaged, truncated or missing though a completed commit names it."""
+    """A properties, commit, base or log file is damaged, truncated, or missing though a completed commit names it."""
 
     code = "CORRUPT_FILE"
     advice = "restore the file; a file that was cleaned away: read a newer range"
@@ -220,7 +220,7 @@ class AccessError(PenstockError):
 
 
 class Unauthenticated(AccessError):
-    """No token or certificate, or one that this server does not know."""
+    """No token or certificate, or one that is not accepted: the client's by the server, the server's by the client."""
 
     code = "UNAUTHENTICATED"
     grpc_status = "UNAUTHENTICATED"
@@ -248,7 +248,7 @@ class StorageDenied(AccessError):
 
 
 class StateVersionError(PenstockError):
-    """A split, plan or position was written in a format version that this build does not know."""
+    """A split, plan, position or state was written in a format version that this build does not know."""
 
     code = "STATE_VERSION"
     grpc_status = "FAILED_PRECONDITION"

@@ -163,7 +163,7 @@ def environment_variables() -> dict[tuple[str, ...], str]:
         if is_dataclass(hint):
             inner = {field.name for field in fields(hint)} - {"allowed_sans"}
             found |= {(camel(name), camel(part)): f"PENSTOCK_{name}_{part}".upper() for part in inner}
-        elif hint in (str, int, bool, float):
+        elif hint in (str, int, bool, float, int | None):
             found[(camel(name),)] = f"PENSTOCK_{name}".upper()
     return found
 

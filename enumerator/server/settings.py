@@ -2,7 +2,8 @@
 
 One definition serves the flags of `penstock serve`, a caller in the process, and the file (`config` checks types by
 these very fields). A key of the file is the field's name in camelCase, an environment variable PENSTOCK_ and the name
-in upper case. What may be added: a field with a default, its doc behind it, its range; docs/reference/server.md is made of them.
+in upper case. What may be added: a field with a default, what it does behind it, its range; docs/reference/server.md is
+made of them.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class TlsSettings:
     client_ca: str = ""
     """PEM file of authorities: clients must show a certificate that one of them signed."""
     allowed_sans: tuple[str, ...] = ("*",)
-    """With `clientCa`: shell patterns, one of which a subject alternative name of the client's certificate must match."""
+    """With `clientCa`: shell patterns, one of which a subject alternative name of its certificate must match."""
     insecure: str = ""
     """`I know that tokens and rows travel unencrypted`: off loopback without TLS."""
 
@@ -231,8 +232,8 @@ class Settings:
     poll_interval_ms: int = 5_000
     """How often tables are looked at. The flag takes a duration such as `5s`."""
     hollow_after_ms: int | None = None
-    """Timeline layout 1: a pending instant whose file is older is passed, with a warning; if it completes after all, its
-    groups stop with LATE_INSTANT. Not given: never."""
+    """Timeline layout 1: a pending instant whose file is older is passed, with a warning; if it completes after all,
+    its groups stop with LATE_INSTANT. Not given: never."""
     lease_ms: int = 30_000
     """How long a silent reader of a group keeps its splits. The flag takes a duration such as `30s`."""
     drain_ms: int = 0
