@@ -66,11 +66,11 @@ def section(path: str, command: Any) -> str:
     parts = [
         f"## penstock {path}",
         described(f"command {path}", command.help),
-        "```\n" + usage + " [OPTIONS]\n```" if options else "```\n" + usage + "\n```",
+        "```text\n" + usage + (" [OPTIONS]" if options else "") + "\n```",
         "\n".join(told),
         flags(path, [each for each in options if not of_registry(each)]).rstrip(),
         registered([each for each in options if of_registry(each)]),
-        "For example:\n\n```\n" + "\n".join(examples) + "\n```",
+        "For example:\n\n```text\n" + "\n".join(examples) + "\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
