@@ -66,11 +66,11 @@ def section(path: str, command: Any) -> str:
     parts = [
         f"## penstock {path}",
         described(f"command {path}", command.help),
-        "```text\n" + usage + (" [OPTIONS]" if options else "") + "\n```",
+        code(usage + (" [OPTIONS]" if options else "")),
         "\n".join(told),
         flags(path, [each for each in options if not of_registry(each)]).rstrip(),
         registered([each for each in options if of_registry(each)]),
-        "For example:\n\n```text\n" + "\n".join(examples) + "\n```",
+        "For example:\n\n" + "\n".join(f"- {code(line)}" for line in examples),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
