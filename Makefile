@@ -40,8 +40,8 @@ soak: java .venv/.ready wheel ## Spark streams beside a real Hudi writer under k
 proto: .venv/.ready ## regenerate the gRPC stubs in proto/v1
 	@$(PY) tools/generate_stubs.py
 
-docs: .venv/.ready ## regenerate docs/options.md from the option registry, docs/compatibility.md from the golden tables
-	@$(PY) tools/generate_options_doc.py
+docs: .venv/.ready ## regenerate docs/reference/ from the code, docs/compatibility.md from the golden tables
+	@$(PY) tools/generate_reference.py
 	@$(PY) tools/generate_compatibility.py
 
 bench: java .venv/.ready wheel ## Penstock beside Hudi's own reader and hudi-rs, in turn; writes docs/results/ (≤ 30 minutes)

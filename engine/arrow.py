@@ -147,8 +147,8 @@ def read(
     default; with `as_of` as of that requested time), read_optimized, incremental: the rows written by the instants of
     (`after`, `upto`], bounded by order key, as the range's end left them; or cdc: each change they made, in the order
     of `_change_seq` within a file group (`cdc_format`: rows or hudi). `columns` empty means all.
-    `limit` is exact. `options` are the others of the registry (docs/options.md) in snake_case, and Hudi's own names
-    where they can be translated. What is not given comes from PENSTOCK_* in the environment.
+    `limit` is exact. `options` are the others of the registry (docs/reference/options.md) in snake_case, and Hudi's own
+    names where they can be translated. What is not given comes from PENSTOCK_* in the environment.
 
     The table's own types: timestamps in microseconds UTC, decimals exact. Files are released when the reader is
     exhausted, fails, or is dropped. Errors are `penstock.proto.errors`, also out of the reader; ConfigurationError for

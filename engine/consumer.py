@@ -56,8 +56,8 @@ class Consumer(GroupReader):
         """Joins nothing yet. `server` (HOST:PORT) keeps the group, and serves `table` under that name; with `door` that
         is asked instead. `query`: incremental (the default: rows as each round's end leaves them) or cdc (each change).
         `after` (earliest, which is the default; latest; an instant; an ISO time) counts when the group is made.
-        `options` are the others of the registry (docs/options.md) in snake_case. ConfigurationError names what is
-        wrong."""
+        `options` are the others of the registry (docs/reference/options.md) in snake_case. ConfigurationError names
+        what is wrong."""
         explicit: dict[str, object] = {
             "group": group,
             "reader_id": reader_id,

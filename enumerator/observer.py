@@ -1,7 +1,7 @@
 """What the enumerator tells whoever measures it. Pure: values and one protocol; `NoObserver` listens to nothing.
 
 Belongs here: another number that the service knows. Not here: names, labels and buckets of metrics
-(`penstock.enumerator.server.metrics`).
+(`penstock.enumerator.server.metric_entries`).
 """
 
 from __future__ import annotations

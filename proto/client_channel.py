@@ -6,13 +6,11 @@ calls, their deadlines and retries (`client`).
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import pathlib
 import threading
 from collections import OrderedDict
 from datetime import UTC, datetime
-from functools import cache
 from typing import Final
 
 import grpc
@@ -21,6 +19,7 @@ from penstock.proto.access import ENVIRONMENT_PREFIX, SYSTEM_CA, ServerAccess
 from penstock.proto.certificate_dates import validity_of
 from penstock.proto.errors import ConfigurationError, Unauthenticated
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
+from penstock.version import __version__
 
 MAX_ANSWER_BYTES: Final = 64 << 20
 MAX_CHANNELS: Final = 32
@@ -126,13 +125,9 @@ def _channel(address: str, access: ServerAccess) -> grpc.Channel:
     return channel
 
 
-@cache
 def client_version() -> str:
     """The version that requests and the user agent name."""
-    try:
-        return importlib.metadata.version("penstock")
-    except importlib.metadata.PackageNotFoundError:  # imported from a zip that Spark shipped
-        return "unknown"
+    return __version__
 
 
 connections: Final = Connections()

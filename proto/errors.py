@@ -42,7 +42,7 @@ from typing import ClassVar
 
 
 class PenstockError(Exception):
-    """Something about the caller's request, the table or the storage; the text says what to do about it."""
+    """What has no code of its own, such as an error that only a newer server knows; the text says what to do."""
 
     code: ClassVar[str] = "ERROR"
     grpc_status: ClassVar[str] = "UNKNOWN"
@@ -50,21 +50,25 @@ class PenstockError(Exception):
     retryable: ClassVar[bool] = False
     retry_ms: int = 200
     """Of what is retryable: how long to wait before asking again; whoever raises it may know better."""
+    advice: ClassVar[str] = "read the text"
+    """What to do about it, in a line of docs/reference/errors.md."""
 
 
 class ConfigurationError(PenstockError):
-    """What the caller asked for cannot be: an unknown option or column, a bad value, an impossible range."""
+    """What the caller asked for cannot be: an unknown option or column, a bad value, an impossible range or file."""
 
     code = "CONFIGURATION"
     grpc_status = "INVALID_ARGUMENT"
     exit_code = 2
+    advice = "mend what the text names; of a misspelt name it offers the nearest"
 
 
 class TableError(PenstockError):
-    """The table as a whole cannot answer."""
+    """The table as a whole cannot answer: it is set up in a way that Hudi 1.2 does not read either."""
 
     code = "TABLE"
     grpc_status = "FAILED_PRECONDITION"
+    advice = "the text names the setting of the table"
 
 
 class TableNotFound(TableError):
@@ -72,6 +76,7 @@ class TableNotFound(TableError):
 
     code = "TABLE_NOT_FOUND"
     grpc_status = "NOT_FOUND"
+    advice = "check the path, or the name that the server gives the table (`--table NAME=PATH`)"
 
 
 class PositionExpired(TableError):
@@ -80,6 +85,10 @@ class PositionExpired(TableError):
     code = "POSITION_EXPIRED"
     grpc_status = "OUT_OF_RANGE"
     exit_code = 3
+    advice = (
+        "read a newer range or a snapshot; have the cleaner keep commits longer; a group: `penstock groups "
+        "reset`, or `onLostRange`"
+    )
 
 
 class DataInvalidated(TableError):
@@ -88,6 +97,7 @@ class DataInvalidated(TableError):
     code = "DATA_INVALIDATED"
     grpc_status = "DATA_LOSS"
     exit_code = 3
+    advice = "read a snapshot and start again from there; a group: `penstock groups reset`"
 
 
 class LateInstant(TableError):
@@ -96,6 +106,7 @@ class LateInstant(TableError):
     code = "LATE_INSTANT"
     grpc_status = "DATA_LOSS"
     exit_code = 3
+    advice = "`penstock groups reset` to before that instant"
 
 
 class TopicGone(TableError):
@@ -103,6 +114,7 @@ class TopicGone(TableError):
 
     code = "TOPIC_GONE"
     grpc_status = "NOT_FOUND"
+    advice = "check the topic's name and the brokers; a topic made anew needs a new start"
 
 
 class UnsupportedFeature(TableError):
@@ -110,38 +122,47 @@ class UnsupportedFeature(TableError):
 
     code = "UNSUPPORTED_FEATURE"
     grpc_status = "UNIMPLEMENTED"
+    advice = "the text names the feature; often compacting with Hudi helps"
 
 
 class FormatError(PenstockError):
-    """Bytes on storage are not what the format says."""
+    """Bytes or names on storage are not what Hudi's format says."""
 
     code = "FORMAT"
     grpc_status = "DATA_LOSS"
     exit_code = 3
+    advice = "the text names the file and what was expected; restore the file"
 
 
 class CorruptBlock(FormatError):
     """A log block is damaged or truncated."""
 
     code = "CORRUPT_BLOCK"
+    advice = "restore the file, or read with `onCorrupt=skip`, which loses what the text tells"
 
 
 class CorruptFile(FormatError):
-    """A properties, commit or base file is damaged, truncated or missing though a completed commit names it."""
+    """A properties, commit, base or log file is damaged, truncated, or missing though a completed commit names it."""
 
     code = "CORRUPT_FILE"
+    advice = "restore the file; a file that was cleaned away: read a newer range"
 
 
 class SchemaMismatch(FormatError):
     """A file's schema cannot be read as the table's schema."""
 
     code = "SCHEMA_MISMATCH"
+    advice = "the text names the file and both types"
 
 
 class UndecodableRecord(FormatError):
     """A record of a Kafka topic that cannot be decoded into a row of the table."""
 
     code = "UNDECODABLE_RECORD"
+    advice = (
+        "the text names partition and offset: correct `kafkaValueFormat`, or set `deadLetterPath` to pass "
+        "such records over"
+    )
 
 
 class PlanError(PenstockError):
@@ -149,18 +170,21 @@ class PlanError(PenstockError):
 
     code = "PLAN"
     grpc_status = "ABORTED"
+    advice = "plan again"
 
 
 class UnknownPlan(PlanError):
     """The plan was never opened here, or its time to live ran out. Never answered as an empty plan."""
 
     code = "UNKNOWN_PLAN"
+    advice = "load the DataFrame again, or open a new plan"
 
 
 class UnknownSplit(PlanError):
     """The plan holds no such split or slot."""
 
     code = "UNKNOWN_SPLIT"
+    advice = "load the DataFrame again, or open a new plan"
 
 
 class LeaseError(PenstockError):
@@ -168,12 +192,14 @@ class LeaseError(PenstockError):
 
     code = "LEASE"
     grpc_status = "ABORTED"
+    advice = "join the group again"
 
 
 class Fenced(LeaseError):
     """The reader's epoch is not current: its lease ran out, it joined again elsewhere, or the group was reset."""
 
     code = "FENCED"
+    advice = "join again: nothing that was not committed counts, and it comes again"
 
 
 class UnknownGroup(LeaseError):
@@ -181,6 +207,7 @@ class UnknownGroup(LeaseError):
 
     code = "UNKNOWN_GROUP"
     grpc_status = "NOT_FOUND"
+    advice = "`penstock groups list` shows those there are; a group is made by its first reader"
 
 
 class AccessError(PenstockError):
@@ -189,32 +216,43 @@ class AccessError(PenstockError):
     code = "ACCESS"
     grpc_status = "PERMISSION_DENIED"
     exit_code = 4
+    advice = "the text names the right or the credential"
 
 
 class Unauthenticated(AccessError):
-    """No token or certificate, or one that this server does not know."""
+    """No token or certificate, or one that is not accepted: the client's by the server, the server's by the client."""
 
     code = "UNAUTHENTICATED"
     grpc_status = "UNAUTHENTICATED"
+    advice = (
+        "give a valid token (`serverToken`) or certificate (`serverCert`); if the server's own is not "
+        "accepted, renew it or name its authority (`serverCa`)"
+    )
 
 
 class PermissionDenied(AccessError):
     """The caller is known and not allowed to do this with this table or group."""
 
     code = "PERMISSION_DENIED"
+    advice = "have a rule of the server's `acl` grant the right that the text names"
 
 
 class StorageDenied(AccessError):
     """The storage of a table refuses this process: rights or credentials are missing or wrong."""
 
     code = "STORAGE_DENIED"
+    advice = (
+        "give the process the right to list and read the table: credentials in the environment, policies of "
+        "the bucket, file modes; `penstock doctor TABLE` tries"
+    )
 
 
 class StateVersionError(PenstockError):
-    """A split, plan or position was written in a format version that this build does not know."""
+    """A split, plan, position or state was written in a format version that this build does not know."""
 
     code = "STATE_VERSION"
     grpc_status = "FAILED_PRECONDITION"
+    advice = "use the version of Penstock that wrote it, or a newer one"
 
 
 class StateDamaged(PenstockError):
@@ -223,6 +261,7 @@ class StateDamaged(PenstockError):
     code = "STATE_DAMAGED"
     grpc_status = "DATA_LOSS"
     exit_code = 3
+    advice = "`penstock state check DIR` names the record; restore a backup"
 
 
 class Overloaded(PenstockError):
@@ -232,6 +271,7 @@ class Overloaded(PenstockError):
     grpc_status = "RESOURCE_EXHAUSTED"
     exit_code = 75
     retryable = True
+    advice = "ask again later; or raise the limit that the text names"
 
 
 class StorageError(PenstockError):
@@ -241,12 +281,14 @@ class StorageError(PenstockError):
     grpc_status = "UNAVAILABLE"
     exit_code = 75
     retryable = True
+    advice = "ask again; if it stays, look at the storage or the server that the text names"
 
 
 class KafkaUnavailable(StorageError):
     """The brokers of a topic do not answer; asking again may help."""
 
     code = "KAFKA_UNAVAILABLE"
+    advice = "ask again; if it stays, check the brokers and the `kafka.*` settings"
 
 
 class InvariantViolation(AssertionError):

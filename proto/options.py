@@ -1,6 +1,6 @@
 """The one registry of options: name, type, default, where it applies, what it does; and the parse of what was given.
 
-Every door (Spark batch and stream, Arrow, command line) takes its options from here, `docs/options.md` is generated
+Every door (Spark batch and stream, Arrow, command line) takes its options from here, docs/reference/options.md is made
 from here. Belongs here: a new option, or a new kind of value. Not here: Hudi's and Flink's own names
 (`option_translation`), what an option means for a table (`penstock.engine.requests`). Standard library only, no I/O:
 the environment is passed in.

@@ -28,7 +28,7 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
 
 MAY_IMPORT = {
-    "proto": {"proto"},
+    "proto": {"proto", "version"},
     "table": {"proto", "table"},
     "kafka": {"proto", "kafka"},
     "enumerator": {"proto", "table", "kafka", "enumerator"},
@@ -78,6 +78,7 @@ PURE = (
     "enumerator/activity.py",
     "enumerator/server/page_data.py",
     "engine/doctor/findings.py",
+    "enumerator/server/metric_entries.py",
     "enumerator/server/rights.py",
     "enumerator/server/settings.py",
     "proto/access.py",

@@ -1,7 +1,7 @@
 """The client's file (`--config FILE`, TOML): options for every command, and tables by name with options of their own.
 
-Keys are the registry's names (docs/options.md), in any spelling; values may be text, numbers, truth values or lists.
-Belongs here: reading it, and every problem in it as a line. Not here: which of flag, environment and file counts
+Keys are the registry's names (docs/reference/options.md), in any spelling; values may be text, numbers, truth values or
+lists. Belongs here: reading it, and every problem in it as a line. Not here: which of flag, environment and file counts
 (`penstock.proto.options`), the server's file (`penstock.enumerator.server.config`).
 """
 
@@ -132,7 +132,7 @@ def _options(file: str, where: str, values: Mapping[str, Any], problems: list[st
         option = option_named(key)
         if option is None:
             known = [*(ours.name for ours in OPTIONS), *([PATH] if where else [TABLES])]
-            advice = nearest(key, known) or ": no option of that name is there (docs/options.md)"
+            advice = nearest(key, known) or ": no option of that name is there (docs/reference/options.md)"
             problems.append(f"{file}: unknown key {where + key!r}{advice}")
         elif option.name in found:
             problems.append(f"{place}: {option.name} is given twice, also as {found[option.name][0]}")

@@ -1,13 +1,13 @@
 """What a failed command says and how it exits: one line on stderr, never a traceback unless asked for with -vv.
 
-Exit codes: 0 ok, 1 error, 2 usage, 3 data problem (corrupt, lost), 4 authentication (kept for the secured server), 75
-try again. They are `PenstockError.exit_code`.
+The exit codes are `PenstockError.exit_code` and those of `OWN_CODES`; docs/reference/errors.md is generated from both.
 """
 
 from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,40 @@ EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 """As a shell reports a command that Ctrl-C ended."""
+
+EXIT_CODES: Final[Mapping[int, str]] = {
+    0: "ok",
+    EXIT_ERROR: "error: no table there, a feature that is not read, a check of `doctor` that failed, a bug",
+    EXIT_USAGE: "usage: an unknown or impossible option, column, time or filter",
+    3: "data problem: corrupt, cleaned away or invalidated",
+    4: "authentication: a token, a certificate, rights; also those on storage",
+    75: "storage or the server did not answer: try again",
+    EXIT_INTERRUPTED: "interrupted (Ctrl-C)",
+}
+"""What each exit code means; there are no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCode:
+    """A code that stands for no `PenstockError`: what it means, and what to do."""
+
+    exit_code: int
+    doc: str
+    advice: str
+
+
+OWN_CODES: Final[Mapping[str, OwnCode]] = {
+    "USAGE": OwnCode(
+        EXIT_USAGE,
+        "The command line itself: an unknown command or flag, a missing argument.",
+        "the `--help` of the command that the text names",
+    ),
+    "SYSTEM": OwnCode(EXIT_ERROR, "The operating system refused.", "mend what it says: no space left, no permission"),
+    "BUG": OwnCode(
+        EXIT_ERROR, "A bug in Penstock.", "report it, with the output of the same command after `penstock -vv`"
+    ),
+    "INTERRUPTED": OwnCode(EXIT_INTERRUPTED, "Ctrl-C.", "nothing: what was not complete is not there"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,11 @@ def read(
     flags: dict[str, str | None],
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", help="Any option, by ours or by Hudi's name (docs/options.md)."),
+        typer.Option(
+            "--option",
+            metavar="KEY=VALUE",
+            help="Any option, by ours or by Hudi's name (docs/reference/options.md).",
+        ),
     ] = None,
     output: Annotated[
         str | None,

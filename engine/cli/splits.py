@@ -35,7 +35,11 @@ def plan(
     flags: dict[str, str | None],
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", help="Any option, by ours or by Hudi's name (docs/options.md)."),
+        typer.Option(
+            "--option",
+            metavar="KEY=VALUE",
+            help="Any option, by ours or by Hudi's name (docs/reference/options.md).",
+        ),
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what the range means and why each split is there.")

@@ -46,7 +46,11 @@ def tail(
     flags: dict[str, str | None],
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", help="Any option, by ours or by Hudi's name (docs/options.md)."),
+        typer.Option(
+            "--option",
+            metavar="KEY=VALUE",
+            help="Any option, by ours or by Hudi's name (docs/reference/options.md).",
+        ),
     ] = None,
     begin: Annotated[
         str | None,

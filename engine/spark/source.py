@@ -25,9 +25,9 @@ class PenstockDataSource(DataSource):
     """Apache Hudi tables, batch and stream: `spark.read.format("penstock").load(path)`, or with the option `server`
     (HOST:PORT of `penstock serve`) `.load(name)`.
 
-    Options are those of docs/options.md, in any case. A batch reads the snapshot (`query`, `asOf`, `after`, `upto`). A
-    stream reads the table as it is at its start, then ranges of commits (or from `after` on), to `upto` if that is
-    given, within `maxCommitsPerTrigger` and its like. With `eventTime` rows carry a watermark, which
+    Options are those of docs/reference/options.md, in any case. A batch reads the snapshot (`query`, `asOf`, `after`,
+    `upto`). A stream reads the table as it is at its start, then ranges of commits (or from `after` on), to `upto`
+    if that is given, within `maxCommitsPerTrigger` and its like. With `eventTime` rows carry a watermark, which
     `with_source_watermark` makes Spark's. `limit` stops each split after so many rows. Spark prunes no columns by
     itself: use `columns` or `.schema("id bigint, name string")`.
     A time of day shows as TIME(6), which Spark takes only with `spark.sql.timeType.enabled`; or leave the column out.

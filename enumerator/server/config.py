@@ -40,7 +40,7 @@ def load_settings(
     PENSTOCK_ and the key in upper case, PENSTOCK_TLS_CERT for `cert` of `tls`; tables and rules have none.
     ConfigurationError names key, where it was given, what was got and expected, and the nearest valid key.
     """
-    if not file and not any(name in (environment or {}) for name in _variables().values()):
+    if not file and not any(name in (environment or {}) for name in environment_variables().values()):
         return _from_flags(flags or {})
     made, problems = _told_by(file, environment or {}, flags or {})
     if made is None:
@@ -59,7 +59,7 @@ def _told_by(
 ) -> tuple[Settings | None, list[str]]:
     where: dict[_Path, str] = {}
     values = _read(file) if file else {}
-    for path, name in sorted(_variables().items()):
+    for path, name in sorted(environment_variables().items()):
         if name in environment:
             _put(values, path, environment[name])
             where[path] = f"environment variable {name}"
@@ -78,7 +78,7 @@ def _told_by(
 
 def misspelt(environment: Mapping[str, str]) -> list[str]:
     """A warning for each variable that looks like one of ours and is not read."""
-    known = set(_variables().values())
+    known = set(environment_variables().values())
     ours = known | {option.environment_name for option in OPTIONS}
     found = []
     for name in sorted(environment):
@@ -156,14 +156,14 @@ def _keys_at(path: _Path) -> list[str]:
     return [camel(field.name) for field in fields(found)] if is_dataclass(found) else []
 
 
-def _variables() -> dict[_Path, str]:
-    """Place of a value -> the environment variable that sets it."""
+def environment_variables() -> dict[tuple[str, ...], str]:
+    """Place of a value in the file -> the environment variable that sets it."""
     found: dict[_Path, str] = {}
     for name, hint in get_type_hints(Settings).items():
         if is_dataclass(hint):
             inner = {field.name for field in fields(hint)} - {"allowed_sans"}
             found |= {(camel(name), camel(part)): f"PENSTOCK_{name}_{part}".upper() for part in inner}
-        elif hint in (str, int, bool, float):
+        elif hint in (str, int, bool, float, int | None):
             found[(camel(name),)] = f"PENSTOCK_{name}".upper()
     return found
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.enumerator.server.last_told import LastTold
+from penstock.enumerator.server.metric_families import gauge
 from penstock.proto.groups import GroupLag
 
 if TYPE_CHECKING:
@@ -21,15 +22,7 @@ class LagGauges(LastTold[GroupLag]):
 
     def collect(self) -> Iterator[Metric]:
         """Called by the library at each scrape."""
-        from prometheus_client.core import GaugeMetricFamily
-
-        told = self.now()
-        labels = ["group", "table"]
-        commits = GaugeMetricFamily("penstock_group_lag_commits", "Commits not yet committed", labels=labels)
-        size = GaugeMetricFamily("penstock_group_lag_bytes", "Bytes of those commits", labels=labels)
-        seconds = GaugeMetricFamily("penstock_group_lag_seconds", "Since the oldest of them completed", labels=labels)
-        for (table, group), lag in told.items():
-            commits.add_metric([group, table], lag.commits)
-            size.add_metric([group, table], lag.size_bytes)
-            seconds.add_metric([group, table], lag.seconds)
-        yield from (commits, size, seconds)
+        told = {(group, table): lag for (table, group), lag in self.now().items()}
+        yield gauge("penstock_group_lag_commits", {key: lag.commits for key, lag in told.items()})
+        yield gauge("penstock_group_lag_bytes", {key: lag.size_bytes for key, lag in told.items()})
+        yield gauge("penstock_group_lag_seconds", {key: lag.seconds for key, lag in told.items()})

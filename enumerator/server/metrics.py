@@ -1,7 +1,7 @@
 """Metrics for Prometheus: an `Observer`, and the port on which it is asked. Needs the extra `server`.
 
-Names, types and labels are those of docs/operations.md; people graph them, so one is never renamed. Imports of the
-library are late: the module loads without the extra. Not here: when something is told (`penstock.enumerator`).
+Imports of the library are late: the module loads without the extra. Not here: names, types and labels
+(`metric_entries`), when something is told (`penstock.enumerator`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from penstock.enumerator.activity import Activity
 from penstock.enumerator.observer import (
@@ -25,6 +25,7 @@ from penstock.enumerator.observer import (
 )
 from penstock.enumerator.server.http_port import HttpPort
 from penstock.enumerator.server.lag_gauges import LagGauges
+from penstock.enumerator.server.metric_families import Values, counter, gauge, histogram
 from penstock.enumerator.server.topic_gauges import TopicGauges
 from penstock.proto.addresses import host_and_port
 from penstock.proto.errors import ConfigurationError
@@ -32,7 +33,6 @@ from penstock.proto.groups import GroupLag
 from penstock.proto.reports import PHASES, SplitReport
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 MAX_NAMES: Final = 200
@@ -41,10 +41,6 @@ OTHER: Final = "other"
 UNDECODABLE: Final = "kafka_undecodable"
 """What a report counts of a topic's records that it could not decode (`penstock.reader.topics`)."""
 NEEDS_EXTRA: Final = 'metrics need the extra `server`: pip install "penstock[server]"'
-_CALL_BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
-_READ_BUCKETS_S: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-
-_Values = Mapping[tuple[str, ...], float | None] | Mapping[tuple[str, ...], float]
 
 log = logging.getLogger("penstock.enumerator.server")
 
@@ -54,39 +50,26 @@ class Metrics(NoObserver):
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic, max_names: int = MAX_NAMES) -> None:
         try:
-            from prometheus_client import CollectorRegistry, Counter, Histogram
+            from prometheus_client import CollectorRegistry
         except ImportError:
             raise ConfigurationError(NEEDS_EXTRA) from None
-        self.registry: CollectorRegistry = CollectorRegistry()
+        registry = self.registry = CollectorRegistry()
         self._clock_s = clock_s
         self._names = _CappedNames(max_names)
-        own: dict[str, Any] = {"registry": self.registry}
-        self._events = Counter("penstock_split_events", "What happened to splits", ["event", "group", "kind"], **own)
+        self._events = counter("penstock_split_events", registry)
         self._durations = {
-            duration: Histogram(
-                f"penstock_{duration}_duration_seconds", f"Time of: {duration}", buckets=_CALL_BUCKETS_S, **own
-            )
-            for duration in Duration
+            duration: histogram(f"penstock_{duration}_duration_seconds", registry) for duration in Duration
         }
-        self._records = Counter("penstock_reader_records", "Rows that readers handed on", **own)
-        self._bytes = Counter("penstock_reader_bytes", "Bytes of the splits that readers finished", **own)
-        self._read = Histogram(
-            "penstock_split_read_duration_seconds",
-            "Time of a split, by phase",
-            ["phase"],
-            buckets=_READ_BUCKETS_S,
-            **own,
-        )
-        self._outcomes = Counter("penstock_merge_log_records", "What became of log records", ["outcome"], **own)
-        self._corrupt = Counter("penstock_corrupt_blocks", "Damaged stretches that were passed over", **own)
-        self._lost = Counter("penstock_kafka_lost_records", "Offsets that retention took before they were read", **own)
-        self._undecodable = Counter("penstock_kafka_undecodable_records", "Records put with the dead letters", **own)
-        call = ["grpc_type", "grpc_service", "grpc_method"]
-        self._started = Counter("grpc_server_started", "Calls that arrived", call, **own)
-        self._handled = Counter("grpc_server_handled", "Calls that were answered", [*call, "grpc_code"], **own)
-        self._handling = Histogram(
-            "grpc_server_handling_seconds", "Time of a call", call, buckets=_CALL_BUCKETS_S, **own
-        )
+        self._records = counter("penstock_reader_records", registry)
+        self._bytes = counter("penstock_reader_bytes", registry)
+        self._read = histogram("penstock_split_read_duration_seconds", registry)
+        self._outcomes = counter("penstock_merge_log_records", registry)
+        self._corrupt = counter("penstock_corrupt_blocks", registry)
+        self._lost = counter("penstock_kafka_lost_records", registry)
+        self._undecodable = counter("penstock_kafka_undecodable_records", registry)
+        self._started = counter("grpc_server_started", registry)
+        self._handled = counter("grpc_server_handled", registry)
+        self._handling = histogram("grpc_server_handling_seconds", registry)
         self._state = _StateGauges(clock_s, max_names)
         self.registry.register(self._state)
         self._topics = TopicGauges(max_names)
@@ -249,60 +232,31 @@ class _StateGauges:
             ):
                 splits[state, group, told.kind.value] += count
             pending_bytes[(group,)] += told.pending_bytes
-        yield _gauge("penstock_splits", "Splits of groups", ["state", "group", "kind"], splits)
-        yield _gauge("penstock_pending_bytes", "Bytes of splits not handed out", ["group"], pending_bytes)
+        yield gauge("penstock_splits", splits)
+        yield gauge("penstock_pending_bytes", pending_bytes)
         watermarks_s: dict[tuple[str, ...], float] = {(table,): at / 1e6 for table, at in watermarks_us.items()}
-        yield _gauge("penstock_watermark_timestamp_seconds", "Of the stream planned last", ["table"], watermarks_s)
+        yield gauge("penstock_watermark_timestamp_seconds", watermarks_s)
         left_s: dict[tuple[str, ...], float | None] = {(table,): told.loss_s for table, told in tables.items()}
         left: dict[tuple[str, ...], float | None] = {(table,): told.loss_commits for table, told in tables.items()}
-        yield _gauge("penstock_time_to_loss_seconds", "Before the cleaner overtakes", ["table"], left_s)
-        yield _gauge("penstock_time_to_loss_commits", "Before the cleaner overtakes", ["table"], left)
+        yield gauge("penstock_time_to_loss_seconds", left_s)
+        yield gauge("penstock_time_to_loss_commits", left)
 
     def _followed(self, groups: dict[tuple[str, str], GroupGauges], epoch: int | None) -> Iterator[Metric]:
         now_s = self._clock_s()
-        labels = ["group", "table"]
-        prefix = "penstock_enumerator_"
 
-        def each(value: Callable[[GroupGauges], float | None]) -> dict[tuple[str, ...], float | None]:
-            return {(group, table): value(told) for (table, group), told in groups.items()}
+        def each(name: str, value: Callable[[GroupGauges], float | None]) -> Metric:
+            values: Values = {(group, table): value(told) for (table, group), told in groups.items()}
+            return gauge(f"penstock_enumerator_{name}", values)
 
-        ages = each(lambda told: None if told.discovered_at_s is None else max(0.0, now_s - told.discovered_at_s))
-        yield _gauge(
-            f"{prefix}issued_instant_seconds",
-            "Newest instant planned",
-            labels,
-            each(lambda told: told.issued_instant_s),
-        )
-        yield _gauge(
-            f"{prefix}issued_instant_delay_seconds",
-            "Its delay when planned",
-            labels,
-            each(lambda told: told.issued_delay_s),
-        )
-        yield _gauge(f"{prefix}last_discovery_age_seconds", "Since the table was last looked at", labels, ages)
-        yield _gauge(
-            f"{prefix}poll_interval_seconds",
-            "How often the table is to be looked at",
-            labels,
-            each(lambda told: told.poll_interval_s),
-        )
-        yield _gauge(f"{prefix}leader_epoch", "Epoch of the state's writer", labels, each(lambda told: epoch))
-        yield _gauge(f"{prefix}up", "1: followed, 0: stopped by an error", labels, each(lambda told: float(told.up)))
+        def age_s(told: GroupGauges) -> float | None:
+            return None if told.discovered_at_s is None else max(0.0, now_s - told.discovered_at_s)
 
-
-def _gauge(
-    name: str,
-    text: str,
-    labels: list[str],
-    values: _Values,
-) -> Metric:
-    from prometheus_client.core import GaugeMetricFamily
-
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for key, value in values.items():
-        if value is not None:
-            family.add_metric(list(key), float(value))
-    return family
+        yield each("issued_instant_seconds", lambda told: told.issued_instant_s)
+        yield each("issued_instant_delay_seconds", lambda told: told.issued_delay_s)
+        yield each("last_discovery_age_seconds", age_s)
+        yield each("poll_interval_seconds", lambda told: told.poll_interval_s)
+        yield each("leader_epoch", lambda told: epoch)
+        yield each("up", lambda told: float(told.up))
 
 
 class MetricsPort:

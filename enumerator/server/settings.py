@@ -2,7 +2,8 @@
 
 One definition serves the flags of `penstock serve`, a caller in the process, and the file (`config` checks types by
 these very fields). A key of the file is the field's name in camelCase, an environment variable PENSTOCK_ and the name
-in upper case. What may be added: a field with a default, its range, its row in docs/operations.md.
+in upper case. What may be added: a field with a default, what it does behind it, its range; docs/reference/server.md is
+made of them.
 """
 
 from __future__ import annotations
@@ -30,24 +31,31 @@ def camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
+_Ranges = Mapping[str, tuple[float, float]]
+"""Field -> its least and greatest value."""
+
 _BY_FIELDS: Final[dict[str, object]] = {"extra": "forbid", "alias_generator": camel}
 """What pydantic is told about each class: no key but the fields, in camelCase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings:
-    """A table that is served. `path` is a local path or URI; credentials belong into the process's environment."""
+    """A table that is served, under `[tables.NAME]`. `NAME = "PATH"` under `[tables]` is the same in short."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
+    ranges: ClassVar[_Ranges] = {"poll_interval_ms": (10, 86_400_000)}
 
     path: str = field(repr=False)
+    """A local path or URI; credentials belong into the process's environment."""
     poll_interval_ms: int | None = None
-    """How often it is looked at; None: as `Settings.poll_interval_ms`."""
+    """How often it is looked at; not given: as `pollIntervalMs` of the server."""
     kafka: Mapping[str, str | bool | int | float] = field(default_factory=dict, repr=False)
     """Settings of a Kafka client (librdkafka's names) for the topic that fills the table; `${env:NAME}` and
     `${file:PATH}` stand for what they name. Empty: no hybrid read of the table is served."""
     schema_registry_url: str = field(default="", repr=False)
+    """The schema registry of topics in Avro."""
     dead_letter_path: str = field(default="", repr=False)
+    """A local folder for records that cannot be decoded; empty: such a record stops the read."""
     kafka_checkpoint: tuple[str, ...] = field(default=(), repr=False)
     """`[ID=]FOLDER` of the checkpoints of the Spark queries that fill the table."""
 
@@ -56,7 +64,7 @@ class TableSettings:
             raise ConfigurationError("tables: path: got nothing, expected a path or URI")
         self._check_kafka()
         if self.poll_interval_ms is not None:
-            _within("tables: pollIntervalMs", self.poll_interval_ms, 10, 86_400_000)
+            _within("tables: pollIntervalMs", self.poll_interval_ms, *self.ranges["poll_interval_ms"])
 
     def _check_kafka(self) -> None:
         access = self.kafka_access
@@ -84,16 +92,20 @@ class TableSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """PEM files. With `client_ca` a client must show a certificate that it signed, and one of whose subject alternative
-    names matches one of `allowed_sans` (shell patterns)."""
+    """How connections are secured, under `[tls]`. Off the loopback interface a certificate is required."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
 
     cert: str = ""
+    """PEM file: the server's certificate and those between it and its authority."""
     key: str = ""
+    """PEM file: the private key of `cert`."""
     client_ca: str = ""
+    """PEM file of authorities: clients must show a certificate that one of them signed."""
     allowed_sans: tuple[str, ...] = ("*",)
+    """With `clientCa`: shell patterns, one of which a subject alternative name of its certificate must match."""
     insecure: str = ""
+    """`I know that tokens and rows travel unencrypted`: off loopback without TLS."""
 
     def __post_init__(self) -> None:
         if bool(self.cert) != bool(self.key):
@@ -111,15 +123,18 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclRule:
-    """Who may do what. `principal` is `token:NAME`, `cert:SAN`, or a shell pattern of those; likewise `tables` and
-    `groups`. Rights are the sum of all rules that match; none implies another."""
+    """Who may do what, each under `[[acl]]`. Rights are the sum of all rules that match; none implies another."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
 
     principal: str
+    """`token:NAME`, `cert:SAN`, or a shell pattern of those."""
     rights: tuple[Right, ...]
+    """Which calls each right allows: docs/reference/proto.md."""
     tables: tuple[str, ...] = ("*",)
+    """Shell patterns of the tables that the rule is about."""
     groups: tuple[str, ...] = ("*",)
+    """Shell patterns of the consumer groups that the rule is about."""
 
     def __post_init__(self) -> None:
         for name, value in (("principal", self.principal), ("rights", self.rights), ("tables", self.tables)):
@@ -133,72 +148,104 @@ class AclRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings:
-    """What one server takes. `rate_per_second` and `rate_burst` are calls of one peer's address; 0: no limit."""
+    """What one server takes, under `[limits]`."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
+    ranges: ClassVar[_Ranges] = {
+        "request_bytes": (1024, 1 << 30),
+        "answer_bytes": (1024, 1 << 30),
+        "metadata_bytes": (1024, 1 << 20),
+        "calls": (1, 100_000),
+        "streams_per_connection": (1, 10_000),
+        "rate_per_second": (0, 1_000_000),
+        "rate_burst": (1, 1_000_000),
+        "connection_age_ms": (100, 86_400_000),
+        "connection_grace_ms": (100, 86_400_000),
+        "handshake_ms": (100, 600_000),
+        "least_ping_ms": (1000, 86_400_000),
+    }
 
     request_bytes: int = 4 << 20
+    """Size of a request; beyond it RESOURCE_EXHAUSTED."""
     answer_bytes: int = 64 << 20
+    """Size of an answer; beyond it RESOURCE_EXHAUSTED."""
     metadata_bytes: int = 16 << 10
+    """Size of a call's metadata; beyond it RESOURCE_EXHAUSTED."""
     calls: int = 1000
+    """Calls under way or waiting; beyond it RESOURCE_EXHAUSTED at once."""
     streams_per_connection: int = 100
+    """Calls under way of one connection; beyond it UNAVAILABLE at once, which clients repeat."""
     rate_per_second: float = 5000.0
+    """Calls a second of one peer's address; beyond it `OVERLOADED` with RetryInfo. 0: no limit."""
     rate_burst: int = 10_000
+    """Calls that such a peer may make at once after a pause."""
     connection_age_ms: int = 1_800_000
+    """After this a connection is renewed; calls under way are answered."""
     connection_grace_ms: int = 60_000
+    """How long those calls may then take."""
     handshake_ms: int = 10_000
+    """A connection whose handshake takes longer is closed."""
     least_ping_ms: int = 10_000
+    """The third ping that comes sooner than this after the one before closes the connection."""
 
     def __post_init__(self) -> None:
-        for name, value, least, most in (
-            ("requestBytes", self.request_bytes, 1024, 1 << 30),
-            ("answerBytes", self.answer_bytes, 1024, 1 << 30),
-            ("metadataBytes", self.metadata_bytes, 1024, 1 << 20),
-            ("calls", self.calls, 1, 100_000),
-            ("streamsPerConnection", self.streams_per_connection, 1, 10_000),
-            ("ratePerSecond", self.rate_per_second, 0, 1_000_000),
-            ("rateBurst", self.rate_burst, 1, 1_000_000),
-            ("connectionAgeMs", self.connection_age_ms, 100, 86_400_000),
-            ("connectionGraceMs", self.connection_grace_ms, 100, 86_400_000),
-            ("handshakeMs", self.handshake_ms, 100, 600_000),
-            ("leastPingMs", self.least_ping_ms, 1000, 86_400_000),
-        ):
-            _within(f"limits.{name}", value, least, most)
+        for name, (least, most) in self.ranges.items():
+            _within(f"limits.{camel(name)}", getattr(self, name), least, most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One server. `state` '': the state is kept in memory. `metrics_listen` '': no metrics. `health_listen`: where the
-    health service alone is asked without TLS, as Kubernetes' probes must; '': nowhere. `drain_ms`: how long calls
-    are still taken after the health service said NOT_SERVING, for a balancer to notice; `grace_ms`: how long those
-    under way may then take. `hollow_after_ms`: see `watch.advance.advance`; None never passes a pending instant."""
+    """One server: the keys at the top of the file."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
+    ranges: ClassVar[_Ranges] = {
+        "poll_interval_ms": (10, 86_400_000),
+        "hollow_after_ms": (60_000, 365 * 86_400_000),
+        "lease_ms": (1_000, 3_600_000),
+        "drain_ms": (0, 600_000),
+        "grace_ms": (0, 3_600_000),
+    }
 
     tables: Mapping[str, TableSettings] = field(default_factory=dict)
+    """The tables that are served, by name. Flags add to the file."""
     listen: str = "127.0.0.1:0"
+    """HOST:PORT; port 0 lets the system choose. Off loopback it needs `tls`."""
     state: str = ""
+    """Folder of the service's state; empty: it is kept in memory and ends with the process."""
     takeover: bool = False
+    """Take the state over from a server that still holds it, instead of waiting for its end."""
     tls: TlsSettings = field(default_factory=TlsSettings)
+    """Certificates."""
     tokens: str = ""
+    """File of tokens (`penstock token new`); empty: none is asked for."""
     acl: tuple[AclRule, ...] = ()
+    """Who may do what; required once `tokens` or `tls.clientCa` is set."""
     limits: LimitSettings = field(default_factory=LimitSettings)
+    """What the server takes."""
     metrics_listen: str = ""
+    """HOST:PORT of the metrics and the page; empty: none. The flag takes a port alone, which is loopback's."""
     health_listen: str = ""
+    """HOST:PORT where the health service alone answers, without TLS and to anybody: for probes, which know no
+    certificates; empty: nowhere."""
     reflection: bool = False
+    """Whether gRPC reflection tells the service's messages."""
     poll_interval_ms: int = 5_000
+    """How often tables are looked at. The flag takes a duration such as `5s`."""
     hollow_after_ms: int | None = None
+    """Timeline layout 1: a pending instant whose file is older is passed, with a warning; if it completes after all,
+    its groups stop with LATE_INSTANT. Not given: never."""
     lease_ms: int = 30_000
+    """How long a silent reader of a group keeps its splits. The flag takes a duration such as `30s`."""
     drain_ms: int = 0
+    """At the end: how long calls are taken after the health service said NOT_SERVING, for a balancer to notice."""
     grace_ms: int = 10_000
+    """At the end: how long calls under way may then take."""
 
     def __post_init__(self) -> None:
-        _within("pollIntervalMs", self.poll_interval_ms, 10, 86_400_000)
-        if self.hollow_after_ms is not None:
-            _within("hollowAfterMs", self.hollow_after_ms, 60_000, 365 * 86_400_000)
-        _within("leaseMs", self.lease_ms, 1_000, 3_600_000)
-        _within("drainMs", self.drain_ms, 0, 600_000)
-        _within("graceMs", self.grace_ms, 0, 3_600_000)
+        for name, (least, most) in self.ranges.items():
+            value = getattr(self, name)
+            if value is not None:
+                _within(camel(name), value, least, most)
         for name in ("listen", "metrics_listen", "health_listen"):
             value = getattr(self, name)
             try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.enumerator.observer import KafkaGauges
 from penstock.enumerator.server.last_told import LastTold
+from penstock.enumerator.server.metric_families import gauge
 from penstock.proto.hybrid import Phase
 
 if TYPE_CHECKING:
@@ -27,22 +28,14 @@ class TopicGauges(LastTold[KafkaGauges]):
 
     def collect(self) -> Iterator[Metric]:
         """Called by the library at each scrape."""
-        from prometheus_client.core import GaugeMetricFamily
-
         told = self.now()
-        states = GaugeMetricFamily(
-            "penstock_kafka_switch_state", "0: in the lake, 1: switching, 2: in the topic", labels=["group", "table"]
-        )
-        behind = GaugeMetricFamily(
-            "penstock_kafka_lag_records", "Offsets behind what is planned", labels=["group", "topic", "partition"]
-        )
-        lags: dict[tuple[str, str, str], int] = defaultdict(int)
-        for (table, group), gauges in told.items():
-            states.add_metric([group, table], _STATES[gauges.phase])
+        states: dict[tuple[str, ...], float] = {
+            (group, table): _STATES[gauges.phase] for (table, group), gauges in told.items()
+        }
+        lags: dict[tuple[str, ...], float] = defaultdict(int)
+        for (_, group), gauges in told.items():
             for number, (partition, records) in enumerate(sorted(gauges.lag.items())):
                 shown = str(partition) if number < MAX_PARTITIONS else "other"
                 lags[group, gauges.topic, shown] += records
-        for labels, records in lags.items():
-            behind.add_metric(list(labels), records)
-        yield states
-        yield behind
+        yield gauge("penstock_kafka_switch_state", states)
+        yield gauge("penstock_kafka_lag_records", lags)

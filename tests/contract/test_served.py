@@ -37,11 +37,13 @@ from penstock.proto.errors import (
     TableNotFound,
     UnknownPlan,
 )
+from penstock.proto.groups import ServerStatus
 from penstock.proto.positions import InstantTime, Position
 from penstock.proto.queries import PlanRequest, Snapshot
 from penstock.proto.splits import VisibleInstants
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
+from penstock.version import __version__
 
 if TYPE_CHECKING:
     from conftest import Door
@@ -394,3 +396,8 @@ def test_a_signal_ends_a_server_process_in_order(golden: object, number: signal.
         finally:
             process.kill()
     assert (process.returncode, out, err) == (0, "ended\n", "")
+
+
+def test_a_server_names_its_version(served: Door) -> None:
+    served.scripted_groups.answers.append(ServerStatus(version="", now_ms=1, uptime_ms=1))
+    assert served.groups.describe_server().version == __version__

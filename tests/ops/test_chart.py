@@ -12,7 +12,6 @@ import yaml
 from places import ALERTS, CHART, DASHBOARD, missing
 
 from penstock.enumerator.server.config import load_settings
-from penstock.version import __version__
 
 pytestmark = pytest.mark.ops
 
@@ -184,8 +183,3 @@ def test_alerts_and_dashboard_are_the_files_that_are_tested(rendered: Rendered) 
     assert endpoint["relabelings"] == [{"action": "replace", "targetLabel": "job", "replacement": "penstock"}]
     ports = {port["name"] for each in of_kind(manifests, "Service") for port in each["spec"]["ports"]}
     assert endpoint["port"] in ports
-
-
-def test_the_charts_version_is_the_projects() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert chart["version"] == chart["appVersion"] == __version__

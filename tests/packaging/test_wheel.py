@@ -14,6 +14,9 @@ import zipfile
 from collections.abc import Iterator
 
 import pytest
+from packaging.metadata import Metadata
+
+from penstock.version import __version__
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
 
@@ -67,8 +70,8 @@ def clean_copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The files that would be committed, and nothing a build left behind."""
     copy = tmp_path_factory.mktemp("copy") / "source"
     folders = [*{folder.split("/")[0] for folder in PACKAGE_DIRS.values()}, "tests", "bench", "docs"]
-    for top in ("pyproject.toml", "README.md"):
-        copy.mkdir(exist_ok=True)
+    copy.mkdir()
+    for top in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "MANIFEST.in"):
         (copy / top).write_bytes((REPOSITORY / top).read_bytes())
     for folder in folders:
         for path in (REPOSITORY / folder).rglob("*"):
@@ -87,6 +90,19 @@ def distributions(clean_copy: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]
     (sdist,) = (clean_copy / "dist").glob("*.tar.gz")
     (wheel,) = (clean_copy / "dist").glob("*.whl")
     return sdist, wheel
+
+
+@pytest.fixture(scope="session")
+def names_in_the_wheel(distributions: tuple[pathlib.Path, pathlib.Path]) -> set[str]:
+    with zipfile.ZipFile(distributions[1]) as wheel:
+        return set(wheel.namelist())
+
+
+@pytest.fixture(scope="session")
+def names_in_the_sdist(distributions: tuple[pathlib.Path, pathlib.Path]) -> set[str]:
+    """Files, by their path in the folder that it unpacks to."""
+    with tarfile.open(distributions[0]) as sdist:
+        return {member.name.partition("/")[2] for member in sdist.getmembers() if member.isfile()}
 
 
 @pytest.fixture(scope="session")
@@ -127,23 +143,21 @@ def import_all(python: pathlib.Path, modules: set[str], cwd: pathlib.Path, path:
     return result
 
 
-def test_wheel_holds_exactly_the_modules_of_the_tree(distributions: tuple[pathlib.Path, pathlib.Path]) -> None:
-    with zipfile.ZipFile(distributions[1]) as wheel:
-        names = [name for name in wheel.namelist() if name.endswith(".py")]
+def test_wheel_holds_exactly_the_modules_of_the_tree(names_in_the_wheel: set[str]) -> None:
+    names = [name for name in names_in_the_wheel if name.endswith(".py")]
     modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in names}
     assert modules == modules_of_the_tree()
 
 
-def test_top_level_of_the_wheel(distributions: tuple[pathlib.Path, pathlib.Path]) -> None:
-    with zipfile.ZipFile(distributions[1]) as wheel:
-        tops = {name.split("/")[0] for name in wheel.namelist()}
-    version = distributions[1].name.split("-")[1]
-    assert tops == {"penstock", "pyspark_penstock", f"penstock-{version}.dist-info"}
+def test_top_level_of_the_wheel(names_in_the_wheel: set[str]) -> None:
+    assert {name.split("/")[0] for name in names_in_the_wheel} == {
+        "penstock",
+        "pyspark_penstock",
+        f"penstock-{__version__}.dist-info",
+    }
 
 
-def test_data_files_are_shipped_and_tests_are_not(distributions: tuple[pathlib.Path, pathlib.Path]) -> None:
-    with zipfile.ZipFile(distributions[1]) as wheel:
-        names = set(wheel.namelist())
+def test_data_files_are_shipped_and_nothing_else(names_in_the_wheel: set[str]) -> None:
     data = {
         f"{package.replace('.', '/')}/{path.relative_to(REPOSITORY / PACKAGE_DIRS[package]).as_posix()}"
         for package, patterns in PYPROJECT["tool"]["setuptools"]["package-data"].items()
@@ -152,13 +166,60 @@ def test_data_files_are_shipped_and_tests_are_not(distributions: tuple[pathlib.P
     }
     assert {"penstock/py.typed", "penstock/proto/v1/penstock.proto", "penstock/proto/v1/penstock_pb2.pyi"} <= data
     assert any(name.endswith(".zip") for name in data), "the demo's table"
-    assert data <= names
-    strangers = {name for name in names if not name.endswith(".py")} - data
-    assert all(".dist-info/" in name for name in strangers), strangers
-    with tarfile.open(distributions[0]) as sdist:
-        unpacked = {"/".join(name.split("/")[1:]) for name in sdist.getnames()}
-    assert not {name for name in names if name.split("/")[-1].startswith(("test_", "conftest"))}
-    assert {"pyproject.toml", "README.md", "proto/v1/penstock.proto", "root-package/py.typed"} <= unpacked
+    strangers = {name for name in names_in_the_wheel if not name.endswith(".py")} - data
+    info = f"penstock-{__version__}.dist-info"
+    told = {f"{info}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt")}
+    assert strangers == told | {f"{info}/licenses/LICENSE"}
+    assert data <= names_in_the_wheel
+
+
+def test_the_wheel_of_the_tree_is_that_of_the_sdist(
+    clean_copy: pathlib.Path, distributions: tuple[pathlib.Path, pathlib.Path]
+) -> None:
+    """`distributions` came by way of the sdist; this one, as `make` builds it, does not. File by file, byte by byte."""
+    run(sys.executable, "-P", "-m", "build", "--wheel", "--no-isolation", "--outdir", "direct", ".", cwd=clean_copy)
+    (direct,) = (clean_copy / "direct").glob("*.whl")
+    with zipfile.ZipFile(direct) as of_tree, zipfile.ZipFile(distributions[1]) as of_sdist:
+        assert {each.filename: each.CRC for each in of_tree.infolist()} == {
+            each.filename: each.CRC for each in of_sdist.infolist()
+        }
+
+
+def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_more(
+    names_in_the_sdist: set[str], names_in_the_wheel: set[str]
+) -> None:
+    sources = {
+        f"{PACKAGE_DIRS[package.replace('/', '.')]}/{name}"
+        for package, name in (split_of(each) for each in names_in_the_wheel if ".dist-info/" not in each)
+    }
+    tops = {"pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "PKG-INFO", "setup.cfg"}
+    built = {name for name in names_in_the_sdist if ".egg-info/" in name}
+    assert names_in_the_sdist - built == sources | tops
+
+
+def split_of(name: str) -> tuple[str, str]:
+    """(package, the rest of the path) of a file in the wheel: data lie in folders that are no packages."""
+    folder, _, rest = name.rpartition("/")
+    while folder.replace("/", ".") not in PACKAGE_DIRS:
+        folder, _, inner = folder.rpartition("/")
+        rest = f"{inner}/{rest}"
+    return folder, rest
+
+
+def test_metadata_is_complete_and_valid(distributions: tuple[pathlib.Path, pathlib.Path]) -> None:
+    with zipfile.ZipFile(distributions[1]) as wheel:
+        text = wheel.read(f"penstock-{__version__}.dist-info/METADATA")
+    told = Metadata.from_email(text, validate=True)
+    project = PYPROJECT["project"]
+    assert (told.name, str(told.version), told.summary) == ("penstock", __version__, project["description"])
+    assert told.description_content_type == "text/markdown"
+    assert told.description is not None
+    assert told.description.strip() == (REPOSITORY / "README.md").read_text().strip()
+    assert (told.license_expression, told.license_files) == ("Apache-2.0", ["LICENSE"])
+    assert told.keywords and "Typing :: Typed" in (told.classifiers or [])
+    assert set(told.provides_extra or []) == set(project["optional-dependencies"])
+    unconditional = [each for each in told.requires_dist or [] if "extra" not in str(each.marker)]
+    assert len(unconditional) == len(project["dependencies"])
 
 
 def test_every_module_imports_without_extras(clean_python: pathlib.Path, folder: pathlib.Path) -> None:
@@ -177,10 +238,8 @@ def test_spark_modules_import_with_the_extra(clean_python: pathlib.Path, folder:
     assert import_all(clean_python, modules, folder, spark_path)["failed"] == {}
 
 
-def test_command_runs_from_the_clean_environment(
-    clean_python: pathlib.Path, folder: pathlib.Path, distributions: tuple[pathlib.Path, pathlib.Path]
-) -> None:
+def test_command_runs_from_the_clean_environment(clean_python: pathlib.Path, folder: pathlib.Path) -> None:
     console = run(clean_python.parent / "penstock", "--version", cwd=folder)
     module = run(clean_python, "-m", "penstock", "--version", cwd=folder)
     assert console == module
-    assert distributions[1].name.split("-")[1] in console
+    assert console == f"penstock {__version__}\n"

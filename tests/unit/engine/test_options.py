@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-import runpy
 from dataclasses import MISSING, fields
 
 import pytest
@@ -12,7 +10,6 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.option_translation import RULES, Renamed
 from penstock.proto.options import OPTIONS, Door, GivenOptions, Option, option_named, parse_options
 
-ROOT = pathlib.Path(__file__).parents[3]
 READS = (Door.BATCH, Door.ARROW, Door.CLI)
 
 
@@ -25,11 +22,6 @@ def test_parsed_fields_are_the_registry() -> None:
     del settings["given"], settings["warnings"]
     assert settings == {option.field: option.default for option in OPTIONS}
     assert MISSING not in settings.values()
-
-
-def test_documentation_is_generated_from_the_registry() -> None:
-    tool = runpy.run_path(str(ROOT / "tools" / "generate_options_doc.py"))
-    assert (ROOT / "docs" / "options.md").read_text(encoding="utf-8") == tool["document"]()
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)

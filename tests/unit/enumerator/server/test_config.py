@@ -131,6 +131,11 @@ def test_an_error_of_a_variable_names_it(file: pathlib.Path) -> None:
         loaded(file, "", {"PENSTOCK_LEASE_MS": "x"})
 
 
+def test_a_value_that_may_be_left_out_has_a_variable_too(file: pathlib.Path) -> None:
+    assert loaded(file, "", {}).hollow_after_ms is None
+    assert loaded(file, "", {"PENSTOCK_HOLLOW_AFTER_MS": "3600000"}).hollow_after_ms == 3_600_000
+
+
 def test_a_variable_that_is_nearly_ours_is_told() -> None:
     given = {
         "PENSTOCK_LEASE": "1",

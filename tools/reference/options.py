@@ -1,20 +1,12 @@
-"""Writes docs/options.md from the registry of options; `--check` fails if the file is not what would be written."""
+"""docs/reference/options.md, from the registry of options and what becomes of others' names."""
 
 from __future__ import annotations
 
-import pathlib
-import sys
-
 from penstock.proto.option_translation import READING_PREFIXES, RULES, NoEffect, OnlyValue, Refused, Renamed, Rule
 from penstock.proto.options import OPTIONS, Door, Option
+from reference.rendering import Page, code, described, table
 
-TARGET = pathlib.Path(__file__).resolve().parents[1] / "docs" / "options.md"
-
-HEAD = """# Options
-
-<!-- written by tools/generate_options_doc.py from proto/options.py; do not edit -->
-
-One registry serves every door. A name is camelCase in Spark, a `--kebab-case` flag of `penstock read` (or
+HEAD = """One registry serves every door. A name is camelCase in Spark, a `--kebab-case` flag of `penstock read` (or
 `--option NAME=VALUE`; `penstock splits plan` has the flags that say something about a plan, `penstock tail` those of a
 consumer), snake_case in Python, `PENSTOCK_UPPER_CASE` in the environment; Spark, Python and `--option` take any
 spelling in any case. What is given explicitly wins over the environment, the environment over the default. An unknown
@@ -49,34 +41,28 @@ FOREIGN_HEAD = """## Names of Hudi, Flink and hudi-rs
 They are translated, not aliased, because their bounds differ. What cannot be translated exactly is an error that names
 our option; giving ours and a translated one together is an error too.
 
-| name | what becomes of it |
-|---|---|
 """
 
 
-def document() -> str:
-    """The whole file."""
-    foreign = "".join(f"| `{name}` | {fate(rule)} |\n" for name, rule in RULES.items())
-    prefixes = ", ".join(f"`{prefix}`" for prefix in READING_PREFIXES)
+def page() -> Page:
+    """The page."""
+    prefixes = ", ".join(code(prefix) for prefix in READING_PREFIXES)
     tail = (
         f"\nAny other name under {prefixes} is an error. Every other `hoodie.` name says nothing about what a read "
         "returns: it is accepted, and one warning names all of them.\n"
     )
-    return HEAD + table() + "\n" + TIMES + FOREIGN_HEAD + foreign + tail
+    options = table(("option", "type", "default", "where", "what it does"), map(row, OPTIONS))
+    foreign = table(("name", "what becomes of it"), ((code(name), fate(rule)) for name, rule in RULES.items()))
+    body = HEAD + options + "\n" + TIMES + FOREIGN_HEAD + foreign + tail
+    about = "every option of a read, whichever way it is given; forms of times; names of Hudi, Flink and hudi-rs"
+    return Page("options", "Options", about, "proto/options.py", body)
 
 
-def table() -> str:
-    """One row an option."""
-    head = "| option | type | default | where | what it does |\n|---|---|---|---|---|\n"
-    return head + "".join(row(option) for option in OPTIONS)
-
-
-def row(option: Option) -> str:
+def row(option: Option) -> tuple[str, ...]:
     """The row of one option."""
     doors = "everywhere" if option.doors == set(Door) else ", ".join(door for door in Door if door in option.doors)
-    default = "none" if option.default is None else f"`{option.default}`" if option.default not in ("", ()) else "empty"
-    kind = option.type.form
-    return f"| `{option.name}` | {kind} | {default} | {doors} | {option.doc} |\n"
+    default = "none" if option.default is None else code(option.default) if option.default not in ("", ()) else "empty"
+    return code(option.name), option.type.form, default, doors, described(f"option {option.name}", option.doc)
 
 
 def fate(rule: Rule) -> str:
@@ -91,19 +77,3 @@ def fate(rule: Rule) -> str:
             return f"an error: {advice}"
         case NoEffect():
             return "accepted with a warning: changes no row"
-
-
-def main() -> int:
-    """Writes the file, or checks it."""
-    text = document()
-    if "--check" not in sys.argv[1:]:
-        TARGET.write_text(text, encoding="utf-8")
-        return 0
-    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == text:
-        return 0
-    sys.stderr.write(f"{TARGET.name} is out of date: run python tools/generate_options_doc.py\n")
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,47 @@
+"""One version: `penstock.version` says it, everything else follows or agrees."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import yaml
+
+from penstock.proto.client_channel import client_version
+from penstock.version import __version__
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def test_it_is_a_release() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
+
+
+def test_the_chart_is_of_it() -> None:
+    chart = yaml.safe_load((ROOT / "deploy" / "helm" / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == __version__
+
+
+def test_the_changelog_begins_with_it() -> None:
+    headings = re.findall(r"^## (\S+)( \(unreleased\))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0][0] == __version__
+    assert [unreleased for _, unreleased in headings[1:] if unreleased] == []
+
+
+def test_requests_and_servers_name_it() -> None:
+    assert client_version() == __version__
+
+
+def test_nothing_else_states_it() -> None:
+    """Of what is built, deployed or read; records of what was measured name the version that it was measured with."""
+    places = [ROOT / name for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile")]
+    for folder in ("proto", "table", "kafka", "enumerator", "reader", "engine", "deploy", "tools"):
+        places += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".yaml", ".toml", ".sh", ""}]
+    places += (ROOT / "docs").glob("[!p]*.md")
+    stating = [
+        path.name
+        for path in places
+        if path.is_file()
+        and re.search(rf"(?<![\d.]){re.escape(__version__)}(?![\d.])", path.read_text(errors="replace"))
+    ]
+    assert stating == ["Chart.yaml"]

@@ -1,0 +1,58 @@
+"""docs/reference/errors.md, from the tree of errors and the codes of the command line."""
+
+from __future__ import annotations
+
+from penstock.engine.cli.errors import EXIT_CODES, OWN_CODES
+from penstock.proto.errors import PenstockError, all_error_classes
+from penstock.proto.rpc_errors import CODE_KEY, INVARIANT_CODE, MAX_RETRY_MS
+from reference.rendering import Page, code, described, sentence, table
+
+HEAD = """An error says what failed, in which table, instant and file, what was got, what was expected and what to do.
+In Python it is raised as its class, from `penstock.proto.errors`; a family's class catches all that are indented under
+it. On the command line it is one line, `error [CODE]: …`
+(with `--log-format json` an object with `level`, `code`, `message`, `exit_code`), and the exit code.
+
+"""
+
+WIRE = f"""## Over gRPC
+
+A call that fails has the status above, the text as its details, and the code in the trailing metadata `{CODE_KEY}`, by
+which the client raises the same class. What may help when it is asked again carries `google.rpc.RetryInfo`, at most
+{MAX_RETRY_MS // 1000} s. A bug of the server is INTERNAL with the code `{INVARIANT_CODE}`. Failures without a code are
+gRPC's own: no connection, no answer in time, a message too large.
+"""
+
+
+def page() -> Page:
+    """The page."""
+    errors = table(
+        ("code", "class", "exit code", "gRPC status", "asked again", "what happened", "what to do"),
+        rows(PenstockError, 0),
+    )
+    own = table(
+        ("code", "exit code", "what happened", "what to do"),
+        (
+            (code(name), str(own.exit_code), described(name, own.doc), sentence(described(name, own.advice)))
+            for name, own in OWN_CODES.items()
+        ),
+    )
+    exits = table(("exit code", "means"), ((str(number), text) for number, text in EXIT_CODES.items()))
+    body = f"{HEAD}{errors}\n## Of the command line alone\n\n{own}\n## Exit codes\n\n{exits}\n{WIRE}"
+    about = "every error: code, class, exit code, gRPC status, whether asking again helps, what to do"
+    return Page("errors", "Errors", about, "proto/errors.py and engine/cli/errors.py", body)
+
+
+def rows(cls: type[PenstockError], depth: int) -> list[tuple[str, ...]]:
+    """The rows of a class and of those under it."""
+    told = sentence(described(f"error {cls.code}", vars(cls).get("__doc__")))
+    advice = sentence(described(f"the advice of error {cls.code}", vars(cls).get("advice", "")))
+    name = "\u2003" * depth + code(cls.__name__)
+    found = [
+        (code(cls.code), name, str(cls.exit_code), cls.grpc_status, "yes" if cls.retryable else "no", told, advice)
+    ]
+    return found + [row for child in cls.__subclasses__() if child in known() for row in rows(child, depth + 1)]
+
+
+def known() -> set[type[PenstockError]]:
+    """The classes that have a code of their own."""
+    return set(all_error_classes().values())

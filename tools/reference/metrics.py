@@ -1,0 +1,42 @@
+"""docs/reference/metrics.md, from the entries that the server makes its metrics of."""
+
+from __future__ import annotations
+
+from penstock.enumerator.server.metric_entries import LABELS, METRICS, MetricEntry
+from penstock.enumerator.server.metrics import MAX_NAMES
+from reference.rendering import Page, code, described, table
+
+HEAD = f"""On the port `metricsListen` ([how](../operations.md#metrics)), for Prometheus. Readers' numbers come with
+their reports, once a split. Counters of a group's events begin at 0 when it is followed, so that the first event is an
+increase. At most {MAX_NAMES} groups and {MAX_NAMES} tables have gauges. No label is chosen by a caller. A histogram
+also has `_bucket`, `_sum` and `_count`.
+
+"""
+
+
+def page() -> Page:
+    """The page."""
+    used = {label for entry in METRICS.values() for label in entry.labels}
+    labels = [(name, entry) for name, entry in LABELS.items() if name in used]
+    told = table(
+        ("label", "what it says", "values"),
+        (
+            (code(name), described(f"label {name}", entry.doc), ", ".join(map(code, entry.values)) or "any")
+            for name, entry in labels
+        ),
+    )
+    timed = [entry for entry in METRICS.values() if entry.buckets]
+    buckets = table(
+        ("histogram", "upper bounds, seconds"),
+        ((code(entry.name), ", ".join(f"{bound:g}" for bound in entry.buckets)) for entry in timed),
+    )
+    metrics = table(("name", "type", "labels", "unit", "what it means"), map(row, METRICS.values()))
+    body = f"{HEAD}{metrics}\n## Labels\n\n{told}\n## Buckets\n\n{buckets}"
+    about = "every metric for Prometheus: type, labels, unit, what it means"
+    return Page("metrics", "Metrics", about, "enumerator/server/metric_entries.py", body)
+
+
+def row(entry: MetricEntry) -> tuple[str, ...]:
+    """The row of one metric."""
+    doc = described(f"metric {entry.name}", entry.doc)
+    return code(entry.exposed_name), entry.type, ", ".join(map(code, entry.labels)) or "–", entry.unit, doc

@@ -1,0 +1,58 @@
+"""What every page of docs/reference/ is made of: a head that says where it comes from, tables, what is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page. `about` is its line in the folder's README, `source` the file to change instead of the page."""
+
+    name: str
+    title: str
+    about: str
+    source: str
+    body: str
+
+    @property
+    def text(self) -> str:
+        """The whole file."""
+        mark = f"<!-- written by tools/generate_reference.py from {self.source}; do not edit -->"
+        return f"# {self.title}\n\n{mark}\n\n{self.body.strip()}\n"
+
+
+class Undescribed(Exception):
+    """Something that a page tells of says nothing of itself."""
+
+
+def described(what: str, text: str | None) -> str:
+    """The description in one line. Undescribed: there is none, and the page would have a hole."""
+    line = " ".join((text or "").split())
+    if len(line) < 4:
+        raise Undescribed(f"{what} has no description: write it where it is made")
+    return line
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; line ends and bars in a cell do no harm."""
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(cell(each) for each in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def cell(text: str) -> str:
+    """Text within a table."""
+    return re.sub(r"(?<!\\)\|", r"\\|", " ".join(text.split()))
+
+
+def code(text: object) -> str:
+    """As code; nothing for an empty text."""
+    return f"`{text}`" if str(text) else ""
+
+
+def sentence(text: str) -> str:
+    """With a capital in front and a stop at the end."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", ":", "!")) else ".")
