@@ -17,7 +17,7 @@ from doc_pages import RUN, SHOWN, Block, blocks, pages
 from doc_world import World
 from loopback_ports import free_port
 
-ILLUSTRATIONS = 14
+ILLUSTRATIONS = 8
 """Blocks in a language that runs that are not run; more than these need a better reason than convenience."""
 
 
@@ -36,7 +36,8 @@ def followed_pages() -> Iterator[Any]:
     for page in pages():
         found = [block for block in blocks(page) if block.runs]
         if found:
-            marks = [pytest.mark.spark] if any(block.needs_spark for block in found) else []
+            needs_spark = any(block.needs_spark for block in found)
+            marks = [pytest.mark.spark, pytest.mark.timeout(600)] if needs_spark else []
             yield pytest.param(found, id=page, marks=marks)
 
 
