@@ -1,13 +1,11 @@
-"""What is wrong around a command: rights, region, a full disk, a taken port, certificates. One clear line, the
-documented exit code."""
+"""What is wrong around a command: rights, region, a taken port, certificates. One clear line, the documented exit
+code. What a process must meet itself (modes of files, a full disk): test_bad_surroundings_met."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import errno
 import http.server
-import os
 import pathlib
 import socket
 import sys
@@ -101,19 +99,6 @@ def test_missing_rights(cli: Cli, command: list[str], status: int, code: str, te
     assert "check the credentials of this process" in line
 
 
-def test_missing_rights_on_a_local_disk(cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The right is taken at storage's door: a test may run as a user whom no mode keeps out."""
-    from penstock.table import storage
-
-    def refused(*_: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(storage.ArrowStorage, "_stat", refused)
-    monkeypatch.setattr(storage.ArrowStorage, "read_bytes", lambda self, path, limit: self._guarded(path, refused))
-    line = the_line(cli("read", golden.table(V9)), 4, "STORAGE_DENIED")
-    assert V9 in line and "give the user the right to read the table" in line
-
-
 WRONG_REGION = "The authorization header is malformed; the region 'us-east-1' is wrong; expecting 'eu-central-1'"
 
 
@@ -151,20 +136,6 @@ def test_a_bucket_of_another_endpoint(cli: Cli, code: str, text: str) -> None:
     with refusing(301, code, text) as table:
         line = the_line(cli("read", table), 2, "CONFIGURATION")
     assert "the bucket is not in region us-east-1" in line and "AWS_REGION" in line
-
-
-@pytest.mark.golden
-def test_a_full_disk_under_the_state(
-    cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from penstock.enumerator.store import opening
-
-    def full(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(opening.os, "open", full)
-    line = the_line(cli("serve", "--table", f"a={golden.table(V9)}", "--state", tmp_path / "state"), 75, "STORAGE")
-    assert f"state directory {tmp_path}/state" in line and "No space left on device" in line
 
 
 @pytest.mark.golden
