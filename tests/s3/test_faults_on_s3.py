@@ -12,11 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from bucket import BUCKET
+from places import BIN
 from s3_proxy import Fault, Request
 from served import Served, differing, following, until
 from weather import Weather, growing
 
 import penstock
+from penstock.engine.cli.main import run
 from penstock.proto.errors import Fenced, PenstockError, StorageError
 from penstock.table.hudi_table import open_table
 
@@ -33,14 +35,17 @@ def rows(table: pa.Table) -> Counter[str]:
 def test_fault_19_a_read_is_exact_or_an_error_that_says_to_ask_again(
     proxy: Any, upload: Callable[[str], str], golden: Any, fault: Fault
 ) -> None:
-    """One request goes wrong, early or late in the read; then that one and all behind it."""
+    """One request goes wrong, early or late in the read; then that one and all behind it. Where the client itself asks
+    again and again, in vain, once is enough: each such read waits ten seconds."""
     uri, expected = upload(MERGED), rows(penstock.read(golden.table(MERGED)).read_all())
     proxy.fresh()
     assert rows(penstock.read(uri).read_all()) == expected
     total = proxy.counts.total()
     assert total > 10
     outcomes: Counter[str] = Counter()
-    for first, lasting in itertools.product(range(0, total, total // 3), (False, True)):
+    places = range(0, total, total // 3)
+    for_good = {Fault.SLOW_DOWN: places[1:2], Fault.CUT: places[2:3], Fault.SHORT: places}[fault]
+    for first, lasting in [*((place, False) for place in places), *((place, True) for place in for_good)]:
         counter = itertools.count()
 
         def plan(request: Request, first: int = first, lasting: bool = lasting, seen: Any = counter) -> Fault | None:
@@ -61,7 +66,7 @@ def test_fault_19_a_store_that_hangs_up_without_an_answer_may_be_asked_again(
     proxy: Any, upload: Callable[[str], str]
 ) -> None:
     uri = upload(MERGED)
-    proxy.silent_s = 0.5
+    proxy.silent_s = 0.05
     proxy.fresh(lambda request: Fault.SILENT)
     with pytest.raises(StorageError, match="asking again may help"):
         open_table(uri)
@@ -81,6 +86,23 @@ def test_fault_19_who_is_not_let_in_is_told_at_once_and_not_to_ask_again(
     with pytest.raises(PenstockError, match="storage refuses") as unknown:
         open_table(uri)
     assert not unknown.value.retryable
+
+
+def test_a_wrong_region_is_told_with_the_right_one(
+    proxy: Any, upload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As S3 answers, by the proxy; and as the store does, if it is one that looks at the region: moto's does not."""
+    uri = upload(MERGED)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    for fault in [Fault.ELSEWHERE, *([None] if (BIN / "versitygw").exists() else [])]:
+        proxy.fresh(lambda request, fault=fault: fault)
+        assert run(["read", uri]) == 2
+        (line,) = capfd.readouterr().err.splitlines()
+        assert line.startswith("error [CONFIGURATION]: ") and uri in line
+        assert line.endswith(
+            "not in region eu-central-1, it is in us-east-1: give ?region=us-east-1 in the table's URI, or AWS_REGION"
+        )
 
 
 def test_a_bucket_or_table_that_is_not_there_is_named(proxy: Any, upload: Callable[[str], str]) -> None:

@@ -27,6 +27,7 @@ from penstock.engine.spark.source import PenstockDataSource
 
 pytestmark = [
     pytest.mark.ops,
+    pytest.mark.spark,
     pytest.mark.golden,
     pytest.mark.timeout(280),
     # py4j and pyspark close their sockets when they are collected, not when they are done.
