@@ -20,6 +20,7 @@ from penstock.reader.avro_plan import FLAT
 from penstock.reader.avro_values import BadRecord, BadValue
 from penstock.reader.kernels import avro as kernel
 from penstock.reader.kernels.deletes import walk_deletes
+from penstock.reader.log_files import LogParts
 from penstock.reader.widening import HUDI_TOO, NotExact, widened
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.deletes import decode_deletes
@@ -113,21 +114,31 @@ class AvroDecoder:
         """Whether the kernel decodes these columns (else fastavro does)."""
         return self._compiled is not None
 
-    def decode(self, data: Bytes, begin: np.ndarray, end: np.ndarray, where: BlockPlace) -> Iterator[pa.RecordBatch]:
+    def decode(
+        self, data: Bytes | LogParts, begin: np.ndarray, end: np.ndarray, where: BlockPlace
+    ) -> Iterator[pa.RecordBatch]:
         """Batches of the records data[begin[i]:end[i]], in this order: any choice of the records of `record_bounds`.
+        Of data that comes in parts, one is held at a time.
 
         A batch has at most 8192 rows, and 16 MiB of records (2 MiB by fastavro) or a single one. CorruptBlock, naming
         place and record number (of those handed in), if a record does not fit the writer's schema or a value its type.
         """
-        view = frozen(_as_array(data))
         begin, end = np.asarray(begin, np.int64), np.asarray(end, np.int64)
-        if begin.shape != end.shape or (len(begin) and not _inside(begin, end, len(view))):
-            raise InvariantViolation(f"record bounds leave {len(view)} bytes")
+        if begin.shape != end.shape:
+            raise InvariantViolation(f"{begin.shape} beginnings of records, {end.shape} ends")
         room = TextRoom()
         limit_bytes = FALLBACK_CHUNK_BYTES if self._compiled is None else min(CHUNK_BYTES, self._compiled.most_bytes)
         for first, last in _chunks(end - begin, limit_bytes):
+            begins, ends = begin[first:last], end[first:last]
+            if isinstance(data, LogParts):
+                part, at = data.part(int(begins.min()), int(ends.max()) + kernel.OVERRUN)
+                view, begins, ends = _as_array(part), begins - at, ends - at
+            else:
+                view = _as_array(data)
+            if not _inside(begins, ends, len(view)):
+                raise InvariantViolation(f"record bounds leave {len(view)} bytes")
             try:
-                arrays = self._read(view, begin[first:last], end[first:last], room)
+                arrays = self._read(frozen(view), begins, ends, room)
             except BadRecord as bad:
                 number = first + bad.row
                 place = f"record {number} of {len(begin)} (bytes {begin[number]} to {end[number]})"

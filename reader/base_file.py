@@ -29,7 +29,7 @@ _NEAR_BUFFER_BYTES: Final = 64 << 10
 _FAR_BUFFER_BYTES: Final = 1 << 20
 """What is read at once of each column; from a far store a read is a request."""
 
-_AIM_BYTES: Final = 2 << 20
+_AIM_BYTES: Final = 1 << 20
 _FEW_ROWS: Final = 8192
 """Batches have about so many bytes, if that is at least so many rows: more would only take memory."""
 
@@ -136,9 +136,14 @@ class BaseFile:
         """Rows of the whole file."""
         return int(self._file.metadata.num_rows)
 
+    @property
+    def num_row_groups(self) -> int:
+        """Row groups of the whole file."""
+        return int(self._file.num_row_groups)
+
     def row_groups(self, part: WholeFile | RowGroupRun, size: BatchSize) -> Iterator[BaseRowGroup]:
         """The row groups of this part, in file order. CorruptFile if the file has not so many."""
-        total = self._file.num_row_groups
+        total = self.num_row_groups
         first, end = (part.first, part.end) if isinstance(part, RowGroupRun) else (0, total)
         if not 0 <= first <= end <= total:
             raise CorruptFile(

@@ -50,7 +50,7 @@ class BlockRecords:
         if found.block.kind is BlockKind.PARQUET_DATA:
             yield from self._parquet(found).decode(columns, begin)
             return
-        data = self._files.data(found.log)
+        data = self._files.parts(found.log)
         if not found.block.header.is_partial:
             yield from self._decoder(found, columns).decode(data, begin, end, found.place)
             return

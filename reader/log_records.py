@@ -164,6 +164,7 @@ class _LogReader:
             gathered = self._gather(blocks, everything if one_pass else keys_only, keep_rows=one_pass)
         if not gathered.records:
             return None
+        self._files.let_go()
         if filler is not None and self._tells_held and not isinstance(self._scan.fill, WholeRecords):
             filler = replace(filler, early=self._early_gaps(gathered))
         with tally.phase("build"):

@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.proto.splits import Scan, Split, WholeFile
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
+from penstock.reader.merge.fold import RecordKind
 from penstock.reader.merge.keys import check_positions
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, Passed, RowGroup
 from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupFilter
 from penstock.reader.shape import ReadShape
 from penstock.reader.virtual_keys import RECORD_KEY, KeyedRowGroup
+from penstock.table.predicate_bounds import Known
+from penstock.table.predicate_tree import Column
 from penstock.table.storage import Storage
 
 
@@ -50,9 +54,63 @@ def merged(
 
     CorruptBlock for a log that does not fit the base file; errors of reading.
     """
+    merge = _merge(winners, base, scan, split, shape, size)
+    ordinal = 0
+    for batch in merge.run(_row_groups(base, scan, shape, size, tally, dropping)):
+        if not isinstance(batch, Passed):
+            yield ordinal, batch
+        ordinal += batch.num_rows
+    tally.merged(merge.outcomes())
+
+
+def unmet(
+    winners: LogWinners,
+    base: BaseFile,
+    scan: Scan,
+    split: Split,
+    shape: ReadShape,
+    size: BatchSize,
+    tally: SplitTally,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """As `merged`, where the base `is_beaten`: nothing of it is read. What stands in the log comes as inserts do,
+    behind the ordinals of all rows of the base."""
+    merge = _merge(winners, base, scan, split, shape, size)
+    for number in range(base.num_row_groups):
+        tally.pruned(base.rows_of(number))
+    ordinal = base.num_rows
+    for batch in merge.inserts():
+        yield ordinal, batch
+        ordinal += batch.num_rows
+    tally.merged(merge.outcomes())
+
+
+def is_beaten(base: BaseFile, winners: LogWinners, shape: ReadShape, out_of_range: RowGroupFilter) -> bool:
+    """Whether the footer says that no row of the base is of the range, and that every record of the log stands against
+    whatever base row it meets. Of all row groups or none: once a key is met, its later copies in a base pass."""
+    numbers = range(base.num_row_groups)
+    if not all(out_of_range.drops(number) for number in numbers):
+        return False
+    ordered = np.flatnonzero(winners.kinds != RecordKind.DEFAULT_DELETE)
+    if winners.ordering is None or not shape.ordering or not len(ordered):
+        return True
+    lowest = winners.ordering.lowest(ordered)
+    if lowest is None or shape.ordering.dotted:
+        return False
+    bounds, column = base.row_group_bounds(), Column((shape.ordering.names[0],), shape.ordering.types[0])
+    return all(_is_at_most(bounds.known(column, number), lowest) for number in numbers)
+
+
+def _is_at_most(known: Known, limit: int) -> bool:
+    """Whether no value is above the limit; nulls are above nothing."""
+    return not known.values or (isinstance(known.high, int) and known.high <= limit)
+
+
+def _merge(
+    winners: LogWinners, base: BaseFile | None, scan: Scan, split: Split, shape: ReadShape, size: BatchSize
+) -> Merge:
     if base is not None:
         check_positions(winners.table, base.num_rows, f"table {scan.table}: split {split.split_id}")
-    merge = Merge(
+    return Merge(
         winners,
         MergeShape(
             columns=shape.stored,
@@ -62,12 +120,6 @@ def merged(
             batch_bytes=size.size_bytes,
         ),
     )
-    ordinal = 0
-    for batch in merge.run(_row_groups(base, scan, shape, size, tally, dropping)):
-        if not isinstance(batch, Passed):
-            yield ordinal, batch
-        ordinal += batch.num_rows
-    tally.merged(merge.outcomes())
 
 
 def _row_groups(

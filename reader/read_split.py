@@ -20,10 +20,11 @@ from penstock.proto.hybrid import KafkaRange
 from penstock.proto.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
 from penstock.reader.base_file import BaseFile, BatchSize
 from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
+from penstock.reader.memory import frugal
 from penstock.reader.output import output_schema
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.report import SplitTally
-from penstock.reader.row_group_bounds import RowGroupFilter, kept_by
+from penstock.reader.row_group_bounds import RowGroupFilter, kept_by, range_of
 from penstock.reader.shape import ReadShape, read_shape
 from penstock.reader.virtual_keys import RECORD_KEY
 from penstock.table.storage import Storage, open_storage
@@ -31,6 +32,7 @@ from penstock.table.storage import Storage, open_storage
 if TYPE_CHECKING:
     from penstock.reader.merge.stream import LogWinners
     from penstock.reader.topics.reading import TopicReading
+    from penstock.table.predicate_tree import Predicate
 
 __all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split", "warm_up"]
 
@@ -61,6 +63,9 @@ def read_split(
 
     Order: the base rows of a row group that stay, in file order; that row group's winners in the log's arrival order;
     after the last row group the inserts, in arrival order. Ordinals count in it, before `scan.rows` and `scan.where`.
+    Where the range (`scan.rows`) needs no row of the base and none of them beats the log, all of the base counts as
+    staying and what stands in the log as inserts.
+
     `start=n` gives the rows with ordinal n and above: exactly the tail of a full read. Batches have the schema
     `output_schema(scan)` and at least one row; their sizes, and the road taken, change nothing else. Memory grows with
     the log part of the split only.
@@ -78,22 +83,12 @@ def read_split(
     if start < 0:
         raise ConfigurationError(f"start {start}: an ordinal is 0 or above")
     if isinstance(split.part, KafkaRange):
-        from penstock.reader.topics.reading import read_topic
-
-        rows, compiled = options.batch_rows, options.compiled
-        return read_topic(scan, split, start, tally, topics, batch_rows=rows, compiled=compiled)
+        return _topic(scan, split, start, options, tally, topics)
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
     storage = storage or open_storage(scan.base_path)
     if isinstance(scan.rows, ChangesOf):
-        from penstock.reader.changes.read_changes import read_changes
-
-        def slice_reader(inner: Scan, part: Split, inner_tally: SplitTally) -> Generator[SplitBatch, None, None]:
-            return read_split(inner, part, options=options, storage=storage, tally=inner_tally)
-
-        return read_changes(
-            scan, split, start, storage, tally, slice_reader, batch_rows=options.batch_rows, compiled=options.compiled
-        )
+        return frugal(_changes(scan, split, start, options, storage, tally))
     if isinstance(split.part, GroupChanges):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} holds changes, its scan asks for rows")
     shape = read_shape(scan, event_time=tally.event_time, keyed=split.ancestry is not None)
@@ -101,7 +96,6 @@ def read_split(
         raise SchemaMismatch(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
     constants = PartitionConstants(scan, split, shape.table, shape.carried)
     tally.begin(split.size_bytes)
-    storage = storage or open_storage(scan.base_path)
     reading = _Reading(
         scan=scan,
         split=split,
@@ -116,7 +110,28 @@ def read_split(
     def keys_of(origin: Origin) -> pa.Array:
         return _keys_of(scan, origin, options, storage)
 
-    return reading.batches(Emission(scan, split, shape, constants, keys_of), constants)
+    return frugal(reading.batches(Emission(scan, split, shape, constants, keys_of), constants))
+
+
+def _topic(
+    scan: Scan, split: Split, start: int, options: ReadOptions, tally: SplitTally, topics: TopicReading | None
+) -> Generator[SplitBatch, None, None]:
+    from penstock.reader.topics.reading import read_topic
+
+    return read_topic(scan, split, start, tally, topics, batch_rows=options.batch_rows, compiled=options.compiled)
+
+
+def _changes(
+    scan: Scan, split: Split, start: int, options: ReadOptions, storage: Storage, tally: SplitTally
+) -> Generator[SplitBatch, None, None]:
+    from penstock.reader.changes.read_changes import read_changes
+
+    def slice_reader(inner: Scan, part: Split, inner_tally: SplitTally) -> Generator[SplitBatch, None, None]:
+        return read_split(inner, part, options=options, storage=storage, tally=inner_tally)
+
+    return read_changes(
+        scan, split, start, storage, tally, slice_reader, batch_rows=options.batch_rows, compiled=options.compiled
+    )
 
 
 def _keys_of(scan: Scan, origin: Origin, options: ReadOptions, storage: Storage) -> pa.Array:
@@ -165,14 +180,22 @@ class _Reading:
                 )
             with self.tally.phase("open"):
                 base = self._base(opened, winners)
-            if winners is None:
-                rows = self._base_rows(base, constants)
-            else:
-                dropping = self._dropping(base, constants) if winners.filler is None else None
-                rows = merged_rows.merged(
-                    winners, base, scan, split, self.shape, self._size, self.tally, dropping=dropping
-                )
+            rows = self._merged_rows(winners, base, constants) if winners else self._base_rows(base, constants)
             yield from self._emitted(emission, rows)
+
+    def _merged_rows(
+        self, winners: LogWinners, base: BaseFile | None, constants: PartitionConstants
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        from penstock.reader import merged_rows
+
+        scan, split, shape = self.scan, self.split, self.shape
+        out_of_range = dropping = None
+        if winners.filler is None:
+            out_of_range = self._dropping(base, range_of(scan, shape), constants)
+            dropping = self._dropping(base, kept_by(scan, shape), constants)
+        if base is not None and out_of_range is not None and merged_rows.is_beaten(base, winners, shape, out_of_range):
+            return merged_rows.unmet(winners, base, scan, split, shape, self._size, self.tally)
+        return merged_rows.merged(winners, base, scan, split, shape, self._size, self.tally, dropping=dropping)
 
     def _base(self, opened: ExitStack, winners: LogWinners | None) -> BaseFile | None:
         if self.split.base is None:
@@ -196,15 +219,18 @@ class _Reading:
         opened.enter_context(base)
         return base
 
-    def _dropping(self, base: BaseFile | None, constants: PartitionConstants) -> RowGroupFilter | None:
-        """Which row groups the footer says no row is kept of; None where that cannot be."""
-        kept = kept_by(self.scan, self.shape) if base is not None else ()
-        return RowGroupFilter(kept, base.row_group_bounds(), constants) if base is not None and kept else None
+    def _dropping(
+        self, base: BaseFile | None, kept: Predicate | None, constants: PartitionConstants
+    ) -> RowGroupFilter | None:
+        """Of which row groups the footer says that `kept` holds for no row; None where that cannot be asked."""
+        if base is None or kept is None:
+            return None
+        return RowGroupFilter(kept, base.row_group_bounds(), constants)
 
     def _base_rows(self, base: BaseFile | None, constants: PartitionConstants) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of a base file without a log; row groups wholly before `start`, and those of which the footer says
         that no row is kept, are not decoded. Their rows count in ordinals all the same."""
-        dropping = self._dropping(base, constants)
+        dropping = self._dropping(base, kept_by(self.scan, self.shape), constants)
         ordinal = 0
         for group in base.row_groups(self.part, self._size) if base is not None else ():
             if ordinal + group.num_rows <= self.start:

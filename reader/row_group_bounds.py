@@ -85,16 +85,22 @@ class RowGroupFilter:
         return not self._may_hold(known)
 
 
-def kept_by(scan: Scan, shape: ReadShape) -> Predicate | None:
-    """What holds for every row that a read of this shape hands on; None for all rows, and where columns are found by
-    id. Rows that would make a range fail count as handed on."""
-    if shape.history is not None:
+def range_of(scan: Scan, shape: ReadShape) -> Predicate | None:
+    """What holds for every row of the scan's range; None for all rows, and where columns are found by id. Rows that
+    would make a range fail count as rows of it."""
+    if shape.history is not None or not isinstance(scan.rows, RowsOf):
         return None
-    if not isinstance(scan.rows, RowsOf):
-        return shape.predicate
     instants = pa.array(sorted(scan.rows.instants | scan.rows.log_compactions), pa.string())
-    of_range = OneOf(Column((COMMIT_TIME,), pa.string()), instants)
-    return of_range if shape.predicate is None else And((of_range, shape.predicate))
+    return OneOf(Column((COMMIT_TIME,), pa.string()), instants)
+
+
+def kept_by(scan: Scan, shape: ReadShape) -> Predicate | None:
+    """What holds for every row that a read of this shape hands on: of its range, and kept by its filter. None as for
+    `range_of`, but that a filter may be all there is."""
+    of_range, of_filter = range_of(scan, shape), None if shape.history is not None else shape.predicate
+    if of_range is None or of_filter is None:
+        return of_range if of_filter is None else of_filter
+    return And((of_range, of_filter))
 
 
 @dataclass(frozen=True, slots=True)

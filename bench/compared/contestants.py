@@ -30,6 +30,7 @@ class Contestant(StrEnum):
     PYARROW = "pyarrow, base files"
     SPARK = "Penstock in Spark"
     PER_RECORD = "Penstock in Spark, per record"
+    BARE = "a Python source of three rows in Spark"
     HUDI_SPARK = "Hudi's bundle in Spark"
     SPARK_PARQUET = "Spark's Parquet scan, base files"
 
@@ -44,6 +45,7 @@ ARROW_READERS = {
 SPARK_FORMATS = {
     Contestant.SPARK: "penstock",
     Contestant.PER_RECORD: "penstock_per_record",
+    Contestant.BARE: "bare",
     Contestant.HUDI_SPARK: "hudi",
     Contestant.SPARK_PARQUET: "parquet",
 }

@@ -64,8 +64,8 @@ def peaks(
 def first_queries(
     cast: Cast, table: MadeTable, rounds: int, tell: Callable[[str], None]
 ) -> dict[Contestant, list[First]]:
-    """Of fresh sessions, in turn: every row of the table to a sink that drops it."""
-    found: dict[Contestant, list[First]] = {Contestant.SPARK: [], Contestant.HUDI_SPARK: []}
+    """Of fresh sessions, in turn: every row of the table to a sink that drops it. And of a source that has no table."""
+    found: dict[Contestant, list[First]] = {Contestant.SPARK: [], Contestant.HUDI_SPARK: [], Contestant.BARE: []}
     for _ in range(rounds):
         for who, firsts in found.items():
             with cast.fresh(who) as worker:

@@ -41,6 +41,8 @@ SESSION = {
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
 }
 """Alike for all contestants; the JVM's compilers and collector are its defaults."""
+PYTHON_DAEMON = {"spark.python.daemon.module": "penstock.engine.spark.daemon"}
+"""As docs/performance.md says to set it where Penstock is read."""
 
 
 def start(given):
@@ -51,6 +53,8 @@ def start(given):
     settings = {**SESSION, "spark.sql.warehouse.dir": tempfile.mkdtemp()}
     if given.jar:
         settings |= {**HUDI, "spark.jars": given.jar}
+    elif given.penstock:
+        settings |= PYTHON_DAEMON
     elif given.package:
         settings |= {**HUDI, "spark.jars.packages": given.package, "spark.jars.ivy": given.ivy}
     for name, value in settings.items():
@@ -63,12 +67,14 @@ def start(given):
 
 
 def register(session):
-    """Penstock's data source, and the bench's own that hands over its rows one by one."""
+    """Penstock's data source, and the bench's own: one that hands rows over one by one, one that has next to none."""
+    from compared.bare_source import BareDataSource
     from compared.per_record import PerRecordDataSource
     from penstock.engine.spark.source import PenstockDataSource
 
     session.dataSource.register(PenstockDataSource)
     session.dataSource.register(PerRecordDataSource)
+    session.dataSource.register(BareDataSource)
 
 
 def load(spark, request):

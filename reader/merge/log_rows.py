@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from penstock.proto.errors import InvariantViolation
 from penstock.reader.encoded_text import concatenated, encoded_constants, text_bytes
+from penstock.reader.memory import return_unused
 
 _CHUNK_ROWS: Final = 1 << 16
-_CHUNK_BYTES: Final = 8 << 20
+_CHUNK_BYTES: Final = 4 << 20
 _POOL: Final = pa.system_memory_pool()
 
 
@@ -59,6 +60,7 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if waiting and (rows + batch.num_rows > _CHUNK_ROWS or size_bytes + batch.nbytes > _CHUNK_BYTES):
             yield _together(waiting)
             waiting, rows, size_bytes = [], 0, 0
+            return_unused()
         waiting.append(batch)
         rows += batch.num_rows
         size_bytes += batch.nbytes

@@ -46,6 +46,10 @@ class OrderingTuples:
         taken._columns = [column.take(rows) for column in self._columns]
         return taken
 
+    def lowest(self, rows: np.ndarray) -> int | None:
+        """As `OrderingValues.lowest`; None where there are several values a record."""
+        return self._columns[0].lowest(rows) if len(self._columns) == 1 else None
+
     def exceeded_by(self, others: Sequence[pa.Array], rows: np.ndarray) -> np.ndarray:
         """As `OrderingValues.exceeded_by`; `others` has an array for each value."""
         above = self._columns[0].exceeded_by(others[0], rows)
@@ -86,6 +90,14 @@ class OrderingValues:
     def take(self, rows: np.ndarray) -> OrderingValues:
         """The values of these records, in this order."""
         return OrderingValues(self._values.take(pa.array(rows)))
+
+    def lowest(self, rows: np.ndarray) -> int | None:
+        """The lowest value of these records, at least one: days or microseconds of a date or time. None if one is null,
+        and for types that are not whole numbers, dates, times."""
+        whole = pa.types.is_integer(self._values.type) or pa.types.is_temporal(self._values.type)
+        if self._integers is None or not whole or (self._valid is not None and not self._valid[rows].all()):
+            return None
+        return int(self._integers[rows].min())
 
     def exceeded_by(self, others: pa.Array, rows: np.ndarray) -> np.ndarray:
         """For each i whether others[i] is strictly above the value of record rows[i]. `others` has the same type."""

@@ -48,6 +48,7 @@ def watched(folder: str, batch_id: int, harm: str) -> Callable[[Iterator[pa.Arra
         import time
 
         import pyarrow as pa
+        import pyspark
         from pyspark import TaskContext
 
         got = list(rows)
@@ -66,6 +67,7 @@ def watched(folder: str, batch_id: int, harm: str) -> Callable[[Iterator[pa.Arra
             "executor": f"{pathlib.Path.cwd().parent.name}/{pathlib.Path.cwd().name}",
             "rows": sum(len(array) for array in got),
             "digest": digest.hexdigest(),
+            "pyspark": pyspark.__file__,
         }
         notes = pathlib.Path(folder) / "attempts"
         note = notes / f"{batch_id}-{slot}-{context.taskAttemptId()}-{os.getpid()}.json"
@@ -120,6 +122,7 @@ def main(master: str, speculation: str) -> None:
         "spark.cores.max": "2",
         "spark.executor.cores": "1",
         "spark.executor.memory": "512m",
+        "spark.python.daemon.module": "penstock.engine.spark.daemon",
         "spark.speculation": speculation,
         "spark.speculation.interval": "100ms",
         "spark.speculation.quantile": "0.5",

@@ -141,12 +141,13 @@ class Stream:
 
     def check_attempts(self, *, executors: int) -> None:
         """The harmed slot was read more than once, on so many executors, and each attempt got the same bytes; it was
-        one of two."""
+        one of two. Their processes were started by the daemon of `penstock.engine.spark.daemon`."""
         assert self.attempts(1)
         notes = self.attempts(0)
         assert len(notes) > 1
         assert notes[0]["rows"] > 0
         assert {(note["digest"], note["rows"]) for note in notes} == {(notes[0]["digest"], notes[0]["rows"])}
+        assert not any(".zip" in note["pyspark"] for note in notes)
         assert len({note["executor"] for note in notes}) >= executors, notes
 
 

@@ -16,7 +16,7 @@ from slices import SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, StorageError, UnsupportedFeature
 from penstock.proto.splits import EventTimeOrdering, FileRef
-from penstock.reader import log_records
+from penstock.reader import log_files, log_records
 from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
 from penstock.reader.merge.stream import LogWinners
@@ -69,6 +69,9 @@ class CountingStorage:
             def size(self) -> int:
                 return int(source.size())
 
+            def seek(self, place: int) -> int:
+                return int(source.seek(place))
+
             def readinto(self, room: memoryview) -> int:
                 outer.buffers.append(weakref.ref(room.obj))
                 return int(source.readinto(room))
@@ -85,7 +88,7 @@ class CountingStorage:
         return self._storage.file_info(path)
 
 
-@pytest.mark.parametrize(("held_bytes", "opened"), [(1 << 20, 2), (0, 6)])
+@pytest.mark.parametrize(("held_bytes", "opened"), [(1 << 20, 2), (0, 5)])
 def test_raw_bytes_are_read_once_if_few_and_never_outlive_the_log(
     folder: SliceFolder, monkeypatch: pytest.MonkeyPatch, held_bytes: int, opened: int
 ) -> None:
@@ -182,6 +185,39 @@ def test_a_log_that_changes_between_two_passes_is_named(folder: SliceFolder) -> 
     path.write_bytes(path.read_bytes() + data(folder, "2", row("b", 1)))
     with pytest.raises(CorruptFile, match="changed while it was read"):
         files.data(0)
+
+
+def test_of_a_near_log_that_was_let_go_parts_are_read(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_files, "_WORTH_RETURNING_BYTES", 0)
+    folder.write_log(*(data(folder, f"{number}", row(f"k{number}", 1)) for number in range(3)))
+    path = folder.folder / folder.logs[0].path
+    whole = path.read_bytes()
+    files = LogFiles(open_storage(str(folder.folder)), folder.logs, "orders")
+    held, begin = files.part(0, 5, 9) if files.data(0) else (b"", -1)
+    assert (bytes(held), begin) == (whole, 0)
+    files.let_go()
+    part, begin = files.part(0, 5, 9)
+    assert (bytes(part), begin) == (whole[5:9], 5)
+    part, begin = files.part(0, len(whole) - 3, len(whole) + 100)
+    assert (bytes(part), begin) == (whole[-3:], len(whole) - 3)
+    path.write_bytes(whole + b"more")
+    assert bytes(files.part(0, 5, 9)[0]) == whole[5:9]
+    path.write_bytes(whole[:-1])
+    with pytest.raises(CorruptFile, match="truncated"):
+        files.part(0, 5, 9)
+
+
+def test_a_log_far_away_is_read_once(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_files, "_WORTH_RETURNING_BYTES", 0)
+    monkeypatch.setattr(log_files, "is_near", lambda storage: False)
+    folder.write_log(data(folder, "1", row("a", 1)))
+    storage = CountingStorage(open_storage(str(folder.folder)))
+    files = LogFiles(storage, folder.logs, "orders")
+    whole = bytes(files.data(0))
+    files.let_go()
+    part, begin = files.part(0, 5, 9)
+    assert (bytes(part), begin) == (whole, 0)
+    assert len(storage.opened) == 1
 
 
 def test_storage_that_fails_may_be_asked_again(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:

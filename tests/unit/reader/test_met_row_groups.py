@@ -1,5 +1,6 @@
 """Row groups of which the footer says that no row is kept, met by a log: what is handed on is what a filter behind a
-full read would leave, with the same ordinals, and the log's rows lose and win against them all the same."""
+full read would leave, and the log's rows lose and win against them all the same. A filter changes no ordinal; a range
+whose base can neither be part of it nor win leaves the base unread."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ import pathlib
 import tempfile
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import slice_writer
-from slices import SliceFolder, ordinals_of, rows_of
+from slices import SliceFolder, comparable, ordinals_of, rows_of
 
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
@@ -24,7 +26,8 @@ GROUPS = st.lists(
     min_size=1,
     max_size=4,
 )
-RECORDS = st.lists(st.tuples(KEYS, NUMBERS, NUMBERS), min_size=1, max_size=6)
+RECORDS = st.lists(st.tuples(KEYS, st.integers(0, 9), NUMBERS), min_size=1, max_size=6)
+RANGES = st.just({THREE}) | st.sets(st.sampled_from([ONE, TWO, THREE]), min_size=1)
 
 
 def row(instant: str, place: int, key: str, ts: int, n: int) -> dict[str, Any]:
@@ -47,13 +50,13 @@ def table(folder: SliceFolder, groups: Any, records: Any) -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     groups=GROUPS,
     records=RECORDS,
     event_time=st.booleans(),
     compiled=st.booleans(),
-    instants=st.sets(st.sampled_from([ONE, TWO, THREE]), min_size=1),
+    instants=RANGES,
     bound=st.integers(-1, 6),
     start=st.integers(0, 12),
 )
@@ -66,16 +69,59 @@ def test_a_range_and_a_filter_give_the_rows_of_a_full_read(
         )
         table(folder, groups, records)
         options = ReadOptions(batch_rows=2, compiled=compiled)
-        whole = folder.read(options=options)
-        rows = [found for batch in whole for found in batch.batch.to_pylist()]
-        kept = [
-            (ordinal, found)
-            for ordinal, found in zip(ordinals_of(whole), rows, strict=True)
-            if found["_hoodie_commit_time"] in instants and found["n"] > bound and ordinal >= start
-        ]
-        filtered = folder.read(options=options, start=start, rows=rows_of(*instants), where=f"n > {bound}")
-        found_rows = [found for batch in filtered for found in batch.batch.to_pylist()]
-        assert list(zip(ordinals_of(filtered), found_rows, strict=True)) == kept
+
+        def numbered(**asked: Any) -> list[tuple[int, dict[str, Any]]]:
+            found = folder.read(options=options, **asked)
+            rows = [row for batch in found for row in batch.batch.to_pylist()]
+            return list(zip(ordinals_of(found), rows, strict=True))
+
+        of_range = numbered(rows=rows_of(*instants))
+        of_full = [found for _, found in numbered() if found["_hoodie_commit_time"] in instants]
+        assert sorted(comparable(found for _, found in of_range)) == sorted(comparable(of_full))
+        ordinals = [ordinal for ordinal, _ in of_range]
+        assert ordinals == sorted(set(ordinals))
+        kept = [(ordinal, found) for ordinal, found in of_range if found["n"] > bound and ordinal >= start]
+        assert numbered(start=start, rows=rows_of(*instants), where=f"n > {bound}") == kept
+
+
+OLD = [(ONE, [("a", 3, 1), ("b", 4, 1)]), (TWO, [("c", 5, 1)])]
+
+
+@pytest.mark.parametrize(
+    ("ordering", "records", "ids", "unread"),
+    [
+        pytest.param(("ts",), [("b", 5, 2), ("x", 7, 2)], ["b", "x"], 2, id="none-is-older"),
+        pytest.param(("ts",), [("b", 4, 2), ("x", 7, 2)], ["b", "x"], 0, id="one-is-older-than-another-key"),
+        pytest.param(("ts",), [("c", 4, 2), ("x", 7, 2)], ["x"], 0, id="one-loses"),
+        pytest.param(("ts",), [("b", None, 2), ("x", 7, 2)], ["x"], 0, id="one-has-no-time"),
+        pytest.param((), [("c", 0, 2), ("x", 0, 2)], ["c", "x"], 2, id="the-newer-wins"),
+        pytest.param(("ts", "n"), [("c", 9, 9)], ["c"], 0, id="two-orderings"),
+    ],
+)
+def test_a_base_that_can_neither_come_nor_win_is_not_read(
+    tmp_path: pathlib.Path, ordering: tuple[str, ...], records: Any, ids: list[str], unread: int
+) -> None:
+    folder = SliceFolder(tmp_path, FIELDS, EventTimeOrdering(ordering) if ordering else CommitTimeOrdering())
+    table(folder, OLD, records)
+    tally = SplitTally()
+    found = list(read_split(folder.scan(rows=rows_of(THREE)), folder.split(), tally=tally))
+    assert sorted(row["id"] for batch in found for row in batch.batch.to_pylist()) == ids
+    report = tally.report()
+    read = dict(report.phase_ms)["base_decode"] > 0
+    assert read == (not unread)
+    assert report.pruned_row_groups == 2
+    assert report.outcomes.won == len(ids)
+    if unread:
+        assert ordinals_of(found) == [3, 4]
+
+
+def test_a_base_with_rows_of_the_range_is_read_whole(tmp_path: pathlib.Path) -> None:
+    folder = SliceFolder(tmp_path, FIELDS)
+    table(folder, OLD, [("a", 9, 9)])
+    tally = SplitTally()
+    found = list(read_split(folder.scan(rows=rows_of(TWO, THREE)), folder.split(), tally=tally))
+    assert sorted(row["id"] for batch in found for row in batch.batch.to_pylist()) == ["a", "c"]
+    assert dict(tally.report().phase_ms)["base_decode"] > 0
 
 
 def test_such_a_row_group_is_told_in_the_report(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,65 @@
+"""Archives of PySpark make room for an installed package of the same version, and for nothing else."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import pyspark
+import pytest
+
+from penstock.engine.spark.daemon import compiled_first
+
+OTHERS = ["", "/nowhere", "/nowhere.zip"]
+
+
+def archive(folder: pathlib.Path, package: str, version: str) -> str:
+    path = folder / f"{package}.zip"
+    with zipfile.ZipFile(path, "w") as written:
+        written.writestr(f"{package}/version.py", version)
+        written.writestr(f"{package}/__init__.py", "raise ImportError('out of the archive')")
+    return str(path)
+
+
+def installed(folder: pathlib.Path, package: str, version: str) -> str:
+    (folder / package).mkdir(parents=True)
+    (folder / package / "version.py").write_text(version)
+    return str(folder)
+
+
+@pytest.mark.parametrize("package", ["pyspark", "py4j"])
+def test_an_installed_package_of_the_same_version_comes_first(tmp_path: pathlib.Path, package: str) -> None:
+    zipped, folder = archive(tmp_path, package, "4.3.0"), installed(tmp_path / "site", package, "4.3.0")
+    assert compiled_first([OTHERS[0], zipped, *OTHERS[1:], folder]) == [*OTHERS, folder]
+
+
+@pytest.mark.parametrize("version", [None, "4.2.1"])
+def test_without_one_the_archive_stays(tmp_path: pathlib.Path, version: str | None) -> None:
+    path = [archive(tmp_path, "pyspark", "4.3.0"), *OTHERS]
+    if version is not None:
+        path.append(installed(tmp_path / "site", "pyspark", version))
+    assert compiled_first(path) == path
+
+
+def test_what_is_no_archive_stays(tmp_path: pathlib.Path) -> None:
+    broken = tmp_path / "broken.zip"
+    broken.write_bytes(b"PK")
+    path = [str(broken), archive(tmp_path, "other", "4.3.0"), installed(tmp_path / "site", "pyspark", "4.3.0")]
+    assert compiled_first(path) == path
+
+
+def test_the_daemon_is_pysparks_own_from_the_installed_package(tmp_path: pathlib.Path) -> None:
+    """Run as Spark does, it says its port (4 bytes) and ends with its input; out of the archive it could not start."""
+    package = pathlib.Path(pyspark.__file__).parent
+    zipped = archive(tmp_path, "pyspark", (package / "version.py").read_text())
+    told = subprocess.run(
+        [sys.executable, "-m", "penstock.engine.spark.daemon", "pyspark.worker"],
+        env={"PYTHONPATH": f"{zipped}:{package.parent}", "PYTHON_WORKER_FACTORY_SECRET": "secret"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+    )
+    assert len(told.stdout) == 4, told.stderr.decode()
+    assert 0 < int.from_bytes(told.stdout, "big") < 1 << 16
