@@ -22,7 +22,7 @@ demo: java .venv/.ready wheel ## the main job on a table that real Hudi wrote, b
 test: java .venv/.ready lint wheel types ## every suite, as CI runs it: unit, contract, golden, packaging, Spark, real Hudi
 	@$(PYTEST) -m "not (long or ops)"
 
-test-ops: .venv/.ready wheel ## deploy/ by promtool, a real Prometheus and helm; object stores (≤ 5 minutes once the tools are there)
+test-ops: java .venv/.ready wheel ## deploy/ by promtool, a real Prometheus and helm; object stores (≤ 5 minutes once the tools are there)
 	@bash tools/ops_tools.sh
 	@$(PYTEST) tests/ops tests/s3 -m ops
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from penstock.enumerator.core.state import State
 from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.keeper import durable_keeper
 from penstock.enumerator.store.journal import Journal
+from penstock.enumerator.store.layout import FORMAT_VERSION
 from penstock.enumerator.store.opening import open_sqlite
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.groups import GroupScope
@@ -69,7 +71,8 @@ def scope() -> GroupScope:
 def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
     """A state directory: a group with one round of so many splits, a plan of the range door with as many (at most
     200,000)."""
-    folder = cache / f"service-state-{splits}"
+    made_of = hashlib.sha256(repr((FORMAT_VERSION, scope())).encode()).hexdigest()[:10]
+    folder = cache / f"service-state-{splits}-{made_of}"
     if (folder / "ready").exists():
         return folder / "state"
     shutil.rmtree(folder, ignore_errors=True)

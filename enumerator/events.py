@@ -4,8 +4,9 @@ Events: `plan opened`, `split assigned` (INFO once, DEBUG when replayed), `slot 
 `progress moved to another timeline layout`, `event times read` (of splits whose files do not tell them). WARNING:
 `metadata table passed over`; `hollow instant passed over`; `round beyond its limits`; `log file gone`, if a request
 goes on without it (onCorrupt=skip).
-Groups: `reader joined`, `reader left`, `reader lost` (WARNING: its lease ended), `split assigned`, `split committed`
-(DEBUG: a part of it), `split finished`. A line of a request also carries its ids (`penstock.proto.log_fields`).
+Groups: `round planned`, `reader joined`, `reader left`, `reader lost` (WARNING: its lease ended); at DEBUG
+`split assigned`, `split committed` (a part of it), `split finished`. A line of a request also carries its ids
+(`penstock.proto.log_fields`).
 """
 
 from __future__ import annotations

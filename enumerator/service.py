@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from penstock.enumerator.activity import Activity
 from penstock.enumerator.core import events as ev
@@ -174,8 +174,8 @@ class EnumeratorService(EmbeddedEnumerator):
                         ) from None
                     ref = SplitRef(told.plan_id, told.index)
                     found.append(AssignedSplit(ref, split, told.start, told.position))
-                    if log.isEnabledFor(logging.INFO):
-                        tell("split assigned", **_of(member, ref), split=split.split_id, start=told.start)
+                    if log.isEnabledFor(logging.DEBUG):
+                        _tell("split assigned", member, ref, split=split.split_id, start=told.start)
                 return Assignments(tuple(found))
             case other:
                 raise InvariantViolation(f"a request for splits was answered by {other!r}")
@@ -185,7 +185,7 @@ class EnumeratorService(EmbeddedEnumerator):
         new = self._fenced_told(member, lambda: self.keeper.handle(ev.CommitSplits(member, done), _committed))
         for one in done:
             is_new = one.finished and (one.ref.plan_id, one.ref.index) in new
-            if log.isEnabledFor(logging.INFO) and (is_new or not one.finished):
+            if log.isEnabledFor(logging.DEBUG) and (is_new or not one.finished):
                 _tell_progress(member, one)
             if is_new and one.report is not None:
                 self.keeper.observer.report(member.group, one.report)
@@ -316,22 +316,18 @@ def _checked_scope(scope: GroupScope) -> GroupScope:
 
 def _tell_progress(member: Member, one: SplitProgress) -> None:
     if not one.finished:
-        tell("split committed", level=logging.DEBUG, **_of(member, one.ref), next=one.ordinal)
+        _tell("split committed", member, one.ref, next=one.ordinal)
         return
     report = one.report or SplitReport(rows=0, size_bytes=0)
     spent_ms = sum(phase_ms for _, phase_ms in report.phase_ms)
-    tell("split finished", **_of(member, one.ref), rows=report.rows, bytes=report.size_bytes, ms=round(spent_ms, 3))
+    _tell("split finished", member, one.ref, rows=report.rows, bytes=report.size_bytes, ms=round(spent_ms, 3))
 
 
-def _of(member: Member, ref: SplitRef) -> dict[str, Any]:
-    """The fields of a line about a split that a member holds."""
-    return {
-        "table": member.table,
-        "group": member.group,
-        "reader": member.reader_id,
-        "plan": ref.plan_id,
-        "index": ref.index,
-    }
+def _tell(what: str, member: Member, ref: SplitRef, **more: object) -> None:
+    """A line about a split that a member holds. DEBUG: a group hands splits out without end, and two lines a split cost
+    more than deciding who gets it; rounds are logged at INFO, and metrics count splits."""
+    ids = {"table": member.table, "group": member.group, "reader": member.reader_id}
+    tell(what, level=logging.DEBUG, **ids, plan=ref.plan_id, index=ref.index, **more)
 
 
 def _nothing(state: State, answer: Answer) -> None:

@@ -25,7 +25,7 @@ from penstock.proto.errors import (
     StorageError,
 )
 from penstock.table.exact_reads import ExactFile
-from penstock.table.storage_refusals import Denied, WrongRegion, refusal_of, region_of
+from penstock.table.storage_refusals import Denied, Unsaid, WrongRegion, refusal_of, region_asked
 
 MAX_PATH_BYTES: Final = 4096
 """Longest path of a file inside a table, in UTF-8."""
@@ -311,20 +311,31 @@ class ArrowStorage:
             return CorruptFile(f"{self._where(path)} is a folder, expected a file")
         if self._local_root is not None:
             return None
-        match refusal_of(str(error)):
-            case Denied():
+        match self._refusal(error):
+            case Denied() | Unsaid():
                 return StorageDenied(
                     f"storage refuses {self._where(path)}: {told}: check the credentials of this process, their rights "
                     "on the bucket, and the region"
                 )
             case WrongRegion(region):
+                asked, variable = region_asked(self._base_path, os.environ)
                 return ConfigurationError(
-                    f"{self._where(path)}: the bucket is not in region {region_of(self._base_path) or '(none given)'}"
-                    f"{f', it is in {region}' if region else ''} ({told}): give ?region={region or 'REGION'} in the "
-                    "table's URI, or AWS_DEFAULT_REGION"
+                    f"{self._where(path)}: the bucket is not in region {asked or '(none given)'}"
+                    f"{f', it is in {region}' if region else f' ({told})'}: give ?region={region or 'REGION'} in the "
+                    f"table's URI, or {variable}"
                 )
             case None:
                 return None
+
+    def _refusal(self, error: Exception) -> Denied | WrongRegion | Unsaid | None:
+        """What the store means; where its answer had no body, what it says to a listing, which has one."""
+        found = refusal_of(str(error))
+        if isinstance(found, Unsaid):
+            try:
+                self._filesystem.get_file_info(pafs.FileSelector(self._root, allow_not_found=True))
+            except (OSError, pa.ArrowException) as told:
+                return refusal_of(str(told)) or found
+        return found
 
     def _where(self, path: str) -> str:
         return f"{path or 'the base folder'} of table {shown_uri(self._base_path)}"

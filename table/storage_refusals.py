@@ -7,6 +7,7 @@ Belongs here: telling a refusal that asking again cannot mend from a failure tha
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,9 @@ _DENIED: Final = re.compile(
 _HEAD_400: Final = re.compile(r"HTTP status 400\) during Head(?:Object|Bucket)")
 """An answer without a body: of a wrong region, or of a session that is over."""
 _MOVED: Final = re.compile(r"\bHTTP status 301\b|\bPermanentRedirect\b|\bAuthorizationHeaderMalformed\b")
-_EXPECTED: Final = re.compile(r"expecting '([a-z0-9-]{2,40})'|located in '([a-z0-9-]{2,40})'")
+_EXPECTED: Final = re.compile(r"(?:expecting|located in) ['\"]([a-z0-9-]{2,40})['\"]")
+_REGION_VARIABLES: Final = ("AWS_DEFAULT_REGION", "AWS_REGION")
+"""In the order in which Amazon's client asks for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +38,23 @@ class WrongRegion:
     region: str
 
 
-def refusal_of(text: str) -> Denied | WrongRegion | None:
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """Refused by an answer that has no body: another request may be told why."""
+
+
+def refusal_of(text: str) -> Denied | WrongRegion | Unsaid | None:
     """What an error's text says; None for a failure that may pass."""
     if _MOVED.search(text):
         found = _EXPECTED.search(text)
-        return WrongRegion(next(filter(None, found.groups()), "") if found else "")
-    return Denied() if _DENIED.search(text) or _HEAD_400.search(text) else None
+        return WrongRegion(found[1] if found else "")
+    if _DENIED.search(text):
+        return Denied()
+    return Unsaid() if _HEAD_400.search(text) else None
 
 
-def region_of(uri: str) -> str:
-    """The region that a URI names, '' if none."""
+def region_asked(uri: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """(the region that is asked, '' if none was given; the variable that may name another)."""
+    variable = next((name for name in _REGION_VARIABLES if environment.get(name)), _REGION_VARIABLES[-1])
     found = re.search(r"[?&]region=([A-Za-z0-9-]{1,40})", uri)
-    return found[1] if found else ""
+    return found[1] if found else environment.get(variable, ""), variable

@@ -73,13 +73,20 @@ def failure_of(error: BaseException, *, with_traceback: bool = False) -> Failure
         case KeyboardInterrupt():
             return Failure("INTERRUPTED", "interrupted", EXIT_INTERRUPTED, details)
         case OSError():
-            return Failure("SYSTEM", one_line(str(error)), EXIT_ERROR, details)
+            return Failure("SYSTEM", one_line(_system_text(error)), EXIT_ERROR, details)
         case _:
             text = (
                 f"{type(error).__name__}: {one_line(str(error))}. This is a bug in Penstock: please report it, with "
                 "the output of the same command after `penstock -vv`"
             )
             return Failure("BUG", text, EXIT_ERROR, details)
+
+
+def _system_text(error: OSError) -> str:
+    """What the system refused, and where, as far as it is known."""
+    if not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def rendered(failure: Failure, log_format: str) -> str:

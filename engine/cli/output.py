@@ -87,24 +87,24 @@ def row_format(asked: RowFormat | None, output: str | None) -> RowFormat:
 def destination(output: str | None) -> Iterator[IO[bytes]]:
     """Where the bytes go. A regular file appears under its name only when the block ends without an error."""
     if output is None or output == "-":
-        sys.stdout.flush()
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        with _named("stdout"):
+            sys.stdout.flush()
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
         return
     path = Path(os.path.realpath(output))
     if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
-        with path.open("wb") as stream:
+        with _named(output), path.open("wb") as stream:
             yield stream
         return
     partial = path.with_name(f".{path.name[:50]}.{secrets.token_hex(6)}.partial")
     try:
         with _named(output):
             descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(descriptor, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        with _named(output):
+            with os.fdopen(descriptor, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
             partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -116,7 +116,7 @@ def _named(output: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror, output) from error
+        raise OSError(error.errno, error.strerror or str(error), output) from error
 
 
 def write_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: RowFormat, output: str | None) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from functools import cache
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import change_schema
+from penstock.table.storage import shared_uri
 
 log = logging.getLogger("penstock.engine.spark")
 
@@ -93,7 +95,7 @@ def plan_slots(
     `schema`: of the table's columns (`casting`, also for `narrows`); `watermark_us` goes into the slots.
 
     With a server one plan is opened there, and a slot is its number, with the `access` that tasks need; embedded, the
-    slots hold the splits themselves.
+    slots hold the splits themselves, and of the table's URI what is no secret: tasks bring credentials of their own.
     """
     if server is not None:
         opened = enumerator.open_plan(request)
@@ -120,7 +122,7 @@ def plan_slots(
         len(plan.splits),
         len(packed),
     )
-    scan = encode_scan(plan.scan)
+    scan = encode_scan(replace(plan.scan, base_path=shared_uri(plan.scan.base_path)))
     return [
         PackedSlot(scan, tuple(encode_split(plan.splits[index]) for index in slot), watermark_us) for slot in packed
     ]

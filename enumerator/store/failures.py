@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ _DAMAGE: Final = frozenset(
 )
 _PRIMARY: Final = 0xFF
 """The bits of SQLite's extended error codes that are the code itself."""
+_LEAST_ROOM_BYTES: Final = 64 << 10
+"""With less a disk counts as full: SQLite makes its shared memory 32 KiB at a time."""
 
 
 @contextmanager
@@ -62,6 +65,14 @@ def again(error: PenstockError) -> PenstockError:
     return type(error)(str(error))
 
 
+def _has_no_room(directory: Path) -> bool:
+    """Whether the disk is full: SQLite calls that a failed disk where it maps a file."""
+    try:
+        return shutil.disk_usage(directory).free < _LEAST_ROOM_BYTES
+    except OSError:
+        return False
+
+
 def _as_penstock(error: Exception, directory: Path, doing: str, checking: bool) -> PenstockError:
     if isinstance(error, DamagedRow):
         return damaged(directory, str(error), checking=checking)
@@ -78,5 +89,6 @@ def _as_penstock(error: Exception, directory: Path, doing: str, checking: bool) 
         sqlite3.SQLITE_READONLY: "it may not be written: check its permissions",
         sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check its permissions",
     }
-    hint = hints.get(code, "start the server again")
+    full = code == sqlite3.SQLITE_IOERR and _has_no_room(directory)
+    hint = hints.get(sqlite3.SQLITE_FULL if full else code, "start the server again")
     return StorageError(f"state directory {directory}: cannot {doing}: {error} ({hint})")

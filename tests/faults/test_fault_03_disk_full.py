@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 from faults.state_steps import reopened, started
@@ -86,6 +87,19 @@ def test_fault_03_a_failed_sync_is_not_tried_again(tmp_path: pathlib.Path, rewri
     stays_down(store, "the disk failed")
     store.close()
     assert reopened(tmp_path / "state")[0] == [record(0).payload]
+
+
+def test_fault_03_a_failed_disk_that_has_no_room_is_called_full(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite itself does not say so where it cannot lengthen a file that it maps."""
+    store = open_sqlite(tmp_path / "state", connect=failing)
+    monkeypatch.setattr(FailingConnection, "failing", True)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=4096))
+    with pytest.raises(StorageError, match=r"disk I/O error \(the disk is full: make room"):
+        store.append([record(0)])
+    monkeypatch.undo()
+    store.close()
 
 
 def test_fault_03_all_who_wait_for_a_failed_disk_are_told(tmp_path: pathlib.Path) -> None:

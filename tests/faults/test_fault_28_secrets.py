@@ -14,6 +14,7 @@ import pytest
 from certificates import Authority
 from prometheus_client import generate_latest
 
+from penstock.engine.spark.source import PenstockDataSource
 from penstock.enumerator.server.building import built
 from penstock.enumerator.server.metrics import Metrics
 from penstock.enumerator.server.run import serve_enumerator
@@ -22,6 +23,7 @@ from penstock.enumerator.server.tokens import new_token
 from penstock.proto import codec
 from penstock.proto.access import ServerAccess
 from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.codec import decode_scan
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.queries import PlanRequest, Snapshot
 from penstock.proto.reports import NextSplit, SplitReport
@@ -34,16 +36,34 @@ URI = "s3://AKIAHUSH:hush-password@bucket/orders?access_key=hush-key&secret_key=
 SHARED = "s3://bucket/orders?region=eu-west-1"
 
 
-@pytest.mark.golden
-def test_nothing_that_a_run_leaves_holds_a_secret(
-    golden: object, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder = golden.copy(V9, tmp_path)  # type: ignore[attr-defined]
+@pytest.fixture
+def folder(golden: object, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """A table that URI names, too."""
+    made: pathlib.Path = golden.copy(V9, tmp_path)  # type: ignore[attr-defined]
 
     def opened(path: str) -> Storage:
-        return ArrowStorage(URI, pafs.LocalFileSystem(), str(folder)) if path == URI else open_storage(path)
+        return ArrowStorage(URI, pafs.LocalFileSystem(), str(made)) if path == URI else open_storage(path)
 
     monkeypatch.setattr("penstock.table.hudi_table.open_storage", opened)
+    return made
+
+
+@pytest.mark.golden
+@pytest.mark.usefixtures("folder")
+def test_what_spark_sends_to_tasks_holds_no_secret_of_the_path() -> None:
+    """Planned in the driver by the credentials of the path, read in tasks by those of executors."""
+    source = PenstockDataSource({"path": URI})
+    reader = source.reader(source.schema())
+    (slot,) = [partition.value for partition in reader.partitions()]
+    assert decode_scan(slot.scan).base_path == SHARED
+    sent = pickle.dumps((reader, slot))
+    assert not [secret for secret in (b"hush", b"AKIAHUSH") if secret in sent]
+
+
+@pytest.mark.golden
+def test_nothing_that_a_run_leaves_holds_a_secret(
+    folder: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     authority = Authority(tmp_path / "pki")
     pair = authority.signed("server", "127.0.0.1")
     (token, line), (wrong, _) = new_token("spark"), new_token("wrong")

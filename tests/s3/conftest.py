@@ -47,23 +47,49 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         end(process)
 
 
-@pytest.fixture
-def proxy(store: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A proxy before the store, and the environment that makes it everybody's: what an operator would set."""
-    from bucket import REGION, SECRET, USER
+@pytest.fixture(scope="session")
+def front(store: str) -> Iterator[Any]:
+    """A proxy before the store, one for the run: a JVM keeps the environment that it was started with."""
     from s3_proxy import S3Proxy
 
-    for name, value in {
+    with S3Proxy(store) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def operators(front: Any) -> dict[str, str]:
+    """The environment that makes the proxy everybody's: what an operator would set, and nothing else."""
+    from bucket import REGION, SECRET, USER
+
+    return {
         "AWS_ACCESS_KEY_ID": USER,
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_REGION": REGION,
+        "AWS_ENDPOINT_URL": f"http://{front.address}",
         "AWS_EC2_METADATA_DISABLED": "true",
-    }.items():
+    }
+
+
+@pytest.fixture
+def proxy(front: Any, operators: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The proxy, and this process in its operators' environment."""
+    for name, value in operators.items():
         monkeypatch.setenv(name, value)
     logging.getLogger("penstock").setLevel(logging.ERROR)
-    with S3Proxy(store) as made:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{made.address}")
-        yield made
+    patience_s = front.silent_s
+    front.fresh()
+    yield front
+    front.silent_s = patience_s
+    front.fresh()
+
+
+@pytest.fixture(scope="session")
+def cluster(operators: dict[str, str], request: pytest.FixtureRequest) -> Any:
+    """The run's Spark session. It was started in the operators' environment; this process is out of it again."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in operators.items():
+            patch.setenv(name, value)
+        return request.getfixturevalue("spark")
 
 
 @pytest.fixture(scope="session")

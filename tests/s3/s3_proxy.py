@@ -32,6 +32,7 @@ class Fault(enum.Enum):
     SHORT = "half of the body, and headers that say that this is all"
     STALE = "the listing as it was when it was asked for the first time"
     DENIED = "403"
+    ELSEWHERE = "the region 'eu-central-1' is wrong; expecting 'us-east-1'"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class Request:
     key: str
     number: int
 
+
+_REFUSALS: Final = {
+    Fault.SLOW_DOWN: (503, "SlowDown"),
+    Fault.DENIED: (403, "AccessDenied"),
+    Fault.ELSEWHERE: (400, "AuthorizationHeaderMalformed"),
+}
 
 Plan = Callable[[Request], Fault | None]
 
@@ -112,7 +119,7 @@ class S3Proxy:
             self._ended.wait(self.silent_s)
             handler.close_connection = True
             return
-        if fault in (Fault.SLOW_DOWN, Fault.DENIED):
+        if fault in _REFUSALS:
             self._refuse(handler, fault)
             return
         status, headers, data = self._passed(handler, body)
@@ -155,7 +162,7 @@ class S3Proxy:
             connection.close()
 
     def _refuse(self, handler: http.server.BaseHTTPRequestHandler, fault: Fault) -> None:
-        code, name = (503, "SlowDown") if fault is Fault.SLOW_DOWN else (403, "AccessDenied")
+        code, name = _REFUSALS[fault]
         data = f"<Error><Code>{name}</Code><Message>{fault.value}</Message></Error>".encode()
         headers = {"Content-Type": "application/xml"}
         self._send(handler, code, headers, b"" if handler.command == "HEAD" else data, None)

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import itertools
 import pathlib
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pytest
-from bucket import BUCKET, copy_in, direct
+from bucket import BUCKET
+from places import BIN
 from s3_proxy import Fault, Request
-from served import CASE, Served, differing, following, until
+from served import Served, differing, following, until
+from weather import Weather, growing
 
 import penstock
+from penstock.engine.cli.main import run
 from penstock.proto.errors import Fenced, PenstockError, StorageError
 from penstock.table.hudi_table import open_table
 
@@ -35,14 +35,17 @@ def rows(table: pa.Table) -> Counter[str]:
 def test_fault_19_a_read_is_exact_or_an_error_that_says_to_ask_again(
     proxy: Any, upload: Callable[[str], str], golden: Any, fault: Fault
 ) -> None:
-    """One request goes wrong, early or late in the read; then that one and all behind it."""
+    """One request goes wrong, early or late in the read; then that one and all behind it. Where the client itself asks
+    again and again, in vain, once is enough: each such read waits ten seconds."""
     uri, expected = upload(MERGED), rows(penstock.read(golden.table(MERGED)).read_all())
     proxy.fresh()
     assert rows(penstock.read(uri).read_all()) == expected
     total = proxy.counts.total()
     assert total > 10
     outcomes: Counter[str] = Counter()
-    for first, lasting in itertools.product(range(0, total, total // 3), (False, True)):
+    places = range(0, total, total // 3)
+    for_good = {Fault.SLOW_DOWN: places[1:2], Fault.CUT: places[2:3], Fault.SHORT: places}[fault]
+    for first, lasting in [*((place, False) for place in places), *((place, True) for place in for_good)]:
         counter = itertools.count()
 
         def plan(request: Request, first: int = first, lasting: bool = lasting, seen: Any = counter) -> Fault | None:
@@ -63,7 +66,7 @@ def test_fault_19_a_store_that_hangs_up_without_an_answer_may_be_asked_again(
     proxy: Any, upload: Callable[[str], str]
 ) -> None:
     uri = upload(MERGED)
-    proxy.silent_s = 0.5
+    proxy.silent_s = 0.05
     proxy.fresh(lambda request: Fault.SILENT)
     with pytest.raises(StorageError, match="asking again may help"):
         open_table(uri)
@@ -85,6 +88,23 @@ def test_fault_19_who_is_not_let_in_is_told_at_once_and_not_to_ask_again(
     assert not unknown.value.retryable
 
 
+def test_a_wrong_region_is_told_with_the_right_one(
+    proxy: Any, upload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As S3 answers, by the proxy; and as the store does, if it is one that looks at the region: moto's does not."""
+    uri = upload(MERGED)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    for fault in [Fault.ELSEWHERE, *([None] if (BIN / "versitygw").exists() else [])]:
+        proxy.fresh(lambda request, fault=fault: fault)
+        assert run(["read", uri]) == 2
+        (line,) = capfd.readouterr().err.splitlines()
+        assert line.startswith("error [CONFIGURATION]: ") and uri in line
+        assert line.endswith(
+            "not in region eu-central-1, it is in us-east-1: give ?region=us-east-1 in the table's URI, or AWS_REGION"
+        )
+
+
 def test_a_bucket_or_table_that_is_not_there_is_named(proxy: Any, upload: Callable[[str], str]) -> None:
     upload(MERGED)
     for uri in (f"s3://{BUCKET}/nothing", "s3://no-such-bucket/table"):
@@ -94,46 +114,6 @@ def test_a_bucket_or_table_that_is_not_there_is_named(proxy: Any, upload: Callab
 
 
 # --- a stream
-
-
-class Weather:
-    """Faults for one request in so many, by turns; a listing is then now and then the first that there was."""
-
-    def __init__(self, every: int) -> None:
-        self._every = every
-        self._lock = threading.Lock()
-        self._count = 0
-        self._turns = itertools.cycle([Fault.SLOW_DOWN, Fault.STALE, Fault.CUT, Fault.SHORT])
-
-    def __call__(self, request: Request) -> Fault | None:
-        with self._lock:
-            self._count += 1
-            if self._count % self._every:
-                return None
-            return next(self._turns)
-
-
-@contextmanager
-def growing(golden: Any, store: str, folder: pathlib.Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """(URI, how the rest arrives) of a table whose last commits are not there yet."""
-    local, name = golden.copy(CASE, folder), f"growing-{folder.name}"
-    timeline = local / ".hoodie" / "timeline"
-    instants = sorted({file.name.partition(".")[0].partition("_")[0] for file in timeline.iterdir() if file.is_file()})
-    late = instants[-4:]
-    held = [file for file in sorted(timeline.iterdir()) if file.is_file() and file.name.startswith(tuple(late))]
-    apart = folder / "held"
-    apart.mkdir()
-    moved = [file.rename(apart / file.name) for file in held]
-    copy_in(local, store, name)
-    target = pafs.SubTreeFileSystem(f"{BUCKET}/{name}/.hoodie/timeline", direct(store))
-
-    def arrive() -> None:
-        order = {"requested": 0, "inflight": 1}
-        for file in sorted(moved, key=lambda f: (f.name.split("_")[0].split(".")[0], order.get(f.suffix[1:], 2))):
-            with target.open_output_stream(file.name) as sink:
-                sink.write(file.read_bytes())
-
-    yield f"s3://{BUCKET}/{name}", arrive
 
 
 def test_fault_19_a_stream_over_a_store_in_bad_weather_has_the_exact_rows(

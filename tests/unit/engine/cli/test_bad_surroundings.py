@@ -1,13 +1,11 @@
-"""What is wrong around a command: rights, region, a full disk, a taken port, certificates. One clear line, the
-documented exit code."""
+"""What is wrong around a command: rights, region, a taken port, certificates. One clear line, the documented exit
+code. What a process must meet itself (modes of files, a full disk): test_bad_surroundings_met."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import errno
 import http.server
-import os
 import pathlib
 import socket
 import sys
@@ -52,6 +50,8 @@ class _Refusing(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(body)))
+        if status == 301:
+            self.send_header("x-amz-bucket-region", "eu-central-1")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
@@ -99,58 +99,43 @@ def test_missing_rights(cli: Cli, command: list[str], status: int, code: str, te
     assert "check the credentials of this process" in line
 
 
-def test_missing_rights_on_a_local_disk(cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The right is taken at storage's door: a test may run as a user whom no mode keeps out."""
-    from penstock.table import storage
+WRONG_REGION = "The authorization header is malformed; the region 'us-east-1' is wrong; expecting 'eu-central-1'"
 
-    def refused(*_: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(storage.ArrowStorage, "_stat", refused)
-    monkeypatch.setattr(storage.ArrowStorage, "read_bytes", lambda self, path, limit: self._guarded(path, refused))
-    line = the_line(cli("read", golden.table(V9)), 4, "STORAGE_DENIED")
-    assert V9 in line and "give the user the right to read the table" in line
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize("command", [["read"], ["timeline"], ["table", "desc"], ["splits", "plan"]])
+def test_a_wrong_region(cli: Cli, command: list[str]) -> None:
+    """A signature for another region: S3 answers 400, to HEAD without a word."""
+    with refusing(400, "AuthorizationHeaderMalformed", WRONG_REGION) as table:
+        line = the_line(cli(*command, table), 2, "CONFIGURATION")
+    assert "s3://lake/orders: the bucket is not in region us-east-1, it is in eu-central-1: give ?region=eu-" in line
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+def test_a_wrong_region_of_the_environment(cli: Cli, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "us-east-1")
+    with refusing(400, "AuthorizationHeaderMalformed", WRONG_REGION) as table:
+        line = the_line(cli("read", table.removesuffix("&region=us-east-1")), 2, "CONFIGURATION")
+    assert line.endswith(
+        f"not in region us-east-1, it is in eu-central-1: give ?region=eu-central-1 in the table's URI, or {variable}"
+    )
 
 
 @pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize(
-    ("status", "code", "text"),
+    ("code", "text"),
     [
-        (301, "PermanentRedirect", "The bucket must be addressed using the specified endpoint."),
-        (301, "Moved", "another form"),
+        ("PermanentRedirect", "The bucket must be addressed using the specified endpoint."),
+        ("Moved", "another form"),
     ],
 )
-def test_a_wrong_region(cli: Cli, status: int, code: str, text: str) -> None:
-    with refusing(status, code, text) as table:
+def test_a_bucket_of_another_endpoint(cli: Cli, code: str, text: str) -> None:
+    with refusing(301, code, text) as table:
         line = the_line(cli("read", table), 2, "CONFIGURATION")
-    assert "the bucket is not in region us-east-1" in line and "AWS_DEFAULT_REGION" in line
-
-
-@pytest.mark.usefixtures("keys")
-def test_a_wrong_region_names_the_right_one_if_the_store_does() -> None:
-    from penstock.proto.errors import ConfigurationError
-    from penstock.table.storage import open_storage
-
-    said = "The authorization header is malformed; the region 'us-east-1' is wrong; expecting 'eu-central-1'"
-    with (
-        refusing(400, "AuthorizationHeaderMalformed", said) as table,
-        pytest.raises(ConfigurationError, match=r"it is in eu-central-1 .*give \?region=eu-central-1"),
-    ):
-        open_storage(table).list_dir(".hoodie")
-
-
-@pytest.mark.golden
-def test_a_full_disk_under_the_state(
-    cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from penstock.enumerator.store import opening
-
-    def full(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(opening.os, "open", full)
-    line = the_line(cli("serve", "--table", f"a={golden.table(V9)}", "--state", tmp_path / "state"), 75, "STORAGE")
-    assert f"state directory {tmp_path}/state" in line and "No space left on device" in line
+    assert "the bucket is not in region us-east-1" in line and "AWS_REGION" in line
 
 
 @pytest.mark.golden
