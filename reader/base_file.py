@@ -175,9 +175,11 @@ class BaseFile:
         while (raw := self._guarded(lambda: next(batches, None))) is not None:
             left -= raw.num_rows
             batch = self._conformed(raw, sources)
+            del raw
             step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, text_bytes(batch))))
             for begin in range(0, batch.num_rows, step):
                 yield batch if step >= batch.num_rows else batch.slice(begin, step)
+            del batch
         self._check_count(number, left)
 
     def read_keys(self, number: int) -> pa.Array:

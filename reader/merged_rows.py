@@ -57,9 +57,10 @@ def merged(
     merge = _merge(winners, base, scan, split, shape, size)
     ordinal = 0
     for batch in merge.run(_row_groups(base, scan, shape, size, tally, dropping)):
+        first, ordinal = ordinal, ordinal + batch.num_rows
         if not isinstance(batch, Passed):
-            yield ordinal, batch
-        ordinal += batch.num_rows
+            yield first, batch
+        del batch
     tally.merged(merge.outcomes())
 
 
