@@ -31,6 +31,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.python.daemon.module": "penstock.engine.spark.daemon",
 }
 
 
