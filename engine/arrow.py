@@ -87,7 +87,6 @@ class Reading:
                                 break
                         if on_progress is not None:
                             on_progress(Progress(rows, done, self.opened.splits))
-                        del batch, part
                 report = replace(tally.report(), rows=rows - before)
                 tell_to(log, "split read", **self._ids, slot=slot, index=index, split=answer.split.split_id,
                         rows=report.rows)  # fmt: skip
@@ -114,7 +113,6 @@ class Reading:
                     )
                 if piece.batch.num_rows:
                     yield piece.batch
-                del piece
 
 
 def open_reading(table: str, options: GivenOptions) -> Reading:

@@ -18,7 +18,7 @@ import grpc
 from penstock.proto import codec_calls as calls
 from penstock.proto import codec_streams as streams
 from penstock.proto.access import NO_ACCESS, ServerAccess, client_address
-from penstock.proto.client_channel import call_metadata, client_version, connections
+from penstock.proto.client_channel import call_metadata, connections
 from penstock.proto.client_groups import GroupCalls, GroupRequest
 from penstock.proto.codec_checks import encoding
 from penstock.proto.errors import ConfigurationError, InvariantViolation
@@ -30,6 +30,7 @@ from penstock.proto.rpc_errors import RpcFailure, error_of, may_help_again, rece
 from penstock.proto.splits import Scan
 from penstock.proto.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 from penstock.proto.v1 import penstock_pb2 as pb
+from penstock.version import __version__
 
 _A = TypeVar("_A")
 _Request = (
@@ -166,7 +167,7 @@ class EnumeratorClient(GroupCalls):
 
     def _call(self, name: str, request: _Request, answer_type: type[_A]) -> _A:
         request.request_id = request.request_id or _named_request(name) or uuid.uuid4().hex
-        request.client_version = client_version()
+        request.client_version = __version__
         deadline_ms = self._deadline_ms(name)
         end_s = time.monotonic() + deadline_ms / 1000
         for attempt in range(self._limits.attempts):

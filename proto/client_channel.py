@@ -100,7 +100,7 @@ def _channel(address: str, access: ServerAccess) -> grpc.Channel:
     options: list[tuple[str, str | int]] = [
         ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
         ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
-        ("grpc.primary_user_agent", f"penstock/{client_version()}"),
+        ("grpc.primary_user_agent", f"penstock/{__version__}"),
         ("grpc.enable_http_proxy", 0),
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 5000),
@@ -123,11 +123,6 @@ def _channel(address: str, access: ServerAccess) -> grpc.Channel:
         raise Unauthenticated(f"option serverCert: the certificate in {access.cert[:300]!r} {trouble}: renew it")
     channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(roots, key, chain), options=options)
     return channel
-
-
-def client_version() -> str:
-    """The version that requests and the user agent name."""
-    return __version__
 
 
 connections: Final = Connections()

@@ -90,6 +90,7 @@ class BaseFile:
         self._encoded: list[str] = []
         self._tally = tally
         self._checked_columns: dict[int, frozenset[str]] = {}
+        self._bounds: RowGroupBounds | None = None
         try:
             self._source = storage.open_input(ref.path)
         except FileNotFoundError:
@@ -127,9 +128,12 @@ class BaseFile:
         return self._where
 
     def row_group_bounds(self) -> RowGroupBounds:
-        """What the footer tells of the columns that are read. CorruptFile if its statistics are not of their types."""
-        self._guarded(lambda: check_statistics(self._source))
-        return RowGroupBounds(self._file.metadata, self._stored_schema, self._sources)
+        """What the footer tells of the columns that are read; looked at once. CorruptFile if its statistics are not of
+        their types."""
+        if self._bounds is None:
+            self._guarded(lambda: check_statistics(self._source))
+            self._bounds = RowGroupBounds(self._file.metadata, self._stored_schema, self._sources)
+        return self._bounds
 
     @property
     def num_rows(self) -> int:
@@ -175,11 +179,9 @@ class BaseFile:
         while (raw := self._guarded(lambda: next(batches, None))) is not None:
             left -= raw.num_rows
             batch = self._conformed(raw, sources)
-            del raw
             step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, text_bytes(batch))))
             for begin in range(0, batch.num_rows, step):
                 yield batch if step >= batch.num_rows else batch.slice(begin, step)
-            del batch
         self._check_count(number, left)
 
     def read_keys(self, number: int) -> pa.Array:

@@ -57,10 +57,9 @@ def merged(
     merge = _merge(winners, base, scan, split, shape, size)
     ordinal = 0
     for batch in merge.run(_row_groups(base, scan, shape, size, tally, dropping)):
-        first, ordinal = ordinal, ordinal + batch.num_rows
         if not isinstance(batch, Passed):
-            yield first, batch
-        del batch
+            yield ordinal, batch
+        ordinal += batch.num_rows
     tally.merged(merge.outcomes())
 
 

@@ -241,9 +241,8 @@ class _Reading:
                 ordinal += group.num_rows
                 continue
             for batch in group.batches():
-                first, ordinal = ordinal, ordinal + batch.num_rows
-                yield first, batch
-                del batch
+                yield ordinal, batch
+                ordinal += batch.num_rows
 
     def _emitted(
         self, emission: Emission, numbered: Iterator[tuple[int, pa.RecordBatch]]
@@ -256,13 +255,9 @@ class _Reading:
             ordinal, merged = found
             with self.tally.phase("emit"):
                 answer = emission.emit(merged, ordinal, self.start)
-            del found, merged
             if answer is not None:
                 self.tally.handed_on(answer[1])
-                handed = answer[0]
-                del answer
-                yield handed
-                del handed
+                yield answer[0]
 
     @property
     def _size(self) -> BatchSize:

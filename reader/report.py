@@ -79,7 +79,6 @@ class SplitTally:
             if item is self:
                 return
             yield item  # type: ignore[misc]  # only the mark that nothing is left is a SplitTally
-            del item
 
     def within(self) -> SplitTally:
         """A tally for a read that is part of this one: its phases count here at once, the rest by `absorb`."""

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "proto": {"proto", "version"},
     "table": {"proto", "table"},
     "kafka": {"proto", "kafka"},
-    "enumerator": {"proto", "table", "kafka", "enumerator"},
+    "enumerator": {"proto", "table", "kafka", "enumerator", "version"},
     "reader": {"proto", "table", "kafka", "reader"},
     "engine": {"proto", "table", "kafka", "enumerator", "reader", "engine", "version"},
     "": {"engine", "version"},

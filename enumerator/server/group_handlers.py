@@ -12,11 +12,11 @@ import grpc
 
 from penstock.enumerator.server.service import answered
 from penstock.proto import codec_group_calls as calls
-from penstock.proto.client_channel import client_version
 from penstock.proto.codec_server import status_to_message
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.groups import GroupDoor
 from penstock.proto.v1 import penstock_pb2 as pb
+from penstock.version import __version__
 
 
 class GroupHandlers:
@@ -144,6 +144,6 @@ class GroupHandlers:
 
         def answer() -> pb.DescribeServerResponse:
             status = self._door.describe_server(calls.listed_table(request))
-            return status_to_message(replace(status, version=client_version()))
+            return status_to_message(replace(status, version=__version__))
 
         return answered("DescribeServer", request, context, answer)

@@ -21,8 +21,9 @@ class LogRows:
     """Rows 0, 1, … in arrival order, taken out by ascending row numbers. Immutable."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], may_be_encoded: Collection[str] = ()) -> None:
-        """Small batches are put together (a block may hold few records), up to 8 MiB or 64k rows. Of the text columns
-        that may be encoded, those with one value in all rows put together are kept as indices (`encoded_text`)."""
+        """Small batches are put together (a block may hold few records), up to 4 MiB or 64k rows; what is freed by that
+        goes back to the system at once. Of the text columns that may be encoded, those with one value in all rows put
+        together are kept as indices (`encoded_text`)."""
         self._chunks = list(_gathered(encoded_constants(batch, may_be_encoded) for batch in batches))
         self._starts = np.cumsum([0, *(chunk.num_rows for chunk in self._chunks)])
 

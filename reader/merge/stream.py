@@ -156,12 +156,9 @@ class Merge:
                 matches = known.between(row - first_row, row - first_row + batch.num_rows)
             row += batch.num_rows
             gone = self.meet(matches, batch)
-            if len(gone) < batch.num_rows:
-                stays = batch.num_rows - len(gone)
-                kept = _without(batch.select(shape.columns), gone) if group.hands_on else Passed(stays)
-                del batch
-                yield kept
-                del kept
+            if len(gone) == batch.num_rows:
+                continue
+            yield _without(batch.select(shape.columns), gone) if group.hands_on else Passed(batch.num_rows - len(gone))
         yield from self.arrivals()
 
     def _meet(self, matches: Matches, batch: pa.RecordBatch) -> tuple[np.ndarray, _Met]:

@@ -55,6 +55,7 @@ from penstock.proto.streams import (
 )
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
+from penstock.version import __version__
 
 if TYPE_CHECKING:
     import pathlib
@@ -204,7 +205,8 @@ def test_the_deadline_is_the_one_of_planning(monkeypatch: pytest.MonkeyPatch) ->
     client.start_stream(PLAIN, StartNewest())
     client.next_batch(PLAIN, POINT)
     assert all(80 < timeout <= 90 for _, timeout in given)
-    assert all(named for named, _ in given)
+    assert given[0][0] == __version__
+    assert given[1][0]
 
 
 def test_splits_are_handed_out_while_every_planning_thread_waits_for_a_batch(streamed: Streamed) -> None:

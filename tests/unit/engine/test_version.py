@@ -7,7 +7,6 @@ import re
 
 import yaml
 
-from penstock.proto.client_channel import client_version
 from penstock.version import __version__
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -26,10 +25,6 @@ def test_the_changelog_begins_with_it() -> None:
     headings = re.findall(r"^## (\S+)( \(unreleased\))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[0][0] == __version__
     assert [unreleased for _, unreleased in headings[1:] if unreleased] == []
-
-
-def test_requests_and_servers_name_it() -> None:
-    assert client_version() == __version__
 
 
 def test_nothing_else_states_it() -> None:
