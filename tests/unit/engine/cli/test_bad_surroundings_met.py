@@ -3,14 +3,10 @@ documented exit code."""
 
 from __future__ import annotations
 
-import ctypes
-import os
 import pathlib
-import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -36,23 +32,29 @@ def the_line(code: int, name: str, *arguments: object, prefix: tuple[str, ...] =
     return line
 
 
-def no_longer_than(size_bytes: int) -> Callable[[], None]:
+def first(code: str) -> tuple[str, ...]:
+    """What runs this Python code, and then becomes the command behind it. Not `preexec_fn`, which forks: with other
+    tests' gRPC channels in this process, one such child in twenty dies."""
+    return sys.executable, "-c", f"import os, sys\n{code}\nos.execv(sys.argv[1], sys.argv[1:])"
+
+
+def no_longer_than(size_bytes: int) -> tuple[str, ...]:
     """For a process whose files the system will not make longer, as if the disk had no more room."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
+    return first(f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({size_bytes}, {size_bytes}))")
 
 
-def bound_by_modes() -> None:
-    """Also for root: what lets it read any file is gone when the next program begins."""
-    if os.geteuid() == 0:
-        for capability in _OVERRIDES_OF_MODES:
-            ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+BOUND_BY_MODES: Final = first(
+    "import ctypes\nif os.geteuid() == 0:\n"
+    f"    for capability in {_OVERRIDES_OF_MODES}: ctypes.CDLL(None).prctl({_PR_CAPBSET_DROP}, capability, 0, 0, 0)"
+)
+"""For a process that modes of files bind also as root: what lets it read any file is gone."""
 
 
 def test_missing_rights_on_a_local_disk(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     table = golden.copy(V9, tmp_path)
     properties = table / ".hoodie" / "hoodie.properties"
     properties.chmod(0)
-    line = the_line(4, "STORAGE_DENIED", "read", table, preexec_fn=bound_by_modes)
+    line = the_line(4, "STORAGE_DENIED", "read", table, prefix=BOUND_BY_MODES)
     assert "hoodie.properties" in line and str(table) in line
     assert "give the user the right to read the table" in line
 
@@ -61,7 +63,7 @@ def test_a_full_disk_under_the_state(golden: GoldenTables, tmp_path: pathlib.Pat
     """A real one of 16 KiB, where this user may mount; everywhere a process whose files the system keeps short."""
     serve = ("serve", "--table", f"a={golden.table(V9)}", "--state")
     state = tmp_path / "state"
-    line = the_line(75, "STORAGE", *serve, state, preexec_fn=no_longer_than(4096))
+    line = the_line(75, "STORAGE", *serve, state, prefix=no_longer_than(4096))
     assert f"state directory {state}" in line and "start the server again" in line
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -89,6 +91,6 @@ def test_no_room_behind_stdout(golden: GoldenTables) -> None:
 def test_a_file_that_had_no_room_does_not_appear(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("before")
-    line = the_line(1, "SYSTEM", "read", golden.table(V9), "-o", file, preexec_fn=no_longer_than(100))
+    line = the_line(1, "SYSTEM", "read", golden.table(V9), "-o", file, prefix=no_longer_than(100))
     assert line.endswith(f"{file}: File too large")
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"] and file.read_text() == "before"
