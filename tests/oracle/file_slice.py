@@ -67,9 +67,9 @@ class FileSlice:
         by_instant: dict[str, list[log_file.Block]] = {}
         for log in self.logs:
             for block in log_file.blocks(log.read_bytes()):
-                instant = block.headers[log_file.INSTANT_TIME]
+                instant = block.header(log_file.INSTANT_TIME)
                 if block.kind == log_file.COMMAND:
-                    by_instant.pop(block.headers[log_file.TARGET_INSTANT_TIME], None)
+                    by_instant.pop(block.header(log_file.TARGET_INSTANT_TIME), None)
                 elif block.kind in _ROWS and self.visible(instant):
                     by_instant.setdefault(instant, []).append(block)
         return [block for instant in _after_log_compaction(by_instant) for block in by_instant[instant]]

@@ -84,6 +84,10 @@ DELETE_LIST = fastavro.parse_schema(
 )
 
 
+class DamagedInside(Exception):
+    """A block whole by its frame whose header or schema is none: Hudi fails on it."""
+
+
 @dataclass(frozen=True)
 class Block:
     """One block: type ordinal, headers by ordinal, content."""
@@ -91,6 +95,12 @@ class Block:
     kind: int
     headers: dict[int, str]
     content: bytes
+
+    def header(self, ordinal: int) -> str:
+        """An entry that Hudi cannot do without."""
+        if ordinal not in self.headers:
+            raise DamagedInside
+        return self.headers[ordinal]
 
 
 def blocks(data: bytes) -> Iterator[Block]:
@@ -104,9 +114,13 @@ def blocks(data: bytes) -> Iterator[Block]:
         (size,) = struct.unpack_from(">q", data, at + 6)
         version, kind, entries = struct.unpack_from(">iii", data, at + 14)
         assert version == 1
-        place, headers = at + 26, {}
+        place, end, headers = at + 26, at + 6 + size, {}
         for _entry in range(entries):
+            if place + 8 > end:
+                raise DamagedInside
             ordinal, length = struct.unpack_from(">ii", data, place)
+            if not 0 <= length <= end - place - 8:
+                raise DamagedInside
             headers[ordinal] = data[place + 8 : place + 8 + length].decode(errors="replace")  # as Java
             place += 8 + length
         (length,) = struct.unpack_from(">q", data, place)
@@ -131,7 +145,10 @@ def data_records(block: Block) -> list[dict[str, Any]]:
     """The records of a data block as dicts: fastavro's, or pyarrow's of a Parquet file."""
     if block.kind == PARQUET_DATA:
         return list(pq.read_table(io.BytesIO(block.content)).to_pylist())
-    schema = fastavro.parse_schema(json.loads(block.headers[SCHEMA]))
+    try:
+        schema = fastavro.parse_schema(json.loads(block.header(SCHEMA)))
+    except (ValueError, fastavro.schema.SchemaParseException) as error:
+        raise DamagedInside from error
     _version, count = struct.unpack_from(">ii", block.content, 0)
     place, records = 8, []
     for _record in range(count):

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import slice_writer
-from oracle.log_file import CDC_DATA, HFILE_DATA
+from oracle.log_file import CDC_DATA, HFILE_DATA, DamagedInside
 from slices import SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, UnsupportedFeature
@@ -180,26 +180,31 @@ def test_blocks_that_count_for_nothing(folder: SliceFolder) -> None:
         read(folder)
 
 
+FULL: dict[str, list[str]] = {"001": ["a", "b"], "002": ["b", "c"], "003": ["d"]}
+BEGINNINGS = st.lists(st.tuples(st.sampled_from(list(FULL)), st.integers(6, 600), st.integers(0, 4)), max_size=2)
+STRETCHES = st.tuples(st.integers(0, 3000), st.integers(1, 60))
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.data())
+@given(beginnings=BEGINNINGS, lost=st.none() | STRETCHES)
+@example(beginnings=[("001", 34, 0), ("001", 6, 0)], lost=(74, 34))  # a whole frame around half a schema
 def test_cut_anywhere_a_file_gives_all_its_rows_or_an_error(
-    tmp_path_factory: pytest.TempPathFactory, draw: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory,
+    beginnings: list[tuple[str, int, int]],
+    lost: tuple[int, int] | None,
 ) -> None:
-    """Whole blocks and beginnings of blocks in any order, one stretch overwritten: never fewer rows than were
-    written; with onCorrupt=skip the oracle's."""
+    """Whole blocks, among them beginnings of blocks (instant, bytes, where), one stretch of bytes lost (place, length):
+    never fewer rows than were written; with onCorrupt=skip the oracle's."""
     folder = SliceFolder(tmp_path_factory.mktemp("t"), FIELDS, CommitTimeOrdering())
-    rows = {"001": ["a", "b"], "002": ["b", "c"], "003": ["d"]}
-    parts = [data(folder, instant, *keys) for instant, keys in rows.items()]
-    whole = tuple(parts)
-    for _ in range(draw.draw(st.integers(0, 2))):
-        failed = draw.draw(st.sampled_from(whole))
-        cut = draw.draw(st.integers(6, len(failed) - 1))
-        parts.insert(draw.draw(st.integers(0, len(parts))), failed[:cut])
+    whole = {instant: data(folder, instant, *keys) for instant, keys in FULL.items()}
+    parts = list(whole.values())
+    for instant, length, where in beginnings:
+        parts.insert(where, whole[instant][:length])
     content = bytearray(b"".join(parts))
-    if draw.draw(st.booleans()):
-        at = draw.draw(st.integers(0, len(content) - 1))
-        content[at : at + draw.draw(st.integers(1, 60))] = b""
-    write(folder, bytes(content), writes=tuple((instant, len(keys), 0) for instant, keys in rows.items()))
+    if lost:
+        place = lost[0] % len(content)
+        content[place : place + lost[1]] = b""
+    write(folder, bytes(content), writes=tuple((instant, len(keys), 0) for instant, keys in FULL.items()))
     try:
         found, _ = read(folder)
     except (CorruptBlock, CorruptFile):
@@ -207,7 +212,12 @@ def test_cut_anywhere_a_file_gives_all_its_rows_or_an_error(
     else:
         assert sorted(found) == ["a001", "b002", "c002", "d003"]
     try:
-        skipped = comparable(folder.rows(visible=VISIBLE, skip_corrupt=True))
+        skipped, report = read(folder, skip_corrupt=True)
     except (CorruptBlock, CorruptFile):
         return  # a block that is whole by its frame and damaged inside
-    assert skipped == comparable(folder.oracle())
+    try:
+        expected = folder.oracle()
+    except DamagedInside:
+        assert report.skipped_gaps  # Hudi and the oracle fail there, onCorrupt=skip passes over it and says so
+    else:
+        assert skipped == [row["_hoodie_record_key"] + row["v"] for row in expected]
