@@ -69,6 +69,8 @@ def _entries(view: memoryview, block: SchemaBlock, schema: Schema, where: str) -
             raise CorruptFile(f"{at}: record {number} of {length} bytes where {end - place} are left")
         yield _entry(single_datum(bytes(view[place : place + length]), schema, f"{at}, record {number}"), at)
         place += length
+    if place != end:
+        raise CorruptFile(f"{at}: {end - place} bytes are left behind its {count} records")
 
 
 def _number(view: memoryview, place: int, end: int, at: str) -> tuple[int, int]:

@@ -74,6 +74,14 @@ def test_unknown_content_is_corrupt(version: int) -> None:
         times(block(entry("1"), version=version))
 
 
+def test_fewer_records_than_bytes_are_corrupt() -> None:
+    whole = block(entry("1"), entry("2"))
+    at = whole.index(struct.pack(">ii", 3, 2)) + 7
+    for count in (0, 1):
+        with pytest.raises(CorruptFile, match=f"bytes are left behind its {count} records"):
+            times(whole[:at] + bytes([count]) + whole[at + 1 :])
+
+
 def test_an_entry_without_a_time_is_corrupt() -> None:
     with pytest.raises(CorruptFile, match="commitTime"):
         times(block(entry(None)))
