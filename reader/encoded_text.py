@@ -1,8 +1,9 @@
 """Text columns of few distinct values, kept as Parquet stores them: a dictionary, and an index a row.
 
-Such a column (of a base file most meta columns are one value for all rows) is decoded, filtered and compared by its
-indices, and becomes plain text only where rows leave the reader; one value for all rows is then shared among batches.
-Belongs here: which columns are worth it, checks, and the way back to text. Not here: reading (`base_file`).
+Such a column is decoded, filtered and compared by its indices, and becomes plain text only where rows leave the reader;
+one value for all rows (as most meta columns of a base file have) is then shared among batches, and not even decoded
+where the footer tells it. Belongs here: which columns are worth it, checks, and the way back to text. Not here: reading
+(`base_file`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,41 @@ def worth_encoding(footer: pq.FileMetaData, schema: pa.Schema, columns: Collecti
         if all(_is_small(chunk.total_uncompressed_size, chunk.num_values) for chunk in chunks):
             chosen.append(name)
     return chosen
+
+
+def told_constants(footer: pq.FileMetaData, number: int, columns: Collection[str]) -> dict[str, str]:
+    """Those of these text columns that are one value in every row of row group `number`, by its statistics: lowest and
+    highest are the same, and nothing is null (so no bound of a cut text is taken for a value). `check_statistics` comes
+    first."""
+    group, found = footer.row_group(number), {}
+    for place in range(group.num_columns):
+        name = footer.schema.column(place).path
+        if name in columns and (value := _only_value(group.column(place), group.num_rows)) is not None:
+            found[name] = value
+    return found
+
+
+def _only_value(chunk: pq.ColumnChunkMetaData, rows: int) -> str | None:
+    try:
+        statistics = chunk.statistics
+        if statistics is None or chunk.num_values != rows or not statistics.has_min_max:
+            return None
+        if not statistics.has_null_count or statistics.null_count:
+            return None
+        low, high = statistics.min_raw, statistics.max_raw
+        return low.decode() if low == high and len(low) <= _MOST_VALUE_BYTES else None
+    except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def one_value(value: str, rows: int) -> pa.DictionaryArray:
+    """So many rows of one text, as indices."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value], pa.string()))
+
+
+def is_one_value(column: pa.Array) -> bool:
+    """Whether the column is of indices, and has one value in every row."""
+    return is_encoded(column.type) and len(column.dictionary) == 1 and not column.indices.null_count
 
 
 def _is_small(size_bytes: int, values: int) -> bool:
@@ -86,8 +122,7 @@ def _constant(column: pa.Array) -> pa.Array:
         texts = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]].reshape(len(column), width)
         if not (texts == texts[0]).all():
             return column
-    indices = pa.array(np.zeros(len(column), np.int32))
-    return pa.DictionaryArray.from_arrays(indices, pa.array([column[0].as_py()], pa.string()))
+    return one_value(column[0].as_py(), len(column))
 
 
 def concatenated(parts: list[pa.Array], pool: pa.MemoryPool) -> pa.Array:
@@ -133,7 +168,7 @@ class PlainText:
         """The column as it would have been read."""
         if not is_encoded(column.type):
             return column
-        if len(column.dictionary) != 1 or column.indices.null_count:
+        if not is_one_value(column):
             return _texts(column)
         value, known = column.dictionary[0], self._repeated.get(name)
         if known is None or len(known) < len(column) or not known[0].equals(value):
@@ -148,6 +183,9 @@ class PlainText:
 
 
 def _longest_bytes(column: pa.DictionaryArray) -> int:
+    if len(column.dictionary) == 1:  # most are, and a call of a kernel takes longer than all else here
+        text = column.dictionary[0].as_buffer()
+        return 0 if text is None else int(text.size)
     return int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.reports import MergeOutcomes
+from penstock.reader.encoded_text import is_one_value
 from penstock.reader.merge.filling import Filler
 from penstock.reader.merge.fold import Folded, RecordKind
 from penstock.reader.merge.keys import Matches, RecordTable
@@ -214,4 +215,6 @@ def _without(batch: pa.RecordBatch, gone: np.ndarray) -> pa.RecordBatch:
         return batch
     stays = np.ones(batch.num_rows, bool)
     stays[gone] = False
-    return batch.filter(pa.array(stays))
+    mask, left = pa.array(stays), batch.num_rows - len(gone)
+    columns = [column.slice(0, left) if is_one_value(column) else column.filter(mask) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -17,6 +17,7 @@ from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group
 from penstock.proto.errors import CorruptFile
 from penstock.proto.splits import FileRef, WholeFile
 from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.encoded_text import PlainText
 from penstock.table import parquet_checks
 from penstock.table.schema.avro import parse_record_schema
 
@@ -98,6 +99,33 @@ def test_statistics_shorter_than_a_value_are_corrupt(field: int, size: int) -> N
 
     with pytest.raises(CorruptFile, match="statistics"):
         footer(with_footer(written(), change))
+
+
+def keys_of_one_value(columns: list[str], change: Callable[[Node], None]) -> set[str]:
+    """The keys that are read, with other columns, of a file in which they are all the same, its footer changed so."""
+    sink = io.BytesIO()
+    table = pa.table({"key": pa.repeat("same", 1000), "n": pa.array(range(1000), pa.int64())})
+    pq.write_table(table, sink, store_schema=False)
+    data = with_footer(sink.getvalue(), change)
+    storage, plain = MemoryStorage({"file.parquet": data}), PlainText()
+    ref = FileRef("file.parquet", len(data))
+    with BaseFile(storage, ref, RECORD, columns, table="t", may_be_encoded=["key"]) as file:
+        groups = file.row_groups(WholeFile(), BatchSize(100, 1 << 20))
+        return {key for group in groups for batch in group.batches() for key in plain.batch(batch)["key"].to_pylist()}
+
+
+def test_a_text_of_one_value_is_not_decoded() -> None:
+    def no_pages(root: Node) -> None:
+        metadata(root, KEY)[9].value = metadata(root, KEY)[11].value = 2**40
+
+    assert keys_of_one_value(["key", "n"], no_pages) == {"same"}
+
+
+def test_statistics_of_other_columns_that_do_not_fit_are_no_reason_not_to_read_rows() -> None:
+    def short(root: Node) -> None:
+        dict(metadata(root, N)[12].fields)[5].value = b"short"
+
+    assert keys_of_one_value(["key"], short) == {"same"}
 
 
 def test_an_unknown_codec_is_corrupt() -> None:

@@ -22,6 +22,7 @@ from penstock.reader.encoded_text import (
     encoded_constants,
     is_encoded,
     text_bytes,
+    told_constants,
 )
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage import open_storage
@@ -127,3 +128,43 @@ def test_indices_into_no_values_are_refused() -> None:
     indices = pa.array(np.zeros(2, np.int32))
     with pytest.raises(IndexOutOfDictionary):
         checked(pa.DictionaryArray.from_arrays(indices, pa.array([], pa.string()), safe=False))
+
+
+def told(path: pathlib.Path, columns: tuple[str, ...] = NAMES) -> list[dict[str, str]]:
+    footer = pq.read_metadata(path)
+    return [told_constants(footer, number, columns) for number in range(footer.num_row_groups)]
+
+
+def test_what_the_footer_tells_to_be_one_value_is_not_decoded(written: tuple[pathlib.Path, pa.Table]) -> None:
+    """`some` is one value behind the nulls of the first row group; `few` in the second row group only."""
+    path = written[0] / "f.parquet"
+    assert told(path) == [{"one": "always"}, {"one": "always", "few": "right", "some": "there"}]
+    assert told(path, ("few", "many")) == [{}, {"few": "right"}]
+
+
+def test_a_column_of_one_value_is_read_where_no_other_is(tmp_path: pathlib.Path) -> None:
+    pq.write_table(pa.table({"one": pa.repeat("always", 10)}), tmp_path / "f.parquet")
+    ref = FileRef("f.parquet", (tmp_path / "f.parquet").stat().st_size)
+    with BaseFile(open_storage(str(tmp_path)), ref, RECORD, ("one",), table="t", may_be_encoded=("one",)) as base:
+        (group,) = base.row_groups(WholeFile(), BatchSize(4, 1 << 20))
+        assert [PlainText().batch(batch).column(0).to_pylist() for batch in group.batches()] == [
+            ["always"] * 4,
+            ["always"] * 4,
+            ["always"] * 2,
+        ]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "", "ä" * 200]), min_size=1, max_size=6), st.booleans(), st.booleans())
+def test_statistics_that_do_not_prove_one_value_tell_none(values: list[str], null: bool, statistics: bool) -> None:
+    rows = [*values, None] if null else values
+    kept = pa.BufferOutputStream()
+    pq.write_table(pa.table({"one": pa.array(rows, pa.string())}), kept, write_statistics=statistics)
+    footer = pq.read_metadata(pa.BufferReader(kept.getvalue()))
+    same = statistics and not null and len(set(values)) == 1 and len(values[0].encode()) <= 256
+    assert told_constants(footer, 0, ("one",)) == ({"one": values[0]} if same else {})
+
+
+def test_a_text_that_is_no_text_is_not_told(tmp_path: pathlib.Path) -> None:
+    table = pa.table({"one": pa.array([b"\xff"] * 3, pa.binary())})
+    pq.write_table(table, tmp_path / "f.parquet")
+    assert told(tmp_path / "f.parquet") == [{}]
