@@ -16,6 +16,7 @@ from typing import Any
 from compared.columns import sql_changes_fingerprint, sql_fingerprint
 from compared.processes import Worker
 from compared.tables import MadeTable
+from penstock.engine.spark import interpreter
 
 HERE = pathlib.Path(__file__).parent
 
@@ -89,7 +90,8 @@ class Cast:
         if contestant == Contestant.HUDI_SPARK:
             return Worker(self.hudi)
         if contestant in SPARK_FORMATS:
-            return Worker([sys.executable, "-P", HERE / "spark_worker.py", "--penstock"])
+            command = [sys.executable, "-P", HERE / "spark_worker.py", "--penstock"]
+            return Worker(command, environment={"PYSPARK_PYTHON": interpreter.command()})
         environment = {"ARROW_DEFAULT_MEMORY_POOL": "system"} if contestant == Contestant.SYSTEM_POOL else {}
         command = [sys.executable, "-P", "-m", "compared.arrow_worker", ARROW_READERS[contestant]]
         return Worker(command, environment=environment)

@@ -9,7 +9,7 @@ Requests, answered by `{"ok": …}` or `{"error": text}`:
         "count"                 count(*)
         ["sum", column]         the sum of a column
         ["select", [aggregate]] the values of aggregates, as text (fingerprints)
-        ["sql", text]           rows of a query over the view `t`, as text; "bytes" measures what Python sent
+        ["sql", text]           rows of a query over the view `t`, as text; "bytes" tells what Python has sent so far
     {"do": "write", "path", "select", "options"}                            a write by Hudi
 A query's answer: {"values", "wall_s", "plan"}.
 """
@@ -41,8 +41,6 @@ SESSION = {
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
 }
 """Alike for all contestants; the JVM's compilers and collector are its defaults."""
-PYTHON_DAEMON = {"spark.python.daemon.module": "penstock.engine.spark.daemon"}
-"""As docs/performance.md says to set it where Penstock is read."""
 
 
 def start(given):
@@ -53,8 +51,6 @@ def start(given):
     settings = {**SESSION, "spark.sql.warehouse.dir": tempfile.mkdtemp()}
     if given.jar:
         settings |= {**HUDI, "spark.jars": given.jar}
-    elif given.penstock:
-        settings |= PYTHON_DAEMON
     elif given.package:
         settings |= {**HUDI, "spark.jars.packages": given.package, "spark.jars.ivy": given.ivy}
     for name, value in settings.items():
@@ -117,7 +113,8 @@ def texts(frame):
 
 
 def from_python(plan):
-    """Bytes that Spark's Python workers sent, by the metric of the plan's nodes that ran."""
+    """Bytes that Spark's Python workers sent, by the metric of the plan's nodes that ran: Spark 4.3 sums it over all
+    queries of the session."""
     if "AdaptiveSparkPlan" in plan.nodeName():
         plan = plan.executedPlan()
     found = plan.metrics().get("pythonDataReceived")

@@ -1,9 +1,9 @@
 """The Spark data source `penstock`: batch and stream. The only place that imports pyspark.
 
 What runs where: `source`, `planning`, `batch_reader`, `stream_reader` in Spark's planner processes; `tasks`, `workers`,
-`casting`, `narrowing` in its Python workers; `daemon` starts those workers where it is asked to; `source_watermark` and
-`awaiting` in the user's own program; `offsets`, `slots`, `progress`, `types`, `options`, `reading`,
-`watermark_columns`, `schema_changes` are pure.
+`casting`, `narrowing` in its Python workers; `interpreter` starts all of these where it is asked to;
+`source_watermark` and `awaiting` in the user's own program; `offsets`, `slots`, `progress`, `types`, `options`,
+`reading`, `watermark_columns`, `schema_changes` are pure.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.engine.spark import register
+from penstock.engine.spark import interpreter, register
 from penstock.proto.errors import InvariantViolation, PenstockError
 from penstock.table.storage import shown_uri
 
@@ -30,7 +30,7 @@ class LocalSpark:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
-        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = interpreter.command(), sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = SparkSession.Builder().master("local[2]").appName("penstock")
         settings = {

@@ -31,7 +31,6 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.python.daemon.module": "penstock.engine.spark.daemon",
 }
 
 

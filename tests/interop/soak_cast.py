@@ -25,6 +25,8 @@ from chaos_writer import waited
 from loopback_ports import free_port
 from soak_samples import Samples, processes_of
 
+from penstock.engine.spark import interpreter
+
 QUERIES: Final = ("changes", "windows")
 STARTED_S: Final = 240.0
 KINDS: Final = {"server": 0.3, "driver": 0.15, "planner": 0.15, "executor": 0.4}
@@ -40,7 +42,7 @@ class Driver(Actor):
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *self.words],
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+                env={**os.environ, "PYSPARK_PYTHON": interpreter.command(), "PYSPARK_DRIVER_PYTHON": sys.executable},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,

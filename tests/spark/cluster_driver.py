@@ -122,7 +122,6 @@ def main(master: str, speculation: str) -> None:
         "spark.cores.max": "2",
         "spark.executor.cores": "1",
         "spark.executor.memory": "512m",
-        "spark.python.daemon.module": "penstock.engine.spark.daemon",
         "spark.speculation": speculation,
         "spark.speculation.interval": "100ms",
         "spark.speculation.quantile": "0.5",

@@ -11,8 +11,9 @@ import pathlib
 import queue
 import signal
 import subprocess
-import sys
 import threading
+
+from penstock.engine.spark import interpreter
 
 DEADLINE_S = 120
 
@@ -30,7 +31,7 @@ class LineProcess:
                 stderr=stderr,
                 text=True,
                 start_new_session=True,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable, **(environment or {})},
+                env={**os.environ, "PYSPARK_PYTHON": interpreter.command(), **(environment or {})},
             )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._pump, daemon=True).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -10,8 +11,9 @@ import zipfile
 import pyspark
 import pytest
 
-from penstock.engine.spark.daemon import compiled_first
+from penstock.engine.spark.interpreter import compiled_first
 
+PENSTOCK_PYTHON = str(pathlib.Path(sys.executable).with_name("penstock-python"))
 OTHERS = ["", "/nowhere", "/nowhere.zip"]
 
 
@@ -55,7 +57,7 @@ def test_the_daemon_is_pysparks_own_from_the_installed_package(tmp_path: pathlib
     package = pathlib.Path(pyspark.__file__).parent
     zipped = archive(tmp_path, "pyspark", (package / "version.py").read_text())
     told = subprocess.run(
-        [sys.executable, "-m", "penstock.engine.spark.daemon", "pyspark.worker"],
+        [PENSTOCK_PYTHON, "-m", "pyspark.daemon", "pyspark.worker"],
         env={"PYTHONPATH": f"{zipped}:{package.parent}", "PYTHON_WORKER_FACTORY_SECRET": "secret"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -63,3 +65,21 @@ def test_the_daemon_is_pysparks_own_from_the_installed_package(tmp_path: pathlib
     )
     assert len(told.stdout) == 4, told.stderr.decode()
     assert 0 < int.from_bytes(told.stdout, "big") < 1 << 16
+
+
+def test_arguments_and_environment_are_handed_on(tmp_path: pathlib.Path) -> None:
+    other = archive(tmp_path, "other", "1")
+    code = "import json, os, sys; print(json.dumps([sys.argv, sys.prefix, os.environ['PYTHONPATH'], os.environ['A']]))"
+    told = subprocess.run(
+        [PENSTOCK_PYTHON, "-c", code, "one", "-m"],
+        env={"PYTHONPATH": f"{other}:here:{tmp_path}", "A": "b"},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(told.stdout) == [["-c", "one", "-m"], sys.prefix, f"{other}:here:{tmp_path}", "b"]
+
+
+def test_it_ends_as_python_ends() -> None:
+    ended = subprocess.run([PENSTOCK_PYTHON, "-c", "raise SystemExit(7)"], timeout=60, check=False)
+    assert ended.returncode == 7
