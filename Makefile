@@ -8,6 +8,10 @@ MINUTES  := 30
 # -P: the working directory stays off the import path, so that the suites test the installed wheel.
 PYTEST   := PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P -m pytest
 
+# Suites that start a JVM wait more than they work, and share one of each Spark: one after the other. The rest side by side.
+WITH_JVM := spark or interop or kafka or packaging
+PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=worksteal
+
 # Compiled kernels survive a new wheel of the same source.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 
@@ -20,14 +24,15 @@ demo: java .venv/.ready wheel ## the main job on a table that real Hudi wrote, b
 	@.venv-wheel/bin/penstock demo
 
 test: java .venv/.ready lint wheel types ## every suite, as CI runs it: unit, contract, golden, packaging, Spark, real Hudi
-	@$(PYTEST) -m "not (long or ops)"
+	@$(PYTEST) $(PARALLEL) -m "not (long or ops or $(WITH_JVM))"
+	@$(PYTEST) -m "($(WITH_JVM)) and not (long or ops)"
 
 test-ops: java .venv/.ready wheel ## deploy/ by promtool, a real Prometheus and helm; object stores (≤ 5 minutes once the tools are there)
 	@bash tools/ops_tools.sh
 	@$(PYTEST) tests/ops tests/s3 -m ops
 
 check: .venv/.ready lint wheel types ## for daily use: format, lint, strict types, unit tests (≤ 3 minutes)
-	@$(PYTEST) tests/unit tests/test_architecture.py -m "not (long or spark or interop or packaging)"
+	@$(PYTEST) $(PARALLEL) tests/unit tests/test_architecture.py -m "not (long or thorough or $(WITH_JVM))"
 
 long: java .venv/.ready wheel ## what does not fit into `make test`; writes docs/results/
 	@PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py
@@ -47,7 +52,8 @@ docs: .venv/.ready ## regenerate docs/reference/ from the code, docs/compatibili
 bench: java .venv/.ready wheel ## Penstock beside Hudi's own reader and hudi-rs, in turn; writes docs/results/ (≤ 30 minutes)
 	@$(WHEEL_PY) -P bench/compare.py
 
-parts: java .venv/.ready wheel ## measure the service, streams and topics by themselves (bench/README.md)
+parts: java .venv/.ready wheel ## measure planning, the service, streams and topics by themselves (bench/README.md)
+	@$(WHEEL_PY) -P bench/planning.py
 	@$(WHEEL_PY) -P bench/service.py
 	@$(WHEEL_PY) -P bench/streaming.py
 	@$(WHEEL_PY) -P bench/hybrid.py

@@ -98,6 +98,7 @@ def counted(rows: pa.Table) -> collections.Counter[str]:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_snapshots_are_the_rows_hudi_returned(golden: Any, case: str) -> None:
     """Each snapshot and time travel, compiled in one batch and without the kernels in small ones."""

@@ -43,6 +43,7 @@ def is_nan(value: pa.Scalar) -> bool:
     return pa.types.is_floating(value.type) and math.isnan(value.as_py())
 
 
+@pytest.mark.thorough
 @settings(max_examples=600, deadline=None)
 @given(
     TREES,

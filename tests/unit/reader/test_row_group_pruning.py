@@ -179,6 +179,7 @@ SAMPLES: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 @pytest.mark.parametrize("writing", [{"version": "2.6"}, {"version": "1.0", "store_decimal_as_integer": True}], ids=str)
 def test_every_comparison_of_every_type_over_every_pair_of_values(

@@ -87,6 +87,7 @@ def got(folder: SliceFolder, compiled: bool) -> list[str]:
     return sorted(comparable(folder.rows(columns=tuple(folder.fields), options=ReadOptions(compiled=compiled))))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", CHANGES)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())

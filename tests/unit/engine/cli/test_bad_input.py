@@ -150,6 +150,7 @@ DATA_PROBLEMS: tuple[Damage, ...] = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("damage", DATA_PROBLEMS, ids=lambda damage: damage.__name__)
 def test_damage_is_an_error_that_names_table_and_file(

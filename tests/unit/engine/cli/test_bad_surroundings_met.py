@@ -74,6 +74,7 @@ def test_a_full_disk_under_the_state(golden: GoldenTables, tmp_path: pathlib.Pat
         assert f"state directory {disk}/state" in line and "the disk is full: make room" in line
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "table"])
 def test_no_room_for_the_output(golden: GoldenTables, form: str) -> None:
     full = "/dev/full"

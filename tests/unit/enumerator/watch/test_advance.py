@@ -57,6 +57,7 @@ def bag(plan: Plan) -> Counter[str]:
     return Counter(repr(row) for batch in batches for row in batch.to_pylist())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("case", CASES)
 def test_the_changes_of_all_rounds_are_the_changes_of_the_table_once(

@@ -92,6 +92,7 @@ OPTIONS = st.builds(ReadOptions, batch_rows=st.sampled_from([1, 3, 32768]), comp
 UPSERT = st.tuples(KEYS, st.integers(0, 99), st.integers(0, 5))
 
 
+@pytest.mark.thorough
 @settings(max_examples=80, deadline=None)
 @given(
     base=st.lists(UPSERT, max_size=8),
@@ -246,6 +247,7 @@ class TestSteps:
         assert kinds_and(found, "_hoodie_record_key", "v", "_change_instant") == want
         assert found.sort_by("_change_seq").equals(found)
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("form", ChangeFormat)
     @pytest.mark.parametrize("batch_rows", [1, 5, 100])
     def test_tails_and_batch_sizes(self, tmp_path: pathlib.Path, form: ChangeFormat, batch_rows: int) -> None:

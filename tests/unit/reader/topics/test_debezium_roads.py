@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from topics.fake_topic import topic_scan
@@ -62,6 +63,7 @@ def events(draw: st.DrawFn) -> bytes:
     return wrap % event
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(st.none(), events()), max_size=6))
 @example([b"", b"{}", b"[]", b"null", b'{"op":"c"}', b'{"schema":1,"payload":null}', b'{"schema":1,"payload":[]}'])

@@ -197,6 +197,7 @@ def records(draw: st.DrawFn) -> bytes:
     return body
 
 
+@pytest.mark.thorough
 @settings(max_examples=120, deadline=None)
 @given(st.lists(st.one_of(st.none(), records()), max_size=6))
 @example(

@@ -355,6 +355,7 @@ def test_a_change_without_its_key_is_no_change() -> None:
     assert rows_of(read_all(keyless, topic_of({"city": "a"}))) == [{"id": None}]
 
 
+@pytest.mark.thorough
 def test_chunks_of_wide_tables_have_fewer_records() -> None:
     asked: list[int] = []
 
