@@ -64,8 +64,10 @@ def peaks(
 def first_queries(
     cast: Cast, table: MadeTable, rounds: int, tell: Callable[[str], None]
 ) -> dict[Contestant, list[First]]:
-    """Of fresh sessions, in turn: every row of the table to a sink that drops it. And of a source that has no table."""
-    found: dict[Contestant, list[First]] = {Contestant.SPARK: [], Contestant.HUDI_SPARK: [], Contestant.BARE: []}
+    """Of fresh sessions, in turn: every row of the table to a sink that drops it. What Spark takes by itself stands
+    beside them: its own scan of the base file, and a Python source that has no table."""
+    asked = (Contestant.SPARK, Contestant.HUDI_SPARK, Contestant.SPARK_PARQUET, Contestant.BARE)
+    found: dict[Contestant, list[First]] = {who: [] for who in asked}
     for _ in range(rounds):
         for who, firsts in found.items():
             with cast.fresh(who) as worker:
@@ -76,10 +78,12 @@ def first_queries(
 
 
 def sent_bytes(cast: Cast, turn: Turn, table: MadeTable) -> dict[Contestant, int]:
-    """Bytes that Python workers sent to Spark for a turn's question."""
+    """Bytes that Python workers sent to Spark for a turn's question: how much the second of two queries adds, since
+    Spark 4.3 sums this metric over a session's queries of all Python sources."""
     found = {}
     for who in turn.contestants:
         if who in SPARK_FORMATS and who not in (Contestant.HUDI_SPARK, Contestant.SPARK_PARQUET):
             told = request(who, turn.question, table) | {"bytes": True}
-            found[who] = int(cast.worker(who).ask(told)["bytes"])
+            before, after = (int(cast.worker(who).ask(told)["bytes"]) for _ in range(2))
+            found[who] = after - before
     return found

@@ -123,7 +123,9 @@ def test_batches_and_records_answer_a_query_alike(tables: dict[str, MadeTable], 
 def test_sent_bytes_are_seen(tables: dict[str, MadeTable], session: Any) -> None:
     for who in (Contestant.SPARK, Contestant.PER_RECORD):
         told = request(who, Question(ask="sql", sql=Q1), tables["lineitem"]) | {"bytes": True}
-        assert query(session, told)["bytes"] > ROWS * 50
+        so_far = [query(session, told)["bytes"] for _ in range(3)]
+        assert so_far[2] - so_far[1] == so_far[1] - so_far[0], "a sum over the session, which `sent_bytes` takes apart"
+        assert ROWS * 50 < so_far[1] - so_far[0] < ROWS * 1000
 
 
 def test_every_turn_has_its_table() -> None:

@@ -1,0 +1,203 @@
+"""What planning costs: opening a table, a snapshot's plan, a range's, with and without its metadata table.
+
+    python bench/planning.py [--instants 10000] [--slices 100000] [--rounds 5]
+
+A synthetic table: so many instants on its active timeline, so many file slices, a thousand a partition, and a metadata
+table that lists them all. The newest ten commits add a log file to each slice of a partition; the range is theirs.
+No row is read; the file system's cache is warm. Each figure is of a table opened anew, as a command or a fresh Spark
+process does it; a planner that stays, and has parsed the timeline, plans the next range in the time of the last column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import pathlib
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import fastavro
+from rich.console import Console
+from rich.table import Table
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "unit" / "table" / "metadata"))
+
+from hfile_writer import write_hfile
+
+from penstock.enumerator.planning import plan_request
+from penstock.proto.positions import InstantTime, Position
+from penstock.proto.queries import Incremental, PlanRequest, Query, Snapshot
+from penstock.table.hudi_table import HudiTable, open_table
+
+CACHE: Final = pathlib.Path(__file__).resolve().parent.parent / ".cache" / "bench"
+FIRST_INSTANT: Final = 20260101000000000
+RANGE_COMMITS: Final = 10
+IN_A_PARTITION: Final = 1000
+SCHEMA: Final = '{"type":"record","name":"r","fields":[{"name":"id","type":"string"},{"name":"p","type":"string"}]}'
+PROPERTIES: Final = (
+    "hoodie.table.name=planned\nhoodie.table.type=MERGE_ON_READ\nhoodie.table.version=9\n"
+    "hoodie.timeline.layout.version=2\nhoodie.timeline.path=timeline\nhoodie.table.recordkey.fields={key}\n"
+    "hoodie.table.timeline.timezone=UTC\nhoodie.record.merge.mode=COMMIT_TIME_ORDERING\n"
+)
+OF_THE_TABLE: Final = (
+    "hoodie.table.metadata.partitions=files\nhoodie.table.partition.fields=p\n"
+    "hoodie.datasource.write.hive_style_partitioning=true\n"
+)
+FILE_INFO: Final = {
+    "type": "record",
+    "name": "HoodieMetadataFileInfo",
+    "fields": [{"name": "size", "type": "long"}, {"name": "isDeleted", "type": "boolean"}],
+}
+RECORD: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "HoodieMetadataRecord",
+    "fields": [
+        {"name": "key", "type": "string"},
+        {"name": "type", "type": "int"},
+        {"name": "filesystemMetadata", "type": ["null", {"type": "map", "values": FILE_INFO}]},
+    ],
+}
+
+
+def instant(number: int) -> int:
+    """The requested time of commit `number`; it completes five milliseconds later."""
+    return FIRST_INSTANT + number * 10
+
+
+def make_table(folder: pathlib.Path, instants: int, slices: int) -> pathlib.Path:
+    """The table under this folder, made once."""
+    table = folder / "table"
+    if (folder / "ready").exists():
+        return table
+    shutil.rmtree(folder, ignore_errors=True)
+    files = {f"p={number:04d}": [] for number in range(slices // IN_A_PARTITION)}
+    for number in range(slices):
+        files[f"p={number // IN_A_PARTITION:04d}"].append(base_name(number))
+    commits = {}
+    for number in range(instants - RANGE_COMMITS, instants):
+        partition = f"p={number % len(files):04d}"
+        stats = [appended(partition, base, number) for base in files[partition] if base.endswith(".parquet")]
+        files[partition] += [stat["path"].partition("/")[2] for stat in stats]
+        commits[number] = {partition: stats}
+    for partition, names in files.items():
+        (table / partition).mkdir(parents=True)
+        for name in (".hoodie_partition_metadata", *names):
+            (table / partition / name).touch()
+    meta = table / ".hoodie"
+    write_timeline(meta, PROPERTIES.format(key="id") + OF_THE_TABLE, instants, commits)
+    write_timeline(meta / "metadata" / ".hoodie", PROPERTIES.format(key="key"), instants, {})
+    listed = meta / "metadata" / "files"
+    listed.mkdir()
+    (listed / ".hoodie_partition_metadata").touch()
+    rows = [(b"__all_partitions__", record("__all_partitions__", 1, list(files)))]
+    rows += [(partition.encode(), record(partition, 2, names)) for partition, names in sorted(files.items())]
+    content = write_hfile(rows, info={b"schema": json.dumps(RECORD).encode()})
+    (listed / f"files-0000-0_0-1-1_{instant(instants - 1)}.hfile").write_bytes(content)
+    (folder / "ready").touch()
+    return table
+
+
+def base_name(number: int) -> str:
+    """Of slice `number`."""
+    return f"{number:032x}-0_0-1-1_{instant(0)}.parquet"
+
+
+def appended(partition: str, base: str, number: int) -> dict[str, Any]:
+    """The write stat of a log that commit `number` adds to the slice of this base file."""
+    group = base.partition("_")[0]
+    log = f".{group}_{instant(number)}.log.1_0-1-1"
+    return {
+        "fileId": group,
+        "path": f"{partition}/{log}",
+        "prevCommit": str(instant(0)),
+        "baseFile": base,
+        "logFiles": [log],
+        "numWrites": 1,
+        "numUpdateWrites": 1,
+        "fileSizeInBytes": 0,
+    }
+
+
+def write_timeline(meta: pathlib.Path, properties: str, instants: int, stats: dict[int, Any]) -> None:
+    """Properties and so many completed commits, those of `stats` with write stats."""
+    timeline = meta / "timeline"
+    timeline.mkdir(parents=True)
+    (meta / "hoodie.properties").write_text(properties)
+    for number in range(instants):
+        time_of = instant(number)
+        for name in (f"{time_of}.deltacommit.requested", f"{time_of}.deltacommit.inflight"):
+            (timeline / name).touch()
+        commit = {
+            "partitionToWriteStats": stats.get(number, {}),
+            "operationType": "UPSERT",
+            "extraMetadata": {"schema": SCHEMA},
+        }
+        (timeline / f"{time_of}_{time_of + 5}.deltacommit").write_text(json.dumps(commit))
+
+
+def record(key: str, kind: int, names: list[str]) -> bytes:
+    """A record of the metadata table's `files` partition."""
+    listed = {name: {"size": 0, "isDeleted": False} for name in names}
+    written = io.BytesIO()
+    value = {"key": key, "type": kind, "filesystemMetadata": listed}
+    fastavro.schemaless_writer(written, fastavro.parse_schema(RECORD), value)
+    return written.getvalue()
+
+
+def questions(instants: int) -> Iterator[tuple[str, Query, bool]]:
+    """What is planned, and whether by the metadata table."""
+    before = InstantTime(str(instant(instants - 1 - RANGE_COMMITS) + 5))
+    range_of = Incremental(after=Position(before))
+    for metadata in (False, True):
+        where = "metadata table" if metadata else "folders"
+        yield f"snapshot, by {where}", Snapshot(), metadata
+        yield f"range of {RANGE_COMMITS} commits, by {where}", range_of, metadata
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--instants", type=int, default=10_000)
+    parser.add_argument("--slices", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    folder = CACHE / f"planning-{given.instants}-{given.slices}"
+    path = str(make_table(folder, given.instants, given.slices))
+    shown = Table("question", "splits", "opened anew, s", "again, s", title=f"{given.instants:,} instants, "
+                  f"{given.slices:,} slices; medians of {given.rounds}")  # fmt: skip
+    opened = [timeline_of(path) for _ in range(given.rounds)]
+    shown.add_row("open it, and its timeline", "", f"{statistics.median(opened):.2f}", "")
+    for name, query, metadata in questions(given.instants):
+        request = PlanRequest(table="planned", query=query, metadata=metadata)
+        fresh, again, splits = [], [], 0
+        for _ in range(given.rounds):
+            table = open_table(path)
+            seconds, splits = planned(table, request)
+            fresh.append(seconds)
+            again.append(planned(table, request)[0])
+            assert not metadata or table.metadata_fallbacks == 0, "the metadata table was not used"
+        shown.add_row(name, f"{splits:,}", f"{statistics.median(fresh):.2f}", f"{statistics.median(again):.2f}")
+    Console(width=120).print(shown)
+
+
+def timeline_of(path: str) -> float:
+    """Seconds for opening the table and listing its timeline."""
+    began = time.perf_counter()
+    open_table(path).timeline()
+    return time.perf_counter() - began
+
+
+def planned(table: HudiTable, request: PlanRequest) -> tuple[float, int]:
+    """Seconds of a plan, and how many splits it has."""
+    began = time.perf_counter()
+    splits = plan_request(table, "planned", request).splits
+    return time.perf_counter() - began, len(splits)
+
+
+if __name__ == "__main__":
+    main()
