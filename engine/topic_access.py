@@ -26,4 +26,5 @@ def topic_reading(scan: Scan, access: KafkaAccess | None) -> TopicReading | None
     from penstock.kafka.secrets import with_secrets
     from penstock.reader.topics.reading import TopicReading
 
-    return TopicReading(records=open_records(access), access=with_secrets(access))
+    records = open_records(access, fail_on_data_loss=scan.topic.fail_on_data_loss)
+    return TopicReading(records=records, access=with_secrets(access))

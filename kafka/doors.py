@@ -42,13 +42,15 @@ class TopicFacts:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordChunk:
     """Records of one partition in offset order. `offsets` and `timestamps_ms` (since 1970 UTC, -1: none) are int64;
-    a key or value is None where the record has none. `next_offset` is where reading goes on behind the chunk."""
+    a key or value is None where the record has none. `next_offset` is where reading goes on behind the chunk. `lost` is
+    how many of the offsets up to there had expired and were passed over."""
 
     offsets: npt.NDArray[np.int64]
     timestamps_ms: npt.NDArray[np.int64]
     keys: list[bytes | None]
     values: list[bytes | None]
     next_offset: int
+    lost: int = 0
 
 
 class TopicDoor(Protocol):
@@ -73,11 +75,12 @@ class RecordsDoor(Protocol):
     def read(self, wanted: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
         """The records of the range from offset `first` on, in chunks of at most `chunk_rows`, each record once.
 
-        Ends when every offset below the range's end is passed, however few records are left of it. Memory is bounded
-        by the client's queues and a chunk. Topic and partition are checked before anything is read.
+        Ends when every offset below the range's end is passed, however few records are left of it. Offsets that
+        retention took are passed over only by a door that was opened with `fail_on_data_loss` False: it goes on where
+        the log starts, and a chunk, maybe of no records, says how many they were. Memory is bounded by the client's
+        queues and a chunk. Topic and partition are checked before anything is read.
         """
         ...
 
 
 OpenTopic = Callable[[KafkaAccess], TopicDoor]
-OpenRecords = Callable[[KafkaAccess], RecordsDoor]

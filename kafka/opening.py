@@ -18,8 +18,8 @@ def open_topic(access: KafkaAccess) -> TopicDoor:
     return topics.open_topic(with_secrets(access))
 
 
-def open_records(access: KafkaAccess) -> RecordsDoor:
+def open_records(access: KafkaAccess, *, fail_on_data_loss: bool = True) -> RecordsDoor:
     """See `doors.RecordsDoor`. Errors as for `open_topic`."""
     from penstock.kafka import records
 
-    return records.open_records(with_secrets(access))
+    return records.open_records(with_secrets(access), fail_on_data_loss=fail_on_data_loss)

@@ -1,4 +1,4 @@
-"""How far a read of a range is, and what has been gathered of it. Pure.
+"""How far a read of a range is, and what has been gathered of it, or lost. Pure.
 
 Messages arrive in offset order, with events between them. A range is passed when a record at or behind its end has
 come, when the next offset is its end, or when the partition's end was told at or behind it: offsets of control records,
@@ -67,6 +67,11 @@ class RangeProgress:
         return bool(self._offsets)
 
     @property
+    def has_news(self) -> bool:
+        """Whether the chunk has records, or offsets given up to tell of."""
+        return self.has_rows or self._lost > 0
+
+    @property
     def is_full(self) -> bool:
         """Whether the chunk must be taken before more is put in."""
         return len(self._offsets) >= self._chunk_rows or self._bytes >= CHUNK_BYTES
@@ -90,6 +95,13 @@ class RangeProgress:
             self._put_records(messages)
         return failure
 
+    def pass_over(self, log_start: int) -> None:
+        """Gives up the offsets below `log_start`, as far as the range has them."""
+        reached = min(max(log_start, self.next), self.wanted.end)
+        self._lost += reached - self.next
+        self.next = reached
+        self._passed = self._passed or self.next >= self.wanted.end
+
     def take(self) -> RecordChunk:
         """The records gathered; the next chunk is empty."""
         chunk = RecordChunk(
@@ -98,6 +110,7 @@ class RangeProgress:
             keys=self._keys,
             values=self._values,
             next_offset=self.wanted.end if self._passed else self.next,
+            lost=self._lost,
         )
         self._clear()
         return chunk
@@ -130,7 +143,7 @@ class RangeProgress:
         self._timestamps: list[int] = []
         self._keys: list[bytes | None] = []
         self._values: list[bytes | None] = []
-        self._bytes = 0
+        self._bytes = self._lost = 0
 
 
 def _size(texts: Iterable[bytes | None]) -> int:

@@ -75,9 +75,10 @@ class KafkaRecords(RecordsDoor):
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
         connect: NewClient = new_reader,
+        fail_on_data_loss: bool = True,
     ) -> None:
         self._settings = checked_settings(client)
-        self._client = client
+        self._client, self._fail_on_data_loss = client, fail_on_data_loss
         self._topics = topics_of(client) if topics is None else topics
         self._patience_s, self._clock, self._pause, self._connect = patience_s, clock, pause, connect
 
@@ -110,8 +111,8 @@ class KafkaRecords(RecordsDoor):
                 heard.answered()
             elif not progress.is_passed:
                 silence.waited_s += waited_s
-                self._look_around(heard, progress, silence)
-        if progress.has_rows:
+                self._look_around(consumer, heard, progress, silence)
+        if progress.has_news:
             yield progress.take()
 
     def _gather(self, consumer: Any, heard: Heard, progress: RangeProgress, silence: _Silence) -> None:
@@ -146,20 +147,22 @@ class KafkaRecords(RecordsDoor):
         elif said.name not in PASSING:
             raise lasting(said, what) or KafkaUnavailable(f"{what}: {said.text} ({said.name})")
 
-    def _look_around(self, heard: Heard, progress: RangeProgress, silence: _Silence) -> None:
+    def _look_around(self, consumer: Any, heard: Heard, progress: RangeProgress, silence: _Silence) -> None:
         """Nothing came: is the topic still the one to read, and is there anything to come? Raises if not."""
         if silence.waited_s >= self._patience_s:
             self._give_up(heard, progress, silence)
         if not silence.is_due():
             return
         silence.asked_at_s = silence.waited_s
-        began = self._clock()
+        began, before = self._clock(), progress.next
         try:
             self._check_same(progress.wanted, CHECK_S)
             written = self._check_bounds(progress)
         except KafkaUnavailable:
             silence.short = 0
         else:
+            if progress.next > before:
+                _assign(consumer, progress)
             silence.short = silence.short + 1 if written < progress.wanted.end else 0
             if silence.short >= SURE_AFTER:
                 wanted = progress.wanted
@@ -198,10 +201,13 @@ class KafkaRecords(RecordsDoor):
             )
 
     def _check_bounds(self, progress: RangeProgress) -> int:
-        """The end of what is written. PositionExpired, DataInvalidated: the next offset lies outside of the log."""
+        """The end of what is written. PositionExpired, unless loss is allowed, and DataInvalidated: the next offset
+        lies outside of the log."""
         wanted, at = progress.wanted, progress.next
         marks = self._topics.marks(wanted.topic, wanted.partition, min(self._patience_s, CHECK_S))
-        if at < marks.log_start:
+        if at < marks.log_start and not self._fail_on_data_loss:
+            progress.pass_over(marks.log_start)
+        elif at < marks.log_start:
             raise PositionExpired(
                 f"{_reading(progress)}: retention took it, the log starts at offset {marks.log_start} now; "
                 "read the lake again, or set failOnDataLoss=false"
@@ -214,9 +220,9 @@ class KafkaRecords(RecordsDoor):
         return marks.written
 
 
-def open_records(access: KafkaAccess) -> RecordsDoor:
+def open_records(access: KafkaAccess, *, fail_on_data_loss: bool = True) -> RecordsDoor:
     """The door to the records of the brokers that the access names."""
-    return KafkaRecords(access.client)
+    return KafkaRecords(access.client, fail_on_data_loss=fail_on_data_loss)
 
 
 def _assign(consumer: Any, progress: RangeProgress) -> None:

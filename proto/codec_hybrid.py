@@ -83,7 +83,10 @@ def _rules_from_message(what: str, message: pb.HandOverRules) -> HandOverRules:
 def records_to_message(records: TopicRecords) -> pb.TopicRecords:
     """How records become rows."""
     return pb.TopicRecords(
-        mode=records.mode.value, value_format=records.value_format.value, key_fields=records.key_fields
+        mode=records.mode.value,
+        value_format=records.value_format.value,
+        key_fields=records.key_fields,
+        loss_allowed=not records.fail_on_data_loss,
     )
 
 
@@ -93,6 +96,7 @@ def records_from_message(what: str, message: pb.TopicRecords) -> TopicRecords:
         mode=_mode(what, "topic.mode", message.mode),
         value_format=_format(what, "topic.value_format", message.value_format),
         key_fields=check.names(what, "topic.key_fields", message.key_fields),
+        fail_on_data_loss=not message.loss_allowed,
     )
 
 

@@ -152,11 +152,13 @@ class KafkaRange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecords:
     """How a scan's splits of a topic become rows. `key_fields` are the columns of the record key, ascending by their
-    place in it; empty where the table makes its keys itself."""
+    place in it; empty where the table makes its keys itself. `fail_on_data_loss` is that of `Hybrid`, for offsets that
+    expire between plan and read."""
 
     mode: HybridMode
     value_format: ValueFormat
     key_fields: tuple[str, ...] = ()
+    fail_on_data_loss: bool = True
 
 
 def kafka_position(phase: Phase, read: int) -> Position:

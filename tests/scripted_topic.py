@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.kafka.doors import PartitionFacts, RecordChunk, TopicFacts
-from penstock.proto.errors import KafkaUnavailable, TopicGone
+from penstock.proto.errors import KafkaUnavailable, PositionExpired, TopicGone
 from penstock.proto.hybrid import KafkaAccess, KafkaRange
 
 
@@ -72,9 +72,13 @@ class ScriptedTopic:
         return offset
 
     def open(self, access: KafkaAccess) -> ScriptedTopic:
-        """As `OpenTopic` and `OpenRecords`."""
+        """As `OpenTopic`."""
         assert access.client, "whoever opens a topic says how it is reached"
         return self
+
+    def open_records(self, access: KafkaAccess, *, fail_on_data_loss: bool = True) -> ScriptedRecords:
+        """As `kafka.opening.open_records`."""
+        return ScriptedRecords(self.open(access), fail_on_data_loss)
 
     def facts(self, topic: str) -> TopicFacts:
         self.asked += 1
@@ -106,12 +110,25 @@ class ScriptedTopic:
     def group_offsets(self, topic: str, group: str) -> dict[int, int]:
         return self.groups.get(group, {})
 
+
+@dataclass(frozen=True)
+class ScriptedRecords:
+    """The topic as a `RecordsDoor`."""
+
+    topic: ScriptedTopic
+    fail_on_data_loss: bool
+
     def read(self, wanted: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
+        there = max(first, min(self.topic.starts.get(wanted.partition, 0), wanted.end))
+        if there > first and self.fail_on_data_loss:
+            raise PositionExpired(f"partition {wanted.partition}, offset {first}: retention took it")
         found = [
-            item for item in self.records if item.partition == wanted.partition and first <= item.offset < wanted.end
+            item
+            for item in self.topic.records
+            if item.partition == wanted.partition and there <= item.offset < wanted.end
         ]
         found.sort(key=lambda item: item.offset)
-        for begin in range(0, len(found), chunk_rows):
+        for begin in range(0, max(len(found), 1), chunk_rows):
             part = found[begin : begin + chunk_rows]
             last = begin + chunk_rows >= len(found)
             yield RecordChunk(
@@ -120,4 +137,5 @@ class ScriptedTopic:
                 keys=[item.key for item in part],
                 values=[item.value for item in part],
                 next_offset=wanted.end if last else part[-1].offset + 1,
+                lost=there - first if begin == 0 else 0,
             )

@@ -77,7 +77,12 @@ def _scan(table: HudiTable, name: str, request: PlanRequest, hybrid: Hybrid) -> 
         merge=CommitTimeOrdering(),
         visible=VisibleInstants(frozenset()),
         rows=ChangesOf(ChangeFormat.ROWS) if changelog else AllRows(),
-        topic=TopicRecords(mode=hybrid.mode, value_format=hybrid.value_format, key_fields=keys),
+        topic=TopicRecords(
+            mode=hybrid.mode,
+            value_format=hybrid.value_format,
+            key_fields=keys,
+            fail_on_data_loss=hybrid.fail_on_data_loss,
+        ),
     )
 
 

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 MAX_NAMES: Final = 200
 """Groups, and tables, of which gauges are told; counters of further groups are summed under OTHER."""
 OTHER: Final = "other"
-UNDECODABLE: Final = "kafka_undecodable"
-"""What a report counts of a topic's records that it could not decode (`penstock.reader.topics`)."""
+UNDECODABLE, LOST = "kafka_undecodable", "kafka_lost"
+"""What a report counts of a topic's records that it could not decode, and of offsets that had expired
+(`penstock.reader.topics`)."""
 NEEDS_EXTRA: Final = 'metrics need the extra `server`: pip install "penstock[server]"'
 
 log = logging.getLogger("penstock.enumerator.server")
@@ -127,7 +128,9 @@ class Metrics(NoObserver):
         self._records.inc(report.rows)
         self._bytes.inc(report.size_bytes)
         self._corrupt.inc(report.skipped_gaps)
-        self._undecodable.inc(dict(report.counts).get(UNDECODABLE, 0))
+        counts = dict(report.counts)
+        self._undecodable.inc(counts.get(UNDECODABLE, 0))
+        self._lost.inc(counts.get(LOST, 0))
         for phase, spent_ms in report.phase_ms:
             if phase in PHASES:  # a report is a client's: no label of its own
                 self._read.labels(phase).observe(spent_ms / 1000)

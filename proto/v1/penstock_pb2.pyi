@@ -939,14 +939,16 @@ class KafkaRange(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., first: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class TopicRecords(_message.Message):
-    __slots__ = ("mode", "value_format", "key_fields")
+    __slots__ = ("mode", "value_format", "key_fields", "loss_allowed")
     MODE_FIELD_NUMBER: _ClassVar[int]
     VALUE_FORMAT_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_ALLOWED_FIELD_NUMBER: _ClassVar[int]
     mode: str
     value_format: str
     key_fields: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, mode: _Optional[str] = ..., value_format: _Optional[str] = ..., key_fields: _Optional[_Iterable[str]] = ...) -> None: ...
+    loss_allowed: bool
+    def __init__(self, mode: _Optional[str] = ..., value_format: _Optional[str] = ..., key_fields: _Optional[_Iterable[str]] = ..., loss_allowed: _Optional[bool] = ...) -> None: ...
 
 class FileRef(_message.Message):
     __slots__ = ("path", "size_bytes", "writes")

@@ -6,6 +6,7 @@ Not here: what a record's bytes mean (`forms`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -30,18 +31,21 @@ from penstock.reader.topics.registry import SchemaRegistry
 from penstock.reader.topics.shape import TopicShape, topic_shape
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
 
+log: Final = logging.getLogger("penstock.reader")
+
 CHUNK_ROWS: Final = 8192
 CHUNK_CELLS: Final = 1 << 20
 """Records, and values of columns, that are decoded at once at most (of very wide tables 64 records)."""
 _OFFSET_DIGITS: Final = 19
-RECORDS, UNKNOWN_FIELDS, UNDECODABLE, DELETES_DROPPED = (
+RECORDS, UNKNOWN_FIELDS, UNDECODABLE, DELETES_DROPPED, LOST = (
     "kafka_records",
     "kafka_unknown_fields",
     "kafka_undecodable",
     "kafka_deletes_dropped",
+    "kafka_lost",
 )
 """What a report counts: records read; fields of records that the table has no column for; records put with the dead
-letters; deletes of a read that has no rows for them."""
+letters; deletes of a read that has no rows for them; offsets that retention took before they were read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +124,7 @@ class _Read:
             begin = max(first - 1, self.wanted.first) if self.decoder.looks_back else first
             with closing(door.read(self.wanted, begin, chunk_rows)) as chunks:
                 for chunk in self._timed(chunks):
+                    self._tell_lost(chunk)
                     for piece in _pieces(self._looked_at(chunk, first) if begin < first else chunk):
                         size_bytes += _size(piece)
                         self.tally.begin(size_bytes)
@@ -128,6 +133,15 @@ class _Read:
         finally:
             if self.letters is not None:
                 self.letters.close()
+
+    def _tell_lost(self, chunk: RecordChunk) -> None:
+        if chunk.lost:
+            self.tally.counted(LOST, chunk.lost)
+            log.warning(
+                "table %s: topic %s, partition %s: retention took %s of the offsets below %s before they were read; "
+                "failOnDataLoss=false goes on without them",
+                self.table, self.wanted.topic, self.wanted.partition, chunk.lost, chunk.next_offset,
+            )  # fmt: skip
 
     def _looked_at(self, chunk: RecordChunk, first: int) -> RecordChunk:
         """The chunk from offset `first` on; what is in front of it has only been looked at."""

@@ -89,7 +89,7 @@ def offsets(golden: Any) -> Mapping[int, int]:
 def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedTopic]:
     """The topic, for whoever reads its records in this process."""
     made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
-    monkeypatch.setattr("penstock.kafka.opening.open_records", made.open)
+    monkeypatch.setattr("penstock.kafka.opening.open_records", made.open_records)
     yield made
 
 

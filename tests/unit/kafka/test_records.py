@@ -64,6 +64,17 @@ def test_row_05_an_expired_offset_is_an_error_and_no_jump(mock: Any, wanted: Any
     assert offsets(mock.records().read(wanted("expired", 0, 150), start, 100)) == list(range(start, 150))
 
 
+def test_row_05_with_loss_allowed_it_goes_on_where_the_log_starts(mock: Any, wanted: Any) -> None:
+    mock.produce("given-up", [b"x" * 50_000] * 150)
+    start = mock.topics().facts("given-up").partitions[0].log_start
+    door = open_records(KafkaAccess(client=mock.client), fail_on_data_loss=False)
+    chunks = list(door.read(wanted("given-up", 0, 150), 10, 100))
+    assert offsets(chunks) == list(range(start, 150))
+    assert sum(chunk.lost for chunk in chunks) == start - 10
+    (nothing,) = door.read(wanted("given-up", 0, 9), 3, 100)
+    assert (nothing.offsets.tolist(), nothing.lost, nothing.next_offset) == ([], 6, 9)
+
+
 def test_row_06_an_offset_above_the_end_is_an_error(mock: Any, wanted: Any) -> None:
     mock.produce("cut", [b"x"] * 5)
     with pytest.raises(DataInvalidated, match="the log ends at offset 5"):
@@ -176,7 +187,7 @@ class ScriptedTopics:
 class Reading:
     """A read of offsets 0..9 of partition 1, by scripts."""
 
-    def __init__(self, script: list[Any]) -> None:
+    def __init__(self, script: list[Any], *, fail_on_data_loss: bool = True) -> None:
         clock = Clock()
         self.topics = ScriptedTopics()
         self.consumer = ScriptedConsumer(clock, script)
@@ -187,6 +198,7 @@ class Reading:
             clock=clock,
             pause=clock.pause,
             connect=self.connect,
+            fail_on_data_loss=fail_on_data_loss,
         )
 
     def connect(self, config: Any, heard: Any) -> ScriptedConsumer:
@@ -241,6 +253,40 @@ def test_row_04_retention_in_mid_read() -> None:
     reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]])
     reading.topics.bounds = Marks(log_start=7, end=100, written=100)
     reading.fails(PositionExpired, r"offset 2: retention took it, the log starts at offset 7 now")
+
+
+def test_row_04_with_loss_allowed_what_is_left_is_read_and_the_loss_told() -> None:
+    script: list[Any] = [[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)], [Sent(8), Sent(9)]]
+    reading = Reading(script, fail_on_data_loss=False)
+    reading.topics.bounds = Marks(log_start=7, end=100, written=100)
+    chunks = list(reading.chunks())
+    assert offsets(chunks) == [0, 1, 8, 9]
+    assert sum(chunk.lost for chunk in chunks) == 5
+    assert reading.consumer.assigned == [0, 7]
+
+
+@pytest.mark.parametrize("log_start", [10, 50])
+def test_row_04_with_loss_allowed_a_range_may_be_gone_to_its_end(log_start: int) -> None:
+    reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]], fail_on_data_loss=False)
+    reading.topics.bounds = Marks(log_start=log_start, end=100, written=100)
+    chunks = list(reading.chunks())
+    assert [(chunk.offsets.tolist(), chunk.next_offset) for chunk in chunks] == [([0, 1], 10)]
+    assert chunks[0].lost == 8
+
+
+def test_row_04_with_loss_allowed_silence_below_the_logs_start_is_passed_over() -> None:
+    """A client that says nothing of it: what the brokers say of the log is enough."""
+    reading = Reading([*[WAIT] * 20, [Sent(9)]], fail_on_data_loss=False)
+    reading.topics.bounds = Marks(log_start=4, end=100, written=100)
+    chunks = list(reading.chunks())
+    assert (offsets(chunks), chunks[0].lost) == ([9], 4)
+    assert reading.consumer.assigned == [0, 4]
+
+
+def test_row_04_with_loss_allowed_a_log_that_was_cut_back_is_an_error_all_the_same() -> None:
+    reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]], fail_on_data_loss=False)
+    reading.topics.bounds = Marks(log_start=0, end=1, written=1)
+    reading.fails(DataInvalidated, "the log ends at offset 1")
 
 
 def test_row_06_a_log_that_was_cut_back() -> None:

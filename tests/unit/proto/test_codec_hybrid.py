@@ -173,7 +173,15 @@ def test_a_range_of_a_topic_round_trips_as_a_split(part: KafkaRange, partition: 
     assert decode_split(encode_split(split)) == split
 
 
-@given(st.builds(TopicRecords, mode=modes, value_format=formats, key_fields=st.lists(words, max_size=3).map(tuple)))
+@given(
+    st.builds(
+        TopicRecords,
+        mode=modes,
+        value_format=formats,
+        key_fields=st.lists(words, max_size=3).map(tuple),
+        fail_on_data_loss=st.booleans(),
+    )
+)
 def test_how_records_become_rows_round_trips(topic: TopicRecords) -> None:
     scan = replace(SCAN, topic=topic)
     assert decode_scan(encode_scan(scan)) == scan

@@ -24,7 +24,7 @@ def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> ScriptedTopic:
     """The topic, for every client of this process."""
     made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
     monkeypatch.setattr("penstock.kafka.topics.open_topic", made.open)
-    monkeypatch.setattr("penstock.kafka.records.open_records", made.open)
+    monkeypatch.setattr("penstock.kafka.records.open_records", made.open_records)
     return made
 
 

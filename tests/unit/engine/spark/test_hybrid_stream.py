@@ -50,7 +50,7 @@ def offsets(golden: Any) -> Mapping[int, int]:
 def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> ScriptedTopic:
     """The topic, for whoever reads its records in this process."""
     made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
-    monkeypatch.setattr("penstock.kafka.opening.open_records", made.open)
+    monkeypatch.setattr("penstock.kafka.opening.open_records", made.open_records)
     return made
 
 
@@ -192,6 +192,27 @@ def test_expired_offsets_stop_the_stream_or_are_passed_over(
     lenient = Query(table, topic, failOnDataLoss="false")
     lenient.run()
     assert {row["_change_type"] for row in lenient.rows} == {"+I"}
+
+
+def test_offsets_that_expire_between_plan_and_read_stop_the_stream_or_are_passed_over(
+    table: str, topic: ScriptedTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A batch that is in the checkpoint is read again after a restart, however long that took."""
+    query, lenient = Query(table, topic), Query(table, topic, failOnDataLoss="false")
+    query.run()
+    lenient.run()
+    start = query.checkpoint[-1]
+    for place in range(5):
+        topic.append(0, "x", {"id": f"x{place}", "amount": place, "ts": 1})
+    reader = query.reader()
+    end = json.loads(json.dumps(reader.latestOffset(start, reader.getDefaultReadLimit())))
+    topic.starts[0] = topic.ends[0] - 2
+    with pytest.raises(PositionExpired, match="retention took it"):
+        query.batch(query.reader(), start, end)
+    assert shown(lenient.batch(lenient.reader(), start, end)) == [("x3", 3), ("x4", 4)]
+    assert "retention took 3 of the offsets below" in caplog.text
+    topic.starts[0] = topic.ends[0]
+    assert lenient.batch(lenient.reader(), start, end) == []
 
 
 def test_a_watermark_is_carried_across(table: str, topic: ScriptedTopic) -> None:

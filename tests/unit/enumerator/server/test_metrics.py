@@ -20,7 +20,7 @@ from penstock.enumerator.observer import (
     SplitKind,
     TableGauges,
 )
-from penstock.enumerator.server.metrics import UNDECODABLE, Metrics, MetricsPort
+from penstock.enumerator.server.metrics import LOST, UNDECODABLE, Metrics, MetricsPort
 from penstock.enumerator.server.topic_gauges import MAX_PARTITIONS
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.groups import GroupLag
@@ -179,7 +179,7 @@ def test_the_way_into_a_topic() -> None:
     told.kafka("t", "topic", KafkaGauges(topic="orders", phase=Phase.KAFKA, lag={0: 7, 2: 0}))
     told.kafka_lost("t", "topic", 40)
     told.kafka_lost("t", "lake", 2)
-    told.report("g", SplitReport(rows=1, size_bytes=1, counts=((UNDECODABLE, 3), ("kafka_records", 9))))
+    told.report("g", SplitReport(rows=1, size_bytes=1, counts=((UNDECODABLE, 3), (LOST, 1), ("kafka_records", 9))))
     types, samples = scraped(metrics)
     assert types["penstock_kafka_switch_state"] == types["penstock_kafka_lag_records"] == "gauge"
     assert types["penstock_kafka_lost_records"] == types["penstock_kafka_undecodable_records"] == "counter"
@@ -187,7 +187,7 @@ def test_the_way_into_a_topic() -> None:
     assert states == {"lake": 0, "switching": 1, "topic": 2}
     assert samples["penstock_kafka_lag_records", labels(group="topic", topic="orders", partition="0")] == 7
     assert samples["penstock_kafka_lag_records", labels(group="topic", topic="orders", partition="2")] == 0
-    assert samples["penstock_kafka_lost_records_total", ()] == 42
+    assert samples["penstock_kafka_lost_records_total", ()] == 43
     assert samples["penstock_kafka_undecodable_records_total", ()] == 3
     metrics.group_gone("t", "topic")
     _, samples = scraped(metrics)
@@ -205,10 +205,10 @@ def test_partitions_and_groups_without_bound_take_bounded_gauges() -> None:
     assert len([key for key in samples if key[0] == "penstock_kafka_switch_state"]) == 1
 
 
-def test_undecodable_records_are_counted_under_the_readers_own_name() -> None:
+def test_records_of_topics_are_counted_under_the_readers_own_names() -> None:
     from penstock.reader.topics import reading
 
-    assert reading.UNDECODABLE == UNDECODABLE
+    assert (reading.UNDECODABLE, reading.LOST) == (UNDECODABLE, LOST)
 
 
 def test_the_port_answers_and_is_closed() -> None:

@@ -6,15 +6,18 @@ import base64
 import datetime
 import json
 import pathlib
+from collections.abc import Generator
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from topics.fake_topic import ORDERS, FakeTopic, read_all, rows_of, topic_of, topic_scan, topic_split
+from topics.fake_topic import ORDERS, FakeTopic, chunk_of, read_all, rows_of, topic_of, topic_scan, topic_split
 
+from penstock.kafka.doors import RecordChunk
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StorageError, UndecodableRecord
-from penstock.proto.hybrid import HybridMode, KafkaAccess
+from penstock.proto.hybrid import HybridMode, KafkaAccess, KafkaRange
 from penstock.proto.splits import DeleteMarker
+from penstock.reader.batches import BATCH_BYTES
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
 from penstock.reader.topics.reading import TopicReading
 
@@ -301,6 +304,24 @@ def test_letters_of_a_resumed_read_do_not_replace_those_before_it(tmp_path: path
     read_all(topic_scan(), topic, access=access)
     read_all(topic_scan(), topic, access=access, start=1)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["orders-0-0-3.jsonl", "orders-0-1-3.jsonl"]
+
+
+def test_offsets_that_had_expired_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where their chunk is handed on in pieces, or has no records."""
+    gone = replace(chunk_of({}, 5), lost=5)
+    big = replace(
+        chunk_of({at: (None, json.dumps(order(at) | {"city": "x" * BATCH_BYTES}).encode()) for at in (6, 7)}, 9), lost=1
+    )
+
+    class Expired(FakeTopic):
+        def read(self, wanted: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
+            yield from (gone, big)
+
+    tally = SplitTally()
+    batches = read_all(topic_scan(), Expired(), split=topic_split(0, 9), tally=tally)
+    assert [(item.next_ordinal, item.batch.num_rows) for item in batches] == [(7, 1), (9, 1)]
+    assert dict(tally.report().counts) == {"kafka_records": 2, "kafka_lost": 6}
+    assert "topic orders, partition 0: retention took 5 of the offsets below 5 before they were read" in caplog.text
 
 
 def test_a_folder_for_dead_letters_that_cannot_be() -> None:
