@@ -16,6 +16,7 @@ from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess
 from penstock.proto.lost_ranges import OnLostRange
 from penstock.proto.option_kafka import CLIENT, KAFKA_OPTIONS, TOPIC, checkpoints_of
 from penstock.proto.options import Door, GivenOptions
+from penstock.table.storage import folder_uri
 
 if TYPE_CHECKING:
     from penstock.enumerator.hybrid.offsets import OffsetMap
@@ -189,9 +190,8 @@ def access_of(options: GivenOptions) -> KafkaAccess | None:
     from penstock.kafka.config import checked_settings
 
     checked_settings(options.kafka)
-    if "://" in options.dead_letter_path:
-        scheme = options.dead_letter_path.partition("://")[0][:20]
-        raise ConfigurationError(f"option deadLetterPath: got {scheme}://…, expected a local folder")
+    if options.dead_letter_path:
+        folder_uri(options.dead_letter_path, "option deadLetterPath")
     return KafkaAccess(
         client=options.kafka, registry_url=options.schema_registry_url, dead_letter=options.dead_letter_path
     )

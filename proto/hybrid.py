@@ -56,8 +56,9 @@ class KafkaAccess:
     """How a process reaches brokers and registry, and where it puts what it cannot decode. May hold secrets: never
     shown, compared, stored or sent.
 
-    `registry_url`: of a schema registry, '' for none. `dead_letter`: a folder for records that cannot be decoded; '':
-    such a record is an error. `checkpoints`: those of `HandOverRules`, as a server's configuration names them.
+    `registry_url`: of a schema registry, '' for none. `dead_letter`: a folder (path or URI) for records that cannot be
+    decoded; '': such a record is an error. `checkpoints`: those of `HandOverRules`, as a server's configuration names
+    them.
     """
 
     client: ClientConfig = field(default=(), repr=False)

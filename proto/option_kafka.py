@@ -65,8 +65,8 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         type=Text("folder"),
         default="",
         doors=TRIGGERED,
-        doc="A local folder for records that cannot be decoded: they are written there as JSON lines and passed over. "
-        "Not given: such a record stops the read.",
+        doc="A folder for records that cannot be decoded, local or a URI as of a table (`s3://…`): they are written "
+        "there as JSON lines and passed over. Not given: such a record stops the read.",
     ),
     Option(
         name="kafkaOffsetsKey",

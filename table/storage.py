@@ -43,6 +43,7 @@ _ARROW_SCHEMES = {
     "viewfs": "viewfs",
 }
 """The schemes that are opened, and what pyarrow calls them."""
+_EXPECTED: Final = "expected a local path or a URI such as s3://bucket/table"
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 _DETAIL_CHARS = 300
 _SHARED_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "allow_delayed_open", "replication"})
@@ -169,33 +170,47 @@ def open_storage(base_path: str) -> Storage:
     A relative local path is made absolute; s3a, s3n and gcs are taken as s3 and gs. Nothing is read yet: a missing
     folder shows later. ConfigurationError for text that is not UTF-8, another scheme, or a URI pyarrow refuses.
     """
-    shown = shown_uri(base_path)
-    expected = "expected a local path or a URI such as s3://bucket/table"
-    if not base_path or "\0" in base_path:
-        raise ConfigurationError(f"table path {shown[:200]!r}: {expected}")
-    if not _is_utf8(base_path):
-        raise ConfigurationError(f"table path {shown[:200]!r} is not UTF-8: {expected}")
+    filesystem, root = open_folder(base_path)
     if not _URI.match(base_path):
-        local = os.path.abspath(base_path)  # noqa: PTH100  folds '..' and keeps symbolic links, unlike resolve()
-        return ArrowStorage(local, pafs.LocalFileSystem(), local)
-    scheme, _, rest = base_path.partition(":")
-    known = _ARROW_SCHEMES.get(scheme.lower())
-    if known is None:
-        raise ConfigurationError(
-            f"table path {shown[:200]!r}: no file system is known for {scheme[:40]}:, supported are "
-            f"{', '.join(_ARROW_SCHEMES)}; {expected}"
-        )
-    uri = f"{known}:{rest}"
-    try:
-        filesystem, root = pafs.FileSystem.from_uri(uri)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
-        told = _detail(error, uri)
-        raise ConfigurationError(f"table path {shown[:200]!r} cannot be opened: {told}; {expected}") from None
-    except OSError as error:
-        raise StorageError(f"storage of {shown} cannot be opened: {_detail(error, uri)}") from None
+        return ArrowStorage(root, filesystem, root)
     if isinstance(filesystem, pafs.LocalFileSystem):
         return ArrowStorage(root.rstrip("/") or "/", filesystem, root)
     return ArrowStorage(base_path.rstrip("/"), filesystem, root)
+
+
+def open_folder(place: str, what: str = "table path") -> tuple[pafs.FileSystem, str]:
+    """The file system and the folder in it that a local path or a URI names; else as `open_storage`."""
+    uri = folder_uri(place, what)
+    if not uri:
+        return pafs.LocalFileSystem(), os.path.abspath(place)  # noqa: PTH100  keeps symbolic links, unlike resolve()
+    shown = shown_uri(place)
+    try:
+        filesystem, root = pafs.FileSystem.from_uri(uri)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
+        told = storage_detail(error, uri)
+        raise ConfigurationError(f"{what} {shown[:200]!r} cannot be opened: {told}; {_EXPECTED}") from None
+    except OSError as error:
+        raise StorageError(f"storage of {shown} cannot be opened: {storage_detail(error, uri)}") from None
+    return filesystem, root
+
+
+def folder_uri(place: str, what: str = "table path") -> str:
+    """As pyarrow spells the URI, '' for a local path; nothing is connected. ConfigurationError as `open_storage`."""
+    shown = f"{what} {shown_uri(place)[:200]!r}"
+    if not place or "\0" in place:
+        raise ConfigurationError(f"{shown}: {_EXPECTED}")
+    if not _is_utf8(place):
+        raise ConfigurationError(f"{shown} is not UTF-8: {_EXPECTED}")
+    if not _URI.match(place):
+        return ""
+    scheme, _, rest = place.partition(":")
+    known = _ARROW_SCHEMES.get(scheme.lower())
+    if known is None:
+        raise ConfigurationError(
+            f"{shown}: no file system is known for {scheme[:40]}:, supported are {', '.join(_ARROW_SCHEMES)}; "
+            f"{_EXPECTED}"
+        )
+    return f"{known}:{rest}"
 
 
 def is_near(storage: Storage) -> bool:
@@ -279,7 +294,7 @@ class ArrowStorage:
             inside = (self._local_root / path).resolve().is_relative_to(self._local_root.resolve())
         except (RuntimeError, OSError) as error:
             raise self._failure(path, error) or CorruptFile(
-                f"file {path} of table {shown_uri(self._base_path)}: {_detail(error)}"
+                f"file {path} of table {shown_uri(self._base_path)}: {storage_detail(error)}"
             ) from error
         if not inside:
             raise CorruptFile(
@@ -296,12 +311,12 @@ class ArrowStorage:
             raise FileNotFoundError(f"no such file: {where}") from error
         except (OSError, pa.ArrowException) as error:
             raise self._failure(path, error) or StorageError(
-                f"storage failed on {where}: {_detail(error, self._base_path)}; asking again may help"
+                f"storage failed on {where}: {storage_detail(error, self._base_path)}; asking again may help"
             ) from error
 
     def _failure(self, path: str, error: Exception) -> CorruptFile | AccessError | ConfigurationError | None:
         """The error for a failure that asking again cannot mend, else None."""
-        told = _detail(error, self._base_path)
+        told = storage_detail(error, self._base_path)
         if isinstance(error, PermissionError) or getattr(error, "errno", None) in _FORBIDDEN:
             return StorageDenied(
                 f"{self._where(path)} is not readable by this user ({told}); give the user the right to read the "
@@ -367,7 +382,7 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def _detail(error: BaseException, uri: str = "") -> str:
+def storage_detail(error: BaseException, uri: str = "") -> str:
     """The first line of an error's text, bounded (pyarrow appends whole search logs), with `uri` as it may be shown."""
     text = str(error).replace(uri, shown_uri(uri)) if uri else str(error)
     lines = text.splitlines()

@@ -18,6 +18,7 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.hybrid import KafkaAccess
 from penstock.proto.option_kafka import checkpoints_of
 from penstock.proto.option_types import Settings as ClientSettings
+from penstock.table.storage import folder_uri
 
 INSECURE_WORDS: Final = "I know that tokens and rows travel unencrypted"
 """What `tls.insecure` must say before a server listens off loopback without TLS."""
@@ -55,7 +56,7 @@ class TableSettings:
     schema_registry_url: str = field(default="", repr=False)
     """The schema registry of topics in Avro."""
     dead_letter_path: str = field(default="", repr=False)
-    """A local folder for records that cannot be decoded; empty: such a record stops the read."""
+    """A folder, local or a URI, for records that cannot be decoded; empty: such a record stops the read."""
     kafka_checkpoint: tuple[str, ...] = field(default=(), repr=False)
     """`[ID=]FOLDER` of the checkpoints of the Spark queries that fill the table."""
 
@@ -74,8 +75,8 @@ class TableSettings:
                     raise ConfigurationError(f"tables: {camel(name)} is given without kafka: it is about its topic")
         else:
             checked_settings(access.client)
-            if "://" in access.dead_letter:
-                raise ConfigurationError("tables: deadLetterPath: got a URI, expected a local folder")
+            if access.dead_letter:
+                folder_uri(access.dead_letter, "tables: deadLetterPath")
 
     @property
     def kafka_access(self) -> KafkaAccess | None:

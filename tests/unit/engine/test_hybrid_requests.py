@@ -138,8 +138,8 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
         "it is not its place",
     ),
     "dead letters elsewhere": (
-        {"deadLetterPath": f"s3://key:{SECRET}@b"},
-        "deadLetterPath: got s3://…, expected a loc",
+        {"deadLetterPath": f"ftp://key:{SECRET}@b"},
+        "option deadLetterPath .*: no file system is known for ftp:",
     ),
     "several checkpoints without ID": ({"kafkaCheckpoint": "/a,/b"}, "option kafkaCheckpoint: with several"),
     "a folder that a server would read": (

@@ -19,6 +19,7 @@ from penstock.proto.hybrid import HybridMode, KafkaAccess, KafkaRange
 from penstock.proto.splits import DeleteMarker
 from penstock.reader.batches import BATCH_BYTES
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
+from penstock.reader.topics import letters
 from penstock.reader.topics.reading import TopicReading
 
 APPEND = HybridMode.APPEND
@@ -324,10 +325,38 @@ def test_offsets_that_had_expired_are_told_once(caplog: pytest.LogCaptureFixture
     assert "topic orders, partition 0: retention took 5 of the offsets below 5 before they were read" in caplog.text
 
 
+def test_letters_on_a_store_are_whole_objects_of_bounded_size(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a batch's rows are handed on with is there by then, and an attempt from the same offset changes nothing."""
+    monkeypatch.setattr(letters, "PART_BYTES", 1000)
+    access = KafkaAccess(dead_letter=f"file://{tmp_path}/far/letters")
+    topic = topic_of(*(b"{" if number % 2 else order(number) for number in range(40)))
+    reading = TopicReading(records=topic, access=access)
+
+    def told() -> dict[str, list[int]]:
+        files = sorted((tmp_path / "far/letters").iterdir())
+        return {file.name: [json.loads(line)["offset"] for line in file.read_text().splitlines()] for file in files}
+
+    def attempt() -> None:
+        options = ReadOptions(batch_rows=4)
+        for found in read_split(topic_scan(), topic_split(0, 40), topics=reading, options=options):
+            assert set(range(1, found.next_ordinal, 2)) <= {offset for part in told().values() for offset in part}
+
+    attempt()
+    whole = told()
+    assert len(whole) > 2
+    assert list(whole)[:2] == ["orders-0-0-40.2.jsonl", "orders-0-0-40.3.jsonl"]
+    assert sorted(offset for part in whole.values() for offset in part) == list(range(1, 40, 2))
+    assert all((tmp_path / "far/letters" / name).stat().st_size < 1500 for name in whole)
+    attempt()
+    assert told() == whole
+
+
 def test_a_folder_for_dead_letters_that_cannot_be() -> None:
     topic = topic_of(b"{")
-    with pytest.raises(ConfigurationError, match="dead letters go to a local folder"):
-        read_all(topic_scan(), topic, access=KafkaAccess(dead_letter="s3://bucket/x"))
+    with pytest.raises(ConfigurationError, match=r"folder for dead letters .* no file system is known for ftp:"):
+        read_all(topic_scan(), topic, access=KafkaAccess(dead_letter="ftp://u:secret@host/x"))
     with pytest.raises(StorageError, match="dead letters cannot be written"):
         read_all(topic_scan(), topic, access=KafkaAccess(dead_letter=__file__))
 

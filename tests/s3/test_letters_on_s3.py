@@ -1,0 +1,39 @@
+"""Dead letters on an object store: they are there before the rows behind them are handed on, or there is an error."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from bucket import BUCKET, REGION, SECRET, USER, direct
+from topics.fake_topic import read_all, rows_of, topic_of, topic_scan
+
+from penstock.proto.errors import StorageDenied
+from penstock.proto.hybrid import KafkaAccess
+
+pytestmark = pytest.mark.ops
+GOOD = [{"id": number, "city": "c", "amount": 1.5, "ts": 1} for number in range(3)]
+
+
+def letters(store: str, secret: str) -> KafkaAccess:
+    """To the store itself: the proxy does not take uploads apart."""
+    place = f"scheme=http&endpoint_override={store}&region={REGION}"
+    return KafkaAccess(dead_letter=f"s3://{USER}:{secret}@{BUCKET}/letters/orders?{place}")
+
+
+def test_letters_are_objects(store: str) -> None:
+    topic = topic_of(GOOD[0], b"{", GOOD[1], b"}", GOOD[2])
+    for _attempt in range(2):
+        found = rows_of(read_all(topic_scan(), topic, access=letters(store, SECRET), batch_rows=2))
+        assert [row["id"] for row in found] == [0, 1, 2]
+    with direct(store).open_input_stream(f"{BUCKET}/letters/orders/orders-0-0-5.jsonl") as written:
+        lines = [json.loads(line) for line in written.read().decode().splitlines()]
+    assert [line["offset"] for line in lines] == [1, 3]
+
+
+def test_a_store_that_refuses_them_ends_the_read(store: str) -> None:
+    topic = topic_of(GOOD[0], b"{", GOOD[1])
+    told = rf"dead letters cannot be written to s3://.*{BUCKET}/letters/orders"
+    with pytest.raises(StorageDenied, match=told) as caught:
+        read_all(topic_scan(), topic, access=letters(store, "wrong-secret"))
+    assert "wrong-secret" not in str(caught.value)
