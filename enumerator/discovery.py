@@ -266,11 +266,11 @@ def _schema_history(table: HudiTable, facts: TimelineFacts, as_of: str | None) -
     """The schema-on-read history (`table.schema.history`) that belongs to the schema which `recorded_schemas` prefers,
     '' if the table had none by then, or a writer without schema-on-read came after it: Hudi then finds columns by name.
 
-    Table services do not count, as in `TableSchemaResolver.getTableInternalSchemaFromCommitMetadata`. CorruptFile if
-    the stored history is gone.
+    What cannot change a schema does not count, as in `TableSchemaResolver.getTableInternalSchemaFromCommitMetadata`.
+    CorruptFile if the stored history is gone.
     """
     with_schema = [item for item in _schema_order(facts, as_of) if facts.commits[item].schema_json.strip()]
-    writers = [item for item in with_schema if not facts.commits[item].is_service]
+    writers = [item for item in with_schema if facts.commits[item].may_change_schema]
     chosen = next(iter(writers or with_schema), None)
     current = facts.commits[chosen].extra.get(SCHEMA_HISTORY_KEY, "") if chosen is not None else ""
     if not current.strip():

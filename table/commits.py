@@ -23,6 +23,8 @@ MAX_COMMIT_BYTES: Final = 256 << 20
 
 SERVICE_OPERATIONS: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX", "BUCKET_RESCALE", "ALTER_SCHEMA"})
 """Operations that add no rows to the table (Hudi `WriteOperationType`)."""
+_KEEP_SCHEMA: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX"})
+"""Operations that cannot change the table's schema (`WriteOperationType.canUpdateSchema`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,12 @@ class CommitMetadata:
         """Whether the instant only rearranges rows (compaction, clustering, …). By operation, never by action: a
         table's first bulk insert completes as `.commit` too."""
         return self.compacted or self.operation in SERVICE_OPERATIONS
+
+    @property
+    def may_change_schema(self) -> bool:
+        """Whether the schema recorded here, and its history, can be newer than that of the instants before: of every
+        write, and of `ALTER TABLE`, which is a service by its rows."""
+        return not (self.compacted or self.operation in _KEEP_SCHEMA)
 
 
 def parse_commit(data: bytes, instant: Instant, table: str = "") -> CommitMetadata:

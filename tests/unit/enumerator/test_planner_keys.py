@@ -108,6 +108,18 @@ class TestSchemaHistories:
         as_of = versions(plan(golden.table(case), SnapshotAsOf(InstantTime(instants[3]))))
         assert as_of == [int(instants[2]), 0]
 
+    def test_a_change_counts_from_its_own_instant_on(self, golden: Golden, case: str) -> None:
+        """Also where no write came after it: an ALTER TABLE is the newest instant then."""
+        table = open_table(str(golden.table(case)))
+        altered = [
+            item.requested_time
+            for item in table.timeline().completed_writes
+            if table.commit(item).operation == "ALTER_SCHEMA"
+        ]
+        assert len(altered) == 6
+        for instant in altered:
+            assert versions(plan(golden.table(case), SnapshotAsOf(instant)))[0] == int(instant)
+
     def test_before_the_first_change_there_is_no_history(self, golden: Golden, case: str) -> None:
         instants = self.altered_at(golden, case)
         assert plan(golden.table(case), SnapshotAsOf(InstantTime(instants[1]))).scan.schema_history == ""
