@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from penstock.proto.changes import ComparedStates
 from penstock.proto.files import SliceFiles
-from penstock.proto.splits import WholeRecords
 from penstock.reader.changes.appended import differing_rows
 from penstock.reader.changes.images import ChangeBatch, ChangeKind, Images, ImageStyle
 from penstock.reader.changes.states import IDENTITY, SEQUENCE, States, flat, one_batch, rows_of_keys, states_style
@@ -77,7 +76,9 @@ class _Comparison:
         else:
             (old, old_numbers), (new, new_numbers) = ((side.rows, side.numbers) for side in found)
         if old is not None and new is not None and self._may_be_unchanged(old, new):
-            old_stays, new_stays = self._unchanged(old, old_numbers, new, new_numbers)
+            names = _contents if found is None else _versions
+            old_names, new_names = names(old, old_numbers), names(new, new_numbers)
+            old_stays, new_stays = _is_among(old_names, new_names), _is_among(new_names, old_names)
             old, old_numbers = old.filter(pa.array(~old_stays)), old_numbers[~old_stays]
             new, new_numbers = new.filter(pa.array(~new_stays)), new_numbers[~new_stays]
         style = states_style(self.states)
@@ -87,11 +88,9 @@ class _Comparison:
     def _both(
         self, before: SliceFiles, after: SliceFiles, keys: RecordTable
     ) -> tuple[pa.Table | None, np.ndarray, pa.Table | None, np.ndarray]:
-        """The touched rows of either state, each read for itself."""
-        columns = self.columns
-        if not isinstance(self.states.scan.fill, WholeRecords):
-            # A late record may fill gaps of the row that stays, which then bears another instant: all columns tell.
-            columns = tuple(dict.fromkeys((*columns, *(item.name for item in self.record.fields))))
+        """The touched rows of either state, each read for itself, with all columns: a late record may fill gaps of the
+        row that stays and keeps its instant."""
+        columns = tuple(dict.fromkeys((*self.columns, *(item.name for item in self.record.fields))))
         old, old_numbers, _ = rows_of_keys(self.states.before(before, columns), keys)
         new, new_numbers, _ = rows_of_keys(self.states.after(after, columns), keys)
         return old, old_numbers, new, new_numbers
@@ -167,20 +166,10 @@ class _Comparison:
         return pa.chunked_array(wanted).combine_chunks().filter(pa.array(~seen[numbers]))
 
     def _may_be_unchanged(self, old: pa.Table, new: pa.Table) -> bool:
-        """Whether a row of either side may be one of the other's: two versions of one instant."""
+        """Whether a row of either side may be one of the other's: two versions of one instant. By version and not by
+        the step's instant: a write may bring an older row back (it beats a delete, and then loses against the base)."""
         instants = pc.unique(old[COMMIT_TIME])
         return bool(pc.is_in(pc.unique(new[COMMIT_TIME]), value_set=instants).true_count)
-
-    def _unchanged(
-        self, old: pa.Table, old_numbers: np.ndarray, new: pa.Table, new_numbers: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Which rows of either side are the same version of the same row, on both. By version and not by the step's
-        instant: a write may bring an older row back (it beats a delete, and then loses against the base file's row)."""
-        if isinstance(self.states.scan.fill, WholeRecords):
-            old_names, new_names = _versions(old, old_numbers), _versions(new, new_numbers)
-        else:
-            old_names, new_names = _contents(old, old_numbers), _contents(new, new_numbers)
-        return _is_among(old_names, new_names), _is_among(new_names, old_names)
 
     def _paired(
         self, old: pa.Table | None, old_numbers: np.ndarray, new: pa.Table | None, new_numbers: np.ndarray
