@@ -22,6 +22,8 @@ _VALUES_A_BYTE: Final = 4
 
 _MOST_VALUE_BYTES: Final = 256
 """Longer values become text at once: a batch of indices must not stand for much more memory than a batch has."""
+_NO_INDICES: Final = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
+"""Encodings of pages that pyarrow does not decode into indices."""
 
 
 class IndexOutOfDictionary(ValueError):
@@ -29,7 +31,8 @@ class IndexOutOfDictionary(ValueError):
 
 
 def worth_encoding(footer: pq.FileMetaData, schema: pa.Schema, columns: Collection[str]) -> list[str]:
-    """Those of the file's top-level columns that are text of few values in every row group, judged by their size."""
+    """Those of the file's top-level columns that are text of few values in every row group, judged by their size, and
+    that can be decoded into indices."""
     leaves = footer.schema
     chosen = []
     for place in range(len(leaves)):
@@ -38,7 +41,8 @@ def worth_encoding(footer: pq.FileMetaData, schema: pa.Schema, columns: Collecti
         if name not in columns or leaf.max_repetition_level or not pa.types.is_string(schema.field(name).type):
             continue
         chunks = [footer.row_group(number).column(place) for number in range(footer.num_row_groups)]
-        if all(_is_small(chunk.total_uncompressed_size, chunk.num_values) for chunk in chunks):
+        small = all(_is_small(chunk.total_uncompressed_size, chunk.num_values) for chunk in chunks)
+        if small and not any(_NO_INDICES.intersection(chunk.encodings) for chunk in chunks):
             chosen.append(name)
     return chosen
 

@@ -19,16 +19,16 @@ MAX_FOLDERS: Final = 1_000_000
 _LISTERS: Final = 8
 _MARKER_BYTES: Final = 1 << 16
 _INSTANT = re.compile(r"[0-9]{1,24}")
-_NOT_DATA: Final = ("__MACOSX",)
+_META_FOLDER: Final = ".hoodie"
 
 
 def find_partitions(storage: Storage, skipped: Callable[[str], bool] | None = None) -> tuple[str, ...]:
     """Every partition path, sorted; ('',) for a table whose base folder is the partition, () if none is marked.
 
     A folder that holds `.hoodie_partition_metadata` (with or without extension) is a partition, and its folders are
-    not looked at (Hudi `FileSystemBackedTableMetadata`). Hidden folders are passed over, and those below the base
-    folder that `skipped` says. CorruptFile beyond MAX_DEPTH levels or MAX_FOLDERS folders (a loop of links, most
-    likely).
+    not looked at (Hudi `FileSystemBackedTableMetadata`). Folders called `.hoodie` are passed over, and those below the
+    base folder that `skipped` says; a partition's name may begin with a dot. CorruptFile beyond MAX_DEPTH levels or
+    MAX_FOLDERS folders (a loop of links, most likely).
     """
     found: list[str] = []
     level, visited = [""], 0
@@ -54,11 +54,7 @@ def _sorted_out(level: Sequence[str], listings: Sequence[list[FileInfo]]) -> tup
         if any(info.name.startswith(PARTITION_MARKER) and not info.is_dir for info in listing):
             partitions.append(folder)
         else:
-            deeper += [
-                info.path
-                for info in listing
-                if info.is_dir and not info.name.startswith(".") and info.name not in _NOT_DATA
-            ]
+            deeper += [info.path for info in listing if info.is_dir and info.name != _META_FOLDER]
     return partitions, deeper
 
 

@@ -154,6 +154,17 @@ def test_a_column_of_one_value_is_read_where_no_other_is(tmp_path: pathlib.Path)
         ]
 
 
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_pages_of_other_writers_that_have_no_indices_are_read_as_text(tmp_path: pathlib.Path, encoding: str) -> None:
+    values = ["a", "b", None] * 10
+    table = pa.table({"few": values})
+    pq.write_table(table, tmp_path / "f.parquet", use_dictionary=False, column_encoding={"few": encoding})
+    ref = FileRef("f.parquet", (tmp_path / "f.parquet").stat().st_size)
+    with BaseFile(open_storage(str(tmp_path)), ref, RECORD, ("few",), table="t", may_be_encoded=("few",)) as base:
+        (group,) = base.row_groups(WholeFile(), BatchSize(100, 1 << 20))
+        assert [value for batch in group.batches() for value in batch.column(0).to_pylist()] == values
+
+
 @given(st.lists(st.sampled_from(["a", "b", "", "ä" * 200]), min_size=1, max_size=6), st.booleans(), st.booleans())
 def test_statistics_that_do_not_prove_one_value_tell_none(values: list[str], null: bool, statistics: bool) -> None:
     rows = [*values, None] if null else values

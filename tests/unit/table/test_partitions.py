@@ -36,13 +36,16 @@ def test_marked_folders_at_any_depth(tmp_path: pathlib.Path, touch: Touch) -> No
         "a/x=2/y/.hoodie_partition_metadata.orc",
         "unmarked/f-0_0-1-2_001.parquet",
         ".hidden/.hoodie_partition_metadata",
-        "__MACOSX/b/.hoodie_partition_metadata",
+        "a/..b/.hoodie_x/.hoodie_partition_metadata",
+        "a/.hoodie/c/.hoodie_partition_metadata",
         ".hoodie/metadata/files/.hoodie_partition_metadata",
         "c/..hoodie_partition_metadata.crc",
         "__HIVE_DEFAULT_PARTITION__/.hoodie_partition_metadata",
         "b/nested/.hoodie_partition_metadata",
     )
-    assert _found(tmp_path) == ("__HIVE_DEFAULT_PARTITION__", "a/x=1/y=ü", "a/x=2/y", "b")
+    assert _found(tmp_path) == (
+        ".hidden", "__HIVE_DEFAULT_PARTITION__", "a/..b/.hoodie_x", "a/x=1/y=ü", "a/x=2/y", "b",
+    )  # fmt: skip
 
 
 def test_base_folder_is_the_partition(tmp_path: pathlib.Path, touch: Touch) -> None:
