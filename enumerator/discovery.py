@@ -249,9 +249,14 @@ def _schema_json(table: HudiTable, facts: TimelineFacts, as_of: str | None) -> s
 
 
 def recorded_schemas(facts: TimelineFacts, as_of: str | None = None) -> list[str]:
-    """Schemas that active commits recorded, by preference: newest first; as of a requested time its own and older
-    ones newest first, then newer ones oldest first (as of a time before every commit there is no row to be wrong)."""
-    return [facts.commits[instant].schema_json for instant in _schema_order(facts, as_of)]
+    """Schemas that active commits recorded, by preference: newest first, those of services last, which may have begun
+    before the schema changed (`HoodieActiveTimeline.getLastCommitMetadataWithValidSchema`); as of a requested time its
+    own and older ones newest first, then newer ones oldest first (as of a time before every commit there is no row to
+    be wrong)."""
+    commits = [facts.commits[instant] for instant in _schema_order(facts, as_of)]
+    if as_of is None:
+        commits.sort(key=lambda commit: not commit.may_change_schema)
+    return [commit.schema_json for commit in commits]
 
 
 def _schema_order(facts: TimelineFacts, as_of: str | None) -> list[InstantTime]:

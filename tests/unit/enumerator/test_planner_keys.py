@@ -146,6 +146,20 @@ def test_after_a_commit_without_a_version_columns_go_by_name_as_in_hudi(golden: 
     assert plan(path, Snapshot()).scan.schema_history == ""
 
 
+def test_a_service_does_not_bring_an_older_schema_back(golden: Golden, tmp_path: pathlib.Path) -> None:
+    """It may have begun before a column was added and have ended behind: its record of the schema is the old one."""
+    path = golden.copy("A_log_compaction_v6_h0150", tmp_path)
+    before = plan(path, Snapshot()).scan.schema_json
+    service = max((path / ".hoodie").glob("*.deltacommit"))
+    commit = json.loads(service.read_text())
+    assert commit["operationType"] == "LOG_COMPACT"
+    older = json.loads(commit["extraMetadata"]["schema"])
+    assert older["fields"].pop()["name"] in before
+    commit["extraMetadata"]["schema"] = json.dumps(older)
+    service.write_text(json.dumps(commit))
+    assert plan(path, Snapshot()).scan.schema_json == before
+
+
 def test_a_stored_history_that_is_gone_is_damage(golden: Golden, tmp_path: pathlib.Path) -> None:
     path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
     shutil.rmtree(path / ".hoodie" / ".schema")
