@@ -56,7 +56,9 @@ def delivered(path: str, topic: ScriptedTopic, hybrid: Hybrid) -> Iterator[tuple
         request = batch_request(scope, point)
         plan = None if request is None else reads.plan(path, "t", request)
         for split in () if plan is None else plan.splits:
-            for part in read_split(plan.scan, split, topics=TopicReading(records=topic, access=ACCESS)):
+            for part in read_split(
+                plan.scan, split, topics=TopicReading(records=topic.open_records(ACCESS), access=ACCESS)
+            ):
                 for row in part.batch.to_pylist():
                     yield point, row
     assert point.progress.kafka is not None, "the lake was never left"
