@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.splits import EventTimeBounds, FileRef, NoEventTimes, UnknownBounds
+from penstock.table.legacy_calendar import legacy_calendar, widened_bounds
 from penstock.table.metadata.column_stats import ColumnStats
 from penstock.table.parquet_checks import ParquetError, check_statistics, tells_storage
 from penstock.table.schema.avro import AvroType, Primitive
@@ -98,7 +99,7 @@ def row_group_times(footer: pq.FileMetaData, column: EventTimeColumn) -> tuple[S
     Timestamps with and without zone are taken as UTC, a date as its midnight, plain numbers in the column's unit.
     NoEventTimes: no rows, nulls alone by the count of them, or a file that lacks the column (its rows read as nulls).
     Unknown: plain numbers without a unit, INT96, a file that states another unit than the table (old writers marked
-    millis as micros), a row group without statistics.
+    millis as micros), a row group without statistics. Bounds before 1900 in a file of the legacy calendar are wide.
     """
     groups = range(footer.num_row_groups)
     if _lacks(footer, column.name):
@@ -107,10 +108,11 @@ def row_group_times(footer: pq.FileMetaData, column: EventTimeColumn) -> tuple[S
     if place is None or footer.schema.column(place).max_repetition_level:
         return tuple(UnknownBounds() for _ in groups)
     factor = _factor_us(footer, place, column)
-    return tuple(_of_row_group(footer.row_group(index), place, factor) for index in groups)
+    wide = tells_moments(column.type) and legacy_calendar(footer.metadata) is not None
+    return tuple(_of_row_group(footer.row_group(index), place, factor, wide) for index in groups)
 
 
-def _of_row_group(group: pq.RowGroupMetaData, place: int, factor: int | None) -> SplitBounds:
+def _of_row_group(group: pq.RowGroupMetaData, place: int, factor: int | None, wide: bool) -> SplitBounds:
     if group.num_rows == 0:
         return NoEventTimes()
     chunk = group.column(place)
@@ -121,7 +123,8 @@ def _of_row_group(group: pq.RowGroupMetaData, place: int, factor: int | None) ->
         return NoEventTimes()
     if factor is None or not statistics.has_min_max:
         return UnknownBounds()
-    return _bounds(int(statistics.min_raw) * factor, int(statistics.max_raw) * factor)
+    low, high = int(statistics.min_raw) * factor, int(statistics.max_raw) * factor
+    return _bounds(*widened_bounds(low, high, _DAY_US)) if wide else _bounds(low, high)
 
 
 def _bounds(low: int, high: int) -> EventTimeBounds | UnknownBounds:
@@ -134,7 +137,8 @@ def slice_bounds(stats: Iterable[ColumnStats | None], column_type: AvroType, uni
     Unknown if a file has none, or none that can be relied on: of another unit than the table's, deleted, or of a size
     that another unit would explain (old writers' statistics say micros of millis, or nothing). A file without any
     value of the column (nulls, deletes alone) does not count: NoEventTimes if that is all of them. Their bounds are
-    passed over: a base file's are 0 (`HoodieMetadataColumnStats`).
+    passed over: a base file's are 0 (`HoodieMetadataColumnStats`). Bounds before 1900 are wide: of which
+    calendar they are (`table.legacy_calendar`) is not recorded.
     """
     parts: list[SplitBounds] = []
     for item in stats:
@@ -145,8 +149,17 @@ def slice_bounds(stats: Iterable[ColumnStats | None], column_type: AvroType, uni
         low, high = (stated_us(value, item.logical, column_type, unit) for value in (item.low, item.high))
         if low is None or high is None:
             return UnknownBounds()
-        parts.append(_bounds(low, high))
+        parts.append(_bounds(*widened_bounds(low, high, _DAY_US)) if tells_moments(column_type) else _bounds(low, high))
     return together(parts)
+
+
+def tells_moments(column_type: AvroType) -> bool:
+    """Whether values of the type are dates or instants: what they mean depends on the calendar of the file."""
+    match column_type:
+        case Primitive("int", "date") | Primitive("long", "timestamp-millis" | "timestamp-micros"):
+            return True
+        case _:
+            return False
 
 
 def stated_us(value: object, logical: str, column_type: AvroType, unit: str = "") -> int | None:

@@ -14,11 +14,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.enumerator.bounds import stated_us
+from penstock.enumerator.bounds import stated_us, tells_moments
 from penstock.enumerator.events import tell_fallback
 from penstock.proto.errors import PenstockError
 from penstock.proto.splits import FileRef, Plan, Scan, Split
 from penstock.table.hudi_table import HudiTable
+from penstock.table.legacy_calendar import widened_bounds
 from penstock.table.metadata.column_stats import COLUMN_STATS, ColumnStats, combined_stats
 from penstock.table.metadata.keys import column_stats_key
 from penstock.table.metadata.listing import TableListing
@@ -113,7 +114,11 @@ def _bounds(stats: ColumnStats | None, kind: AvroType, arrow: pa.DataType) -> Kn
     if stats is None or stats.is_deleted or stats.value_count is None or stats.null_count is None:
         return UNKNOWN
     low, high = (_exact(value, stats.logical, kind, arrow) for value in (stats.low, stats.high))
-    return UNKNOWN if low is None or high is None else known_range(low, high, nulls=True)
+    if low is None or high is None:
+        return UNKNOWN
+    if tells_moments(kind):  # the file may be of the legacy calendar, which its statistics do not tell
+        low, high = widened_bounds(low, high, 1 if pa.types.is_date(arrow) else _DAY_US)
+    return known_range(low, high, nulls=True)
 
 
 def _exact(value: object, logical: str, kind: AvroType, arrow: pa.DataType) -> int | None:

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from penstock.proto.errors import CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_schema import ColumnSource, Lacking, Stored, Widened, column_sources
+from penstock.reader.calendar_rebase import CalendarRebase
+from penstock.reader.calendar_zones import UnknownZone
 from penstock.reader.encoded_text import (
     IndexOutOfDictionary,
     checked,
@@ -28,6 +30,7 @@ from penstock.reader.encoded_text import (
 from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupBounds
 from penstock.reader.widening import HUDI_TOO, NotExact, widened
+from penstock.table.legacy_calendar import legacy_calendar
 from penstock.table.parquet_checks import ParquetError, check_columns, check_pages, check_statistics, tells_storage
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
@@ -84,12 +87,14 @@ class BaseFile:
         where: str = "",
         names: FileNames | None = None,
         may_be_encoded: Collection[str] = (),
+        calendars: bool = True,
         tally: SplitTally | None = None,
     ) -> None:
         """record: the table's schema. wanted: columns of it, each once, at least one; `key` one of them that may never
         be null, or ''. table: its name for errors; `where` replaces the whole beginning of their texts. names: what
         the file calls the columns, if not as the table does. may_be_encoded: text columns that may come as indices
-        (`encoded_text`), where that is cheaper. tally: gets the time that decoding takes.
+        (`encoded_text`), where that is cheaper. calendars: whether dates and timestamps of the legacy
+        calendar are brought into today's. tally: gets the time that decoding takes.
 
         CorruptFile if the file is gone, shorter than the plan says, or no Parquet; SchemaMismatch if a column's type
         does not read as the table's. Only the footer is read.
@@ -110,6 +115,8 @@ class BaseFile:
             schema, physical = self._guarded(self._layout)
             sources = column_sources(schema, physical, record, wanted, self._where, names)
             self._encode(schema, sources, may_be_encoded)
+            self._calendar = legacy_calendar(self._file.metadata.metadata) if calendars else None
+            self._rebase = CalendarRebase(self._calendar, schema, physical) if self._calendar is not None else None
         except BaseException:
             self._source.close()
             raise
@@ -142,7 +149,7 @@ class BaseFile:
         their types."""
         if self._bounds is None:
             self._check_statistics()
-            self._bounds = RowGroupBounds(self._file.metadata, self._stored_schema, self._sources)
+            self._bounds = RowGroupBounds(self._file.metadata, self._stored_schema, self._sources, self._calendar)
         return self._bounds
 
     @property
@@ -191,7 +198,7 @@ class BaseFile:
         left = self.rows_of(number)
         while (raw := self._guarded(lambda: next(batches, None))) is not None:
             left -= raw.num_rows
-            batch = self._conformed(raw, sources, constants)
+            batch = self._conformed(self._rebased(raw), sources, constants)
             step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, text_bytes(batch))))
             for begin in range(0, batch.num_rows, step):
                 yield batch if step >= batch.num_rows else batch.slice(begin, step)
@@ -263,6 +270,18 @@ class BaseFile:
         """The file's schema and its leaves' physical types."""
         leaves = self._file.schema
         return self._file.schema_arrow, [leaves.column(place).physical_type for place in range(len(leaves))]
+
+    def _rebased(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        if self._rebase is None:
+            return raw
+        try:
+            return self._rebase.rebased(raw)
+        except UnknownZone as error:
+            raise CorruptFile(
+                f"{self._where}: its timestamps before 1900 are of the legacy calendar, and its footer names {error} "
+                "(org.apache.spark.timeZone), expected one that Java knows: they cannot be told; rewrite the file, as "
+                "clustering with Spark 3.2 or later does"
+            ) from None
 
     def _conformed(
         self, raw: pa.RecordBatch, sources: Sequence[ColumnSource], constants: Mapping[str, pa.Array]

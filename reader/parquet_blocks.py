@@ -1,7 +1,8 @@
 """A Parquet data block of a log (`HoodieParquetDataBlock`): its content is a whole Parquet file.
 
 Belongs here: reading such a content in the table's columns and types, by the rules of base files (`base_file`). Not
-here: which blocks count, what wins. The file's own schema counts, the block's SCHEMA header does not.
+here: which blocks count, what wins. The file's own schema counts, the block's SCHEMA header does not; nor does a footer
+that tells of the legacy calendar (`HoodieSparkParquetReader`, which reads logs, takes all for CORRECTED).
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class ParquetBlock:
         ref = FileRef(self.place.file, self.content.size)
         where += self.place.instant
         content = _Content(self.content)
-        return BaseFile(content, ref, self.record, columns, table=self.table, where=where, names=self.names)
+        return BaseFile(
+            content, ref, self.record, columns, table=self.table, where=where, names=self.names, calendars=False
+        )
 
     def _checked(self, rows: int) -> int:
         if not 0 <= rows <= self.content.size * _ROWS_A_BYTE:

@@ -5,7 +5,8 @@ Belongs here: statistics as bounds of the table's columns. Not here: what bounds
 
 Statistics count only where a column's values reach the rows as they lie in the file: by name, in the table's own type
 (or as timestamps in millis), inside no list or map. Parquet leaves NaN out of them, so floating columns have no upper
-bound; texts may be cut, but still bound. Nulls of a field inside a struct are not counted on.
+bound; texts may be cut, but still bound. Nulls of a field inside a struct are not counted on. Bounds of dates and
+timestamps of the legacy calendar are wide.
 """
 
 from __future__ import annotations
@@ -21,20 +22,30 @@ from penstock.proto.splits import RowsOf, Scan
 from penstock.reader.base_schema import ColumnSource, Lacking, Stored
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.shape import COMMIT_TIME, ReadShape
+from penstock.table.legacy_calendar import LegacyCalendar, widened_bounds
 from penstock.table.predicate_bounds import ONLY_NULLS, UNKNOWN, Comparable, Known, MayHold, known_range, known_value
 from penstock.table.predicate_tree import And, Column, OneOf, Predicate
 
 _INT96 = "INT96"
+_DAY_US = 86_400_000_000
 _EXACT_INTEGERS = (pa.int32(), pa.int64(), pa.date32(), pa.time64("us"))
 
 
 class RowGroupBounds:
     """The footer of one base file, and how its columns become the table's."""
 
-    def __init__(self, footer: pq.FileMetaData, schema: pa.Schema, sources: Sequence[ColumnSource]) -> None:
-        """`schema` is the file's own; `sources` tell of the columns that are read."""
+    def __init__(
+        self,
+        footer: pq.FileMetaData,
+        schema: pa.Schema,
+        sources: Sequence[ColumnSource],
+        calendar: LegacyCalendar | None = None,
+    ) -> None:
+        """`schema` is the file's own; `sources` tell of the columns that are read. calendar: what rows are rebased from
+        when they are read."""
         self._footer = footer
         self._schema = schema
+        self._calendar = calendar
         self._sources: Mapping[str, ColumnSource] = {source.name: source for source in sources}
         self._leaves: dict[tuple[str, ...], _Leaf | None] = {}
 
@@ -60,6 +71,8 @@ class RowGroupBounds:
             if nulls is not None and nulls == group.num_rows:
                 return ONLY_NULLS
             low, high = leaf.bounds(statistics) if statistics.has_min_max else (None, None)
+            if self._calendar is not None:
+                low, high = leaf.rebased_bounds(low, high)
         except (pa.ArrowException, OSError, IndexError, ValueError, TypeError, OverflowError):
             return UNKNOWN
         return known_range(low, high, nulls=nulls != 0)
@@ -127,6 +140,15 @@ class _Leaf:
             return int(low) * factor, int(high) * factor
         return (int(low), int(high)) if kind in _EXACT_INTEGERS else (None, None)
 
+    def rebased_bounds(
+        self, low: Comparable | None, high: Comparable | None
+    ) -> tuple[Comparable | None, Comparable | None]:
+        """Those of the values that rows show, if the stored ones may be of the legacy calendar."""
+        day = _DAY_US if pa.types.is_timestamp(self.kind) else 1
+        if not isinstance(low, int) or not isinstance(high, int) or not _is_moment(self.kind):
+            return low, high
+        return widened_bounds(low, high, day)
+
 
 def _leaf(schema: pa.Schema, path: Sequence[str], wanted: pa.DataType) -> _Leaf | None:
     """The file's leaf at this path, if it has one and it reads as `wanted` without a change of values."""
@@ -150,6 +172,11 @@ def _reads_as(kind: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(wanted):
         return wanted.unit == "us" and kind.unit in ("ms", "us") and (kind.tz is None) == (wanted.tz is None)
     return kind == wanted and not pa.types.is_nested(kind)
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    """Whether a calendar tells what its numbers mean."""
+    return pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None)
 
 
 def _leaf_count(kind: pa.DataType) -> int:

@@ -105,11 +105,14 @@ PURE = (
     "table/merge_rules.py",
     "table/predicate*.py",
     "table/columns.py",
+    "table/legacy_calendar.py",
     "table/log/blocks.py",
     "table/log/deletes.py",
     "table/log/positions.py",
     "reader/merge/*.py",
     "reader/kernels/*.py",
+    "reader/calendar_rebase.py",
+    "reader/calendar_zones.py",
 )
 """Decisions: a function of their arguments alone. Every pattern must name a file.
 

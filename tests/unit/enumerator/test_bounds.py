@@ -87,6 +87,26 @@ class TestBounds:
     ) -> None:
         assert bounds(footer(values, stored), column_type) == UnknownBounds()
 
+    @pytest.mark.parametrize(
+        ("values", "stored", "column_type", "expected"),
+        [
+            ([-171595, -171590], pa.date32(), Primitive("int", "date"), (-171607 * DAY_US, -25565 * DAY_US)),
+            ([-171595, 7], pa.date32(), Primitive("int", "date"), (-171607 * DAY_US, 7 * DAY_US)),
+            ([-25568 * DAY_US, 7], UTC_US, MICROS, (-25580 * DAY_US, 7)),
+            ([-25567 * DAY_US, 7], UTC_US, MICROS, (-25567 * DAY_US, 7)),
+            ([-25568 * DAY_US, 7], pa.timestamp("us"), Primitive("long", "local-timestamp-micros"), None),
+        ],
+    )
+    def test_bounds_of_the_legacy_calendar_are_wide_before_1900(
+        self, values: list[int], stored: pa.DataType, column_type: AvroType, expected: tuple[int, int] | None
+    ) -> None:
+        sink = io.BytesIO()
+        numbers = pa.array(values, pa.int32() if stored == pa.date32() else pa.int64()).view(stored)
+        marks = {"org.apache.spark.version": "3.5.8", "org.apache.spark.legacyDateTime": ""}
+        pq.write_table(pa.table({"t": numbers}).replace_schema_metadata(marks), sink)
+        found = bounds(pq.read_metadata(io.BytesIO(sink.getvalue())), column_type)
+        assert found == EventTimeBounds(*(expected or (values[0], values[1])))
+
     def test_int96_is_unknown(self) -> None:
         assert bounds(footer([5, 1], UTC_US, use_deprecated_int96_timestamps=True)) == UnknownBounds()
 

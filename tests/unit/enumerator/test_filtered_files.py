@@ -103,3 +103,21 @@ def test_times_count_where_their_unit_is_beyond_doubt(
     where: str, column: str, known: ColumnStats, answer: bool
 ) -> None:
     assert may_hold(where, **{column: known}) is answer
+
+
+@pytest.mark.parametrize(
+    ("where", "known", "answer"),
+    [
+        ("day = DATE '1500-03-01'", {"day": stats(-171595, -171595, "date")}, True),
+        ("day < DATE '1500-01-01'", {"day": stats(-171595, -171595, "date")}, False),
+        ("day > DATE '1950-01-01'", {"day": stats(-171595, -171595, "date")}, False),
+        ("day = DATE '1899-12-20'", {"day": stats(-25567, 5, "date")}, False),
+        ("us = TIMESTAMP '1500-03-01 12:00:00'", {"us": stats(-14825764800000000, -14825764800000000)}, True),
+        ("us > TIMESTAMP '1950-01-01 00:00:00'", {"us": stats(-14825764800000000, -14825764800000000)}, False),
+    ],
+)
+def test_times_before_1900_may_be_of_the_legacy_calendar(
+    where: str, known: dict[str, ColumnStats], answer: bool
+) -> None:
+    """Hybrid 1500-03-01 is stored, and recorded, as day -171595; rows show -171605."""
+    assert may_hold(where, **known) is answer

@@ -170,3 +170,18 @@ def test_a_record_without_key_is_damage(folder: SliceFolder) -> None:
     folder.write_log(parquet(folder, "1", {"_hoodie_record_key": None, "ts": 1}))
     with pytest.raises(CorruptBlock, match="a record without _hoodie_record_key"):
         folder.rows()
+
+
+def test_the_legacy_calendar_of_a_block_is_no_matter(tmp_path: pathlib.Path) -> None:
+    """As in Hudi's reader of log blocks, which takes them for CORRECTED whatever their footer says."""
+    folder = SliceFolder(tmp_path, {"day": {"type": "int", "logicalType": "date"}})
+    days = pa.array([-171595], pa.int32()).view(pa.date32())
+    marks = {
+        "org.apache.spark.version": "3.5.8",
+        "org.apache.spark.legacyDateTime": "",
+        "org.apache.spark.timeZone": "UTC",
+    }
+    content = pa.BufferOutputStream()
+    pq.write_table(pa.table({"day": days}).replace_schema_metadata(marks), content)
+    block = ParquetBlock(content.getvalue(), PLACE, "orders", parse_record_schema(json.dumps(folder.avro)))
+    assert [batch["day"].view(pa.int32()).to_pylist() for batch in block.decode(["day"])] == [[-171595]]

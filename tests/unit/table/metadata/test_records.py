@@ -208,6 +208,14 @@ class TestSliceBounds:
         days = [only(stat(("DateWrapper", 0), ("DateWrapper", 2)))]
         assert slice_bounds(days, DATE) == EventTimeBounds(0, 2 * 86_400_000_000)
 
+    def test_bounds_before_1900_may_be_of_the_legacy_calendar(self) -> None:
+        """Hybrid 1500-03-01 is stored as -171595 and read as -171605."""
+        days = [only(stat(("DateWrapper", -171595), ("DateWrapper", -171595)))]
+        assert slice_bounds(days, DATE) == EventTimeBounds(-171607 * 86_400_000_000, -25565 * 86_400_000_000)
+        early = -3_000_000_000_000_000
+        found = slice_bounds([only(longs(early, NOW_US))], MICROS)
+        assert found == EventTimeBounds(early - 12 * 86_400_000_000, NOW_US)
+
     def test_files_of_nulls_or_deletes_do_not_count(self) -> None:
         without = [only(longs(0, 0, values=3, nulls=3)), only(stat(None, None, values=0, **ordinal(1)))]
         assert slice_bounds([only(longs(NOW_US, NOW_US)), *without], MICROS) == EventTimeBounds(NOW_US, NOW_US)
