@@ -18,6 +18,7 @@ from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
 from penstock.reader.merge.fold import RecordKind
 from penstock.reader.merge.keys import check_positions
+from penstock.reader.merge.ordering import null_is_zero
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, Passed, RowGroup
 from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupFilter
@@ -97,11 +98,14 @@ def is_beaten(base: BaseFile, winners: LogWinners, shape: ReadShape, out_of_rang
     if lowest is None or shape.ordering.dotted:
         return False
     bounds, column = base.row_group_bounds(), Column((shape.ordering.names[0],), shape.ordering.types[0])
-    return all(_is_at_most(bounds.known(column, number), lowest) for number in numbers)
+    zero = null_is_zero(shape.ordering.types)
+    return all(_is_at_most(bounds.known(column, number), lowest, nulls_are_zero=zero) for number in numbers)
 
 
-def _is_at_most(known: Known, limit: int) -> bool:
-    """Whether no value is above the limit; nulls are above nothing."""
+def _is_at_most(known: Known, limit: int, *, nulls_are_zero: bool) -> bool:
+    """Whether no value is above the limit, nor a null where it is 0; else nulls are above nothing."""
+    if known.nulls and nulls_are_zero and limit < 0:
+        return False
     return not known.values or (isinstance(known.high, int) and known.high <= limit)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import re
 from typing import Final
 
@@ -17,7 +18,15 @@ from penstock.proto.errors import CorruptFile, SchemaMismatch
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NO_NUMBER: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""As Java prints them."""
+
+_DATE: Final = re.compile(r"([0-9]{4}|\+[1-9][0-9]{4,6}|-(?!0000)(?:[0-9]{4}|[1-9][0-9]{4,6}))-([0-9]{2})-([0-9]{2})")
+"""As Java prints it: a year behind 9999 has a sign."""
+
+_EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
+_ERA_YEARS: Final = 400
+_ERA_DAYS: Final = 146_097
 _MOMENT: Final = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{1,2}-[0-9]{1,2})(?:[ T](?P<time>[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2})"
     r"(?:\.(?P<fraction>[0-9]{1,9}))?)?Z?"
@@ -63,7 +72,7 @@ def _timestamp(moment: re.Match[str], kind: pa.TimestampType, where: str) -> pa.
     return pa.scalar(found.replace(tzinfo=datetime.UTC) if kind.tz else found, kind)
 
 
-def _parsed(text: str, kind: pa.DataType) -> str | bytes | bool | int | float | decimal.Decimal | datetime.date | None:
+def _parsed(text: str, kind: pa.DataType) -> str | bytes | bool | int | float | decimal.Decimal | None:
     """The value of a text that is exactly one of the type's; None if it is not."""
     if pa.types.is_string(kind):
         return text
@@ -73,8 +82,19 @@ def _parsed(text: str, kind: pa.DataType) -> str | bytes | bool | int | float | 
         return _TRUTH.get(text.lower())
     if pa.types.is_integer(kind):
         return int(text) if _INTEGER.fullmatch(text) else None
-    if pa.types.is_date(kind):
-        return datetime.date.fromisoformat(text) if _DATE.fullmatch(text) else None
+    if pa.types.is_date32(kind):
+        date = _DATE.fullmatch(text)
+        return None if date is None else _days(*map(int, date.groups()))
+    if pa.types.is_floating(kind) and text in _NO_NUMBER:
+        return _NO_NUMBER[text]
     if not _NUMBER.fullmatch(text):
         return None
     return decimal.Decimal(text) if pa.types.is_decimal(kind) else float(text)
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Since 1970, of any year of the calendar, which repeats itself every 400 years. ValueError if there is no such
+    day."""
+    eras, of_era = divmod(year, _ERA_YEARS)
+    alike = datetime.date(_ERA_YEARS + of_era, month, day)
+    return alike.toordinal() - _EPOCH_DAY + (eras - 1) * _ERA_DAYS

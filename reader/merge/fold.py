@@ -6,7 +6,7 @@ over the records in arrival order would do, for data N or a delete D against the
 * commit time: the later always stands;
 * event time: N stands if E is a *default* delete (one without an ordering value of its own) or its value is not below
   E's. A default delete always stands. Another D changes nothing if E is a default delete or E's value is above D's,
-  else it stands. A null value is the lowest.
+  else it stands. What a null value is, the ranks say (`merge.ordering`).
 """
 
 from __future__ import annotations

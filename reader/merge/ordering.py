@@ -1,7 +1,8 @@
 """Ordering values compared as Hudi compares them: which of two records is newer by event time.
 
-Belongs here: the order of one column's values, nulls lowest. Texts order by code point (their UTF-8 bytes), floats as
-Java's `Double.compare`: -0.0 below 0.0, NaN equal to itself and above all. Not here: what follows from the order.
+Belongs here: the order of one column's values, nulls lowest; where an int or a date is all that orders a table, null
+is 0, Hudi's `OrderingValues` default. Texts order by code point (their UTF-8 bytes), floats as Java's `Double.compare`:
+-0.0 below 0.0, NaN equal to itself and above all. Not here: what follows from the order.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ from penstock.proto.errors import SchemaMismatch
 _QUIET_NAN = np.int64(0x7FF8000000000000)
 
 
+def null_is_zero(kinds: Sequence[pa.DataType]) -> bool:
+    """Whether a null compares as 0 in a table ordered by columns of these types. Else it is the lowest.
+
+    Runs of 1.2.0: a null is Java's Integer 0, which compares with ints and the days of dates alone."""
+    return len(kinds) == 1 and (pa.types.is_int32(kinds[0]) or pa.types.is_date32(kinds[0]))
+
+
 class OrderingTuples:
     """One ordering value a record, or several that compare one after the other. Immutable."""
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         """columns: the first, second, … value of each record; at least one. Errors as `OrderingValues`."""
-        self._columns = [OrderingValues(column) for column in columns]
+        self._columns = [OrderingValues(column) for column in _as_compared(columns)]
 
     def __len__(self) -> int:
         return len(self._columns[0])
@@ -47,11 +55,12 @@ class OrderingTuples:
         return taken
 
     def lowest(self, rows: np.ndarray) -> int | None:
-        """As `OrderingValues.lowest`; None where there are several values a record."""
+        """As `OrderingValues.lowest`, of values as they compare; None where there are several values a record."""
         return self._columns[0].lowest(rows) if len(self._columns) == 1 else None
 
     def exceeded_by(self, others: Sequence[pa.Array], rows: np.ndarray) -> np.ndarray:
         """As `OrderingValues.exceeded_by`; `others` has an array for each value."""
+        others = _as_compared(others)
         above = self._columns[0].exceeded_by(others[0], rows)
         if len(self._columns) == 1:
             return above
@@ -122,6 +131,12 @@ class OrderingValues:
         else:
             same = pc.equal(others, self._values.take(pa.array(rows))).fill_null(False).to_numpy(zero_copy_only=False)
         return np.asarray((valid & mine & same) | ~(valid | mine))
+
+
+def _as_compared(columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
+    if null_is_zero([column.type for column in columns]) and columns[0].null_count:
+        return [columns[0].fill_null(pa.scalar(0, columns[0].type))]
+    return columns
 
 
 def check_ordering_type(kind: pa.DataType, what: str) -> None:

@@ -24,6 +24,7 @@ _CLASSES = {
     "timestamp": "LongWrapper",
 }
 _ROWS = (log_file.AVRO_DATA, log_file.PARQUET_DATA, log_file.DELETE)
+_ZEROS = {"int": 0, "date": datetime.date(1970, 1, 1)}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -60,7 +61,7 @@ class FileSlice:
             records,
             event_time=self.ordering is not None,
             key_of=(lambda row, place: place) if by_position else (lambda row, place: self._key(row)),
-            ordering_of=lambda row: self.sortable(row.get(self.ordering[0])) if self.ordering else None,
+            ordering_of=lambda row: self._compared(row.get(self.ordering[0])) if self.ordering else None,
         )
 
     def _counting_blocks(self) -> list[log_file.Block]:
@@ -90,8 +91,14 @@ class FileSlice:
         if row.get("_hoodie_is_deleted") is True:
             is_int = self.ordering is not None and self.ordering[1] == "int"
             default = value is None or (is_int and value == 0)
-            return Record(self._key(row), DELETE, self.sortable(value), default)
-        return Record(self._key(row), DATA, self.sortable(value), row=row)
+            return Record(self._key(row), DELETE, self._compared(value), default)
+        return Record(self._key(row), DATA, self._compared(value), row=row)
+
+    def _compared(self, value: Any) -> Any:
+        """As it compares: Hudi takes the integer 0 for a null, which compares with ints and dates alone."""
+        if value is None and self.ordering is not None:
+            value = _ZEROS.get(self.ordering[1])
+        return self.sortable(value)
 
     def _key(self, row: dict[str, Any]) -> str:
         if not self.key_fields:

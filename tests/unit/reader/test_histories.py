@@ -62,7 +62,7 @@ KINDS = {
     ),
     "date": Kind(
         {"type": "int", "logicalType": "date"},
-        tuple(datetime.date(2026, 1, 1) + datetime.timedelta(days=step) for step in range(-2, 3)),
+        tuple(datetime.date(1970, 1, 1) + datetime.timedelta(days=step) for step in range(-2, 3)),
         "DateWrapper",
         lambda day: (day - datetime.date(1970, 1, 1)).days,
     ),

@@ -4,6 +4,7 @@ whose base can neither be part of it nor win leaves the base unread."""
 
 from __future__ import annotations
 
+import datetime
 import pathlib
 import tempfile
 from typing import Any
@@ -22,16 +23,18 @@ FIELDS: dict[str, Any] = {"id": "string", "ts": "long", "n": "long"}
 ONE, TWO, THREE = "20260101000000001", "20260101000000002", "20260101000000003"
 KEYS = st.sampled_from(list("abcdefgh"))
 NUMBERS = st.integers(0, 5)
+TIMES = st.none() | st.integers(-3, 5)
 GROUPS = st.lists(
-    st.tuples(st.sampled_from([ONE, TWO]), st.lists(st.tuples(KEYS, NUMBERS, NUMBERS), min_size=1, max_size=6)),
+    st.tuples(st.sampled_from([ONE, TWO]), st.lists(st.tuples(KEYS, TIMES, NUMBERS), min_size=1, max_size=6)),
     min_size=1,
     max_size=4,
 )
-RECORDS = st.lists(st.tuples(KEYS, st.integers(0, 9), NUMBERS), min_size=1, max_size=6)
+RECORDS = st.lists(st.tuples(KEYS, st.none() | st.integers(-3, 9), NUMBERS), min_size=1, max_size=6)
+KINDS = st.sampled_from(["long", "int", "date"])
 RANGES = st.just({THREE}) | st.sets(st.sampled_from([ONE, TWO, THREE]), min_size=1)
 
 
-def row(instant: str, place: int, key: str, ts: int, n: int) -> dict[str, Any]:
+def row(instant: str, place: int, key: str, ts: int | datetime.date | None, n: int) -> dict[str, Any]:
     return {
         "_hoodie_commit_time": instant,
         "_hoodie_commit_seqno": f"{instant}_0_{place}",
@@ -44,6 +47,14 @@ def row(instant: str, place: int, key: str, ts: int, n: int) -> dict[str, Any]:
     }
 
 
+def ordered_by(kind: str) -> dict[str, Any]:
+    return {**FIELDS, "ts": {"type": "int", "logicalType": "date"} if kind == "date" else kind}
+
+
+def moment(kind: str, ts: int | None) -> Any:
+    return ts if ts is None or kind != "date" else datetime.date(1970, 1, 1) + datetime.timedelta(ts)
+
+
 def table(folder: SliceFolder, groups: Any, records: Any) -> None:
     folder.write_base([[row(instant, place, *one) for place, one in enumerate(rows)] for instant, rows in groups])
     folder.write_log(
@@ -53,6 +64,7 @@ def table(folder: SliceFolder, groups: Any, records: Any) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(
+    kind=KINDS,
     groups=GROUPS,
     records=RECORDS,
     event_time=st.booleans(),
@@ -62,12 +74,13 @@ def table(folder: SliceFolder, groups: Any, records: Any) -> None:
     start=st.integers(0, 12),
 )
 def test_a_range_and_a_filter_give_the_rows_of_a_full_read(
-    groups: Any, records: Any, event_time: bool, compiled: bool, instants: set[str], bound: int, start: int
+    kind: str, groups: Any, records: Any, event_time: bool, compiled: bool, instants: set[str], bound: int, start: int
 ) -> None:
+    groups = [(instant, [(key, moment(kind, ts), n) for key, ts, n in rows]) for instant, rows in groups]
+    records = [(key, moment(kind, ts), n) for key, ts, n in records]
     with tempfile.TemporaryDirectory() as scratch:
-        folder = SliceFolder(
-            pathlib.Path(scratch), FIELDS, EventTimeOrdering(("ts",)) if event_time else CommitTimeOrdering()
-        )
+        merge = EventTimeOrdering(("ts",)) if event_time else CommitTimeOrdering()
+        folder = SliceFolder(pathlib.Path(scratch), ordered_by(kind), merge)
         table(folder, groups, records)
         options = ReadOptions(batch_rows=2, compiled=compiled)
 
@@ -114,6 +127,30 @@ def test_a_base_that_can_neither_come_nor_win_is_not_read(
     assert report.outcomes.won == len(ids)
     if unread:
         assert ordinals_of(found) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "times", "ids", "unread"),
+    [
+        pytest.param("long", None, (-1, -1), ["a", "x"], True, id="a-null-is-the-lowest-long"),
+        pytest.param("int", None, (-1, -1), ["x"], False, id="a-null-int-is-0-and-beats-the-log"),
+        pytest.param("date", None, (-1, -1), ["x"], False, id="a-null-date-is-day-0-and-beats-the-log"),
+        pytest.param("int", None, (0, 1), ["a", "x"], True, id="a-null-int-ties-with-0"),
+        pytest.param("int", -5, (None, 7), ["a", "x"], True, id="a-null-int-of-the-log-is-0"),
+        pytest.param("date", 1, (None, 7), ["x"], False, id="a-null-date-of-the-log-is-day-0"),
+    ],
+)
+def test_nulls_of_the_base_count_where_statistics_leave_it_unread(
+    tmp_path: pathlib.Path, kind: str, held: int | None, times: tuple[int | None, int], ids: list[str], unread: bool
+) -> None:
+    folder = SliceFolder(tmp_path, ordered_by(kind), EventTimeOrdering(("ts",)))
+    old = [("a", moment(kind, held), 1), ("b", moment(kind, -9), 1)]
+    new = [("a", moment(kind, times[0]), 2), ("x", moment(kind, times[1]), 2)]
+    table(folder, [(ONE, old), (TWO, [("c", moment(kind, held), 1)])], new)
+    tally = SplitTally()
+    found = list(read_split(folder.scan(rows=rows_of(THREE)), folder.split(), tally=tally))
+    assert sorted(row["id"] for batch in found for row in batch.batch.to_pylist()) == ids
+    assert (dict(tally.report().phase_ms)["base_decode"] == 0) == unread
 
 
 def test_a_base_with_rows_of_the_range_is_read_whole(tmp_path: pathlib.Path) -> None:

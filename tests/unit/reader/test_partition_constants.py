@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import pathlib
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from slices import SliceFolder
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
@@ -28,6 +31,7 @@ from penstock.reader.partition_constants import PartitionConstants, partition_sc
         ("1.0E10", pa.float64(), 1e10),
         ("1.50", pa.decimal128(10, 2), decimal.Decimal("1.50")),
         ("7", pa.decimal128(10, 2), decimal.Decimal("7.00")),
+        *[(text, kind, float(text)) for kind in (pa.float32(), pa.float64()) for text in ("Infinity", "-Infinity")],
         (None, pa.int32(), None),
         (None, pa.timestamp("us", "UTC"), None),
     ],
@@ -52,6 +56,23 @@ def test_values_that_are_the_types(text: str | None, kind: pa.DataType, value: A
         ("2023-02-29", pa.date32()),
         ("19000", pa.date32()),
         ("nan", pa.float64()),
+        ("inf", pa.float64()),
+        ("infinity", pa.float64()),
+        ("-NaN", pa.float32()),
+        ("NaN", pa.decimal128(10, 2)),
+        ("Infinity", pa.int64()),
+        ("10000-01-01", pa.date32()),
+        ("+9999-01-01", pa.date32()),
+        ("+010000-01-01", pa.date32()),
+        ("+10001-02-29", pa.date32()),
+        ("+10000-13-01", pa.date32()),
+        ("+10000-00-01", pa.date32()),
+        ("+10000-01-00", pa.date32()),
+        ("+5881580-07-12", pa.date32()),
+        ("-5877641-06-22", pa.date32()),
+        ("-0000-01-01", pa.date32()),
+        ("-1-01-01", pa.date32()),
+        ("+10000-1-1", pa.date32()),
         ("1.555", pa.decimal128(10, 2)),
         ("123456789012", pa.decimal128(10, 2)),
         ("٣", pa.int32()),
@@ -60,6 +81,42 @@ def test_values_that_are_the_types(text: str | None, kind: pa.DataType, value: A
 def test_values_that_are_not_are_damage(text: str, kind: pa.DataType) -> None:
     with pytest.raises(CorruptFile, match="w: partition value"):
         partition_scalar(text, kind, "w")
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_nan_is_a_value(kind: pa.DataType) -> None:
+    assert math.isnan(partition_scalar("NaN", kind, "w").as_py())
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("9999-12-31", 2932896),
+        ("+10000-01-01", 2932897),
+        ("+10000-02-29", 2932897 + 59),
+        ("+5881580-07-11", 2**31 - 1),
+        ("0001-01-01", -719162),
+        ("0000-12-31", -719163),
+        ("0000-02-29", -719469),
+        ("-0001-12-31", -719529),
+        ("-0004-02-29", -720930),
+        ("-5877641-06-23", -(2**31)),
+    ],
+)
+def test_dates_that_python_has_none_of_are_days_as_java_counts_them(text: str, days: int) -> None:
+    found = partition_scalar(text, pa.date32(), "w")
+    assert found.type == pa.date32()
+    assert found.cast(pa.int32()).as_py() == days
+
+
+@given(st.dates(), st.integers(-14000, 14600))
+def test_dates_400_years_on_are_as_many_days_on(day: datetime.date, eras: int) -> None:
+    """The calendar repeats itself every 146097 days."""
+    year = day.year + 400 * eras
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    found = partition_scalar(f"{sign}{abs(year):04d}-{day:%m-%d}", pa.date32(), "w")
+    since_1970 = (day - datetime.date(1970, 1, 1)).days
+    assert found.cast(pa.int32()).as_py() == since_1970 + 146097 * eras
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,43 @@ def test_no_partition_with_a_kept_row_is_ruled_out_nor_the_way_to_it(
             assert not one.drops_below(path) and not one.drops_below(head)
 
 
+NUMBERS = ["NaN", "Infinity", "-Infinity", "-0.0", "1.5", "1.0E300", "__HIVE_DEFAULT_PARTITION__"]
+DATES = ["+10000-01-01", "9999-12-31", "0001-01-01", "-0001-12-31", "-5877641-06-23", "__HIVE_DEFAULT_PARTITION__"]
+COMPARED = {
+    "d": (NUMBERS, ["0", "1", "1.5", "1e308", "-1e308", "1e300"]),
+    "f": (NUMBERS, ["0", "1", "1.5", "3e38", "-3e38"]),
+    "day": (DATES, ["DATE '9999-12-31'", "DATE '0001-01-01'", "DATE '2026-01-01'"]),
+}
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_values_at_the_ends_are_ruled_out_only_where_the_filter_keeps_no_row(name: str) -> None:
+    """NaN is the greatest number, above infinity; dates outside of years 1 to 9999 compare by their days."""
+    schema = pa.schema([("d", pa.float64()), ("f", pa.float32()), ("day", pa.date32())])
+    segments, literals = COMPARED[name]
+    wheres = [f"{name} {op} {value}" for op in ("=", "<>", "<", "<=", ">", ">=") for value in literals]
+    wheres += [f"NOT ({where})" for where in wheres]
+    wheres += [f"{name} IS NULL", f"{name} IN ({', '.join(literals)})", f"NOT {name} IN ({literals[0]})"]
+    for where, segment in itertools.product(wheres, segments):
+        texts = partition_values(segment, (name,))
+        assert texts is not None
+        value = partition_scalar(texts[0], schema.field(name).type, "w")
+        rows = pa.RecordBatch.from_arrays(
+            [pa.array([None], field.type) if field.name != name else pa.repeat(value, 1) for field in schema],
+            schema=schema,
+        )
+        predicate = parse_predicate(where, schema)
+        kept = evaluate(predicate, rows).true_count > 0
+        pruning = PartitionPruning((name,), schema, predicate)
+        if kept:
+            assert not pruning.drops(segment), (where, segment)
+            assert not pruning.drops_below(segment), (where, segment)
+        elif segment != "NaN":  # which no bound tells
+            assert pruning.drops(segment), (where, segment)
+    greatest = PartitionPruning((name,), schema, parse_predicate(f"{name} > {literals[0]}", schema))
+    assert not greatest.drops(segments[0])
+
+
 @pytest.mark.parametrize(
     ("where", "dropped"),
     [("s = 'a'", {"b", "a/b", "c/a"}), ("s > 'b'", {"a", "b", "a/b"}), ("s LIKE 'c%'", {"a", "b", "a/b"})],

@@ -89,7 +89,7 @@ def got(folder: ChangeFolder, number: int, source: ComparedStates, known: range,
 
 
 OPTIONS = st.builds(ReadOptions, batch_rows=st.sampled_from([1, 3, 32768]), compiled=st.booleans())
-UPSERT = st.tuples(KEYS, st.integers(0, 99), st.integers(0, 5))
+UPSERT = st.tuples(KEYS, st.integers(0, 99), st.none() | st.integers(-2, 3))
 
 
 @pytest.mark.thorough
@@ -97,21 +97,21 @@ UPSERT = st.tuples(KEYS, st.integers(0, 99), st.integers(0, 5))
 @given(
     base=st.lists(UPSERT, max_size=8),
     commits=st.lists(
-        st.tuples(st.lists(UPSERT, max_size=4), st.lists(st.tuples(KEYS, st.none() | st.integers(0, 5)), max_size=3)),
+        st.tuples(st.lists(UPSERT, max_size=4), st.lists(st.tuples(KEYS, st.none() | st.integers(-2, 3)), max_size=3)),
         min_size=1,
         max_size=4,
     ),
-    by_event_time=st.booleans(),
+    ordering=st.sampled_from([None, "long", "int"]),
     without_base=st.booleans(),
     options=OPTIONS,
 )
 def test_logs_on_a_base_file(
-    base: list[Any], commits: list[Any], by_event_time: bool, without_base: bool, options: ReadOptions
+    base: list[Any], commits: list[Any], ordering: str | None, without_base: bool, options: ReadOptions
 ) -> None:
     """Every commit adds a log: its changes are what tells the merged states apart."""
     with tempfile.TemporaryDirectory() as name:
-        merge = EventTimeOrdering(("ts",)) if by_event_time else CommitTimeOrdering()
-        folder = ChangeFolder(pathlib.Path(name), FIELDS, merge)
+        merge = EventTimeOrdering(("ts",)) if ordering else CommitTimeOrdering()
+        folder = ChangeFolder(pathlib.Path(name), {**FIELDS, "ts": ordering or "long"}, merge)
         rows = [row(1, place, *entry) for place, entry in enumerate(base)]
         bottom = SliceFiles(None) if without_base else folder.base(1, rows)
         logs: list[FileRef] = []
@@ -121,12 +121,13 @@ def test_logs_on_a_base_file(
                 written = [row(number, place, *entry) for place, entry in enumerate(upserts)]
                 blocks.append(slice_writer.data_block(folder.avro, written, instant(number)))
             if deletes:
-                marks = [(key, "" if ts is None else "LongWrapper", ts) for key, ts in deletes]
+                wrapper = f"{(ordering or 'long').title()}Wrapper"
+                marks = [(key, "" if ts is None else wrapper, ts) for key, ts in deletes]
                 blocks.append(slice_writer.delete_block(marks, instant(number)))
             if not blocks:  # a file is never empty
                 blocks.append(slice_writer.delete_block([], instant(number)))
             logs.append(folder.log(number, *blocks))
-        states = [merged(folder, bottom, logs[:count], by_event_time) for count in range(len(logs) + 1)]
+        states = [merged(folder, bottom, logs[:count], ordering) for count in range(len(logs) + 1)]
         known = range(1, len(commits) + 2)
         for place, number in enumerate(known[1:]):
             files = [SliceFiles(bottom.base, bottom.base_instant, tuple(logs[:n])) for n in (place, place + 1)]
@@ -135,13 +136,13 @@ def test_logs_on_a_base_file(
             assert Counter(got(folder, number, source, known, options)) == wanted(states[place], states[place + 1])
 
 
-def merged(folder: ChangeFolder, bottom: SliceFiles, logs: Sequence[FileRef], by_event_time: bool) -> list[Row]:
+def merged(folder: ChangeFolder, bottom: SliceFiles, logs: Sequence[FileRef], ordering: str | None) -> list[Row]:
     """A state as the oracle merges it."""
     found = FileSlice(
         base=folder.folder / bottom.base.path if bottom.base else None,
         logs=[folder.folder / log.path for log in logs],
         base_instant=bottom.base_instant,
-        ordering=("ts", "long") if by_event_time else None,
+        ordering=("ts", ordering) if ordering else None,
     )
     return found.rows()
 
