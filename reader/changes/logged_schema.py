@@ -30,7 +30,9 @@ from penstock.table.schema.avro import (
 )
 from penstock.table.schema.history import FileNames
 
-KEY: Final = "record_key"
+CONTROLS: Final = {name: f"_penstock_{name}" for name in ("op", "ts_ms", "record_key")}
+"""What the fields beside the images are called in flat records: a table may have columns of their own names."""
+KEY: Final = CONTROLS["record_key"]
 MARKERS: Final = {"before": "_penstock_branch_before", "after": "_penstock_branch_after"}
 """Columns of branch numbers."""
 SIDES: Final = {
@@ -51,7 +53,7 @@ class LoggedSchema:
     @property
     def has_key(self) -> bool:
         """Whether the record key is logged."""
-        return any(field.name == KEY for field in self.fields)
+        return any(CONTROLS.get(field.name) == KEY for field in self.fields)
 
     def image(self, side: str) -> RecordType | None:
         """The type of the images of a side, `before` or `after`; None if they are not logged."""
@@ -67,7 +69,7 @@ class LoggedSchema:
         branches: dict[str, int] = {}
         for field in self.fields:
             if field.name not in MARKERS:
-                fields.append({"name": field.name, "type": _union(field, fresh, physical)})
+                fields.append({"name": CONTROLS[field.name], "type": _union(field, fresh, physical)})
                 renamed.append(None)
                 continue
             present = field.name in SIDES[kind]
@@ -99,7 +101,7 @@ class Flat:
 def parse_logged_schema(schema_json: str, where: str) -> LoggedSchema:
     """The schema in a block's header. CorruptBlock, beginning with `where`, if it is none of logged changes."""
     fields = parse_record_schema(schema_json, where).fields
-    known = {"op", "ts_ms", KEY, *MARKERS}
+    known = {*CONTROLS, *MARKERS}
     odd = [field.name for field in fields if field.name not in known]
     if odd or not fields or fields[0].name != "op" or any(not field.nullable for field in fields):
         raise CorruptBlock(

@@ -117,6 +117,30 @@ def test_hudis_form(folder: ChangeFolder, mode: str) -> None:
             assert image == (want if is_logged else {name: value for name, value in want.items() if value is not None})
 
 
+@pytest.mark.parametrize("form", ChangeFormat)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["op", "ts_ms", "record_key", "before", "after"])
+def test_a_column_called_as_a_field_of_a_change(
+    tmp_path: pathlib.Path, name: str, mode: str, form: ChangeFormat
+) -> None:
+    folder = ChangeFolder(tmp_path, {"id": "string", name: "string"})
+    image = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", "string"]} for n in folder.fields]}
+    kinds: dict[str, Any] = {"before": image, "after": "r" if "before" in MODES[mode] else image}
+    logged = [{"name": field, "type": ["null", kinds.get(field, "string")]} for field in MODES[mode]]
+    old, new = {"id": "a", name: "u"}, {"id": "a", name: "d"}
+    change = {"op": "u", "record_key": "a", "ts_ms": "1", "before": old, "after": new}
+    log = folder.change_log(2, {"type": "record", "name": "CDC", "fields": logged}, [change])
+    keyed = "record_key" in MODES[mode]
+    states = [folder.base(place, [stored(found)]) for place, found in ((1, old), (2, new))]
+    source = LoggedImages((log,), *(states if keyed else (None, None)), () if keyed else ("id",))
+    found = folder.read((2, source), known=[1], form=form)
+    if form is ChangeFormat.ROWS:
+        assert kinds_and(found, "_hoodie_record_key", name) == [("-U", "a", "u"), ("+U", "a", "d")]
+        return
+    assert found["op"].to_pylist() == ["u"]
+    assert [json.loads(found[side][0].as_py())[name] for side in ("before", "after")] == ["u", "d"]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_some_columns(folder: ChangeFolder, mode: str) -> None:
     """Also those that the images do not have, and none of the table's at all."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptBlock, CorruptFile
 from penstock.reader.changes.images import ChangeKind
-from penstock.reader.changes.logged_schema import MARKERS, SIDES, parse_logged_schema, physical_record
+from penstock.reader.changes.logged_schema import KEY, MARKERS, SIDES, parse_logged_schema, physical_record
 from penstock.table.schema.avro import ArrayType, Decimal, MapType, Primitive, RecordType, parse_record_schema
 
 INNER = {"type": "record", "name": "place", "namespace": "geo", "fields": [{"name": "x", "type": ["int", "null"]}]}
@@ -103,6 +103,29 @@ def test_records_of_a_kind_read_with_the_flat_schema(kind: ChangeKind, old: Any,
         assert {name: found[name] for name in record[side]} == record[side]
     else:
         assert not set(found) & {"id", "at", "price"}
+
+
+NAMES = ("op", "ts_ms", "record_key", "before", "after")
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("kind", ChangeKind)
+def test_columns_may_be_called_as_the_fields_of_a_change_are(kind: ChangeKind, side: str) -> None:
+    """Debezium's `op` and `ts_ms` are columns of many tables: each is the image's own, and the key is found beside."""
+    image = {"type": "record", "name": "row", "fields": [{"name": n, "type": ["null", "string"]} for n in NAMES]}
+    kinds: list[Any] = ["string", "string", "string", image, "row"]
+    fields = [{"name": name, "type": ["null", kind]} for name, kind in zip(NAMES, kinds, strict=True)]
+    schema = {"type": "record", "name": "CDC", "fields": fields}
+    images = {name: {column: f"{name} {column}" for column in NAMES} for name in ("before", "after")}
+    record = {"op": "iud"[kind], "record_key": "k", **{name: images[name] for name in SIDES[kind]}}
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, as_json(schema), record)
+    flat = parse_logged_schema(json.dumps(schema), WHERE).flat(kind, side)
+    body.seek(0)
+    found = fastavro.schemaless_reader(body, flat_json(flat), None)
+    assert isinstance(found, dict)
+    assert found[KEY] == "k"
+    assert [found[name] for name in NAMES if name in found] == list(images[side].values()) * (side in SIDES[kind])
 
 
 def test_logical_types_stay_unless_values_are_wanted_as_stored() -> None:
