@@ -131,7 +131,9 @@ class _Spelling:
     def _map(self, array: pa.Array, inner: AvroType) -> pa.Array:
         entries = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
         flat = entries.flatten()
-        values = self.values(flat.field("value"), inner).fill_null("null")
+        values = self.values(flat.field("value"), inner)
+        if self.is_avro:
+            values = values.fill_null("null")
         members = pc.binary_join_element_wise(_quoted(flat.field("key")), values, self.colon)
         return _wrapped("{", _joined(array, members, self.comma), "}")
 
@@ -141,9 +143,12 @@ _AVRO: Final = _Spelling(True, ": ", ", ")
 
 
 def _joined(lists: pa.Array, flat: pa.Array, comma: str) -> pa.Array:
-    """The texts of each list joined; null for a null list. `flat` are the items of all lists."""
+    """The texts of each list joined; null for a null list. `flat` are the items of all lists, nulls are left out."""
     lengths = pc.list_value_length(lists) if not pa.types.is_map(lists.type) else _map_lengths(lists)
     offsets = np.concatenate([[0], np.cumsum(lengths.fill_null(0).to_numpy(zero_copy_only=False))])
+    if flat.null_count:
+        offsets = np.concatenate([[0], np.cumsum(flat.is_valid().to_numpy(zero_copy_only=False))])[offsets]
+        flat = flat.drop_null()
     texts = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)
     return pc.if_else(lists.is_valid(), pc.binary_join(texts, comma), pa.scalar(None, pa.string()))
 
