@@ -18,7 +18,15 @@ from penstock.proto.errors import CorruptBlock, CorruptFile
 from penstock.proto.files import SliceFiles
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.changes.images import ChangeBatch, ChangeKind, Images, ImageStyle
-from penstock.reader.changes.logged_schema import KEY, SIDES, Flat, LoggedSchema, parse_logged_schema, physical_record
+from penstock.reader.changes.logged_schema import (
+    KEY,
+    MARKERS,
+    SIDES,
+    Flat,
+    LoggedSchema,
+    parse_logged_schema,
+    physical_record,
+)
 from penstock.reader.changes.states import States, one_batch, rows_of_keys, states_style
 from penstock.reader.log_files import LogFiles
 from penstock.reader.merge.keys import number_keys
@@ -81,7 +89,8 @@ class LoggedChanges:
         order = order[np.isin(kinds[order], list(wanted))]
         kinds, begin, end = kinds[order], begin[order], end[order]
         decoding = _Decoding(self, schema, data, place, kinds, begin, end)
-        return ChangeBatch(kinds, decoding.side("before"), decoding.side("after"))
+        logged = frozenset(side for side in MARKERS if schema.image(side) is not None)
+        return ChangeBatch(kinds, decoding.side("before"), decoding.side("after"), logged)
 
 
 @dataclass(frozen=True, slots=True)

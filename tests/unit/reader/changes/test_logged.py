@@ -117,6 +117,19 @@ def test_hudis_form(folder: ChangeFolder, mode: str) -> None:
             assert image == (want if is_logged else {name: value for name, value in want.items() if value is not None})
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("op", "id")
+def test_the_side_that_no_change_of_a_block_has(folder: ChangeFolder, mode: str, op: str) -> None:
+    """Hudi's text `null` if the mode logs that side, else null: whatever else the block holds."""
+    before, after = folder.base(1, [stored(DEAD)]), folder.base(2, [stored(BORN)])
+    log = folder.change_log(2, logged_schema(*MODES[mode]), [change for change in CHANGES if change["op"] == op])
+    keyed = mode == "op_key_only"
+    source = LoggedImages((log,), before if keyed else None, None if mode == "data_before_after" else after)
+    found = folder.read((2, source), known=[1], form=ChangeFormat.HUDI)
+    absent = "before" if op == "i" else "after"
+    assert found[absent].to_pylist() == ["null" if absent in MODES[mode] else None]
+
+
 @pytest.mark.parametrize("form", ChangeFormat)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["op", "ts_ms", "record_key", "before", "after"])
