@@ -42,6 +42,17 @@ def float_texts(array: pa.Array) -> pa.Array:
     return pc.if_else(plain, texts, pa.array(java, pa.string()).take(encoded.indices))
 
 
+def exponent_texts(array: pa.Array) -> pa.Array:
+    """As Arrow spells them, but those that Java spells with an exponent as `float_texts` does."""
+    size = pc.abs(array)
+    plain = pc.and_(pc.greater_equal(size, _PLAIN_FROM), pc.less(size, _PLAIN_BELOW))
+    texts = array.cast(pa.string())
+    if pc.all(plain).as_py() is not False:
+        return texts
+    odd = pc.and_not(pc.and_(pc.is_finite(array), pc.not_equal(array, 0)), plain).fill_null(False)
+    return pc.replace_with_mask(texts, odd, float_texts(array.filter(odd))) if odd.true_count else texts
+
+
 def rounded_decimals(texts: pa.Array, target: pa.DataType) -> pa.Array:
     """Texts as `new BigDecimal(text).setScale(scale, HALF_UP)`. ValueError for one that is no number or has more digits
     than `target`, naming it."""

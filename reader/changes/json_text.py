@@ -3,7 +3,7 @@
 `ENGINE`: an engine row by Jackson: compact, null fields left out, bytes as base64; a decimal is a number (Hudi 1.2.0
 loses it: `{"zero":false}`). `LOGGED` and `RECORD`: an Avro record's `toString`: spaces after `:` and `,`, nulls
 spelled, bytes as one character each, fixed values (decimals among them) as lists of signed bytes. In both, dates are
-days and timestamps micros or what else was stored.
+days and timestamps micros or what else was stored, and floats have the digits that Java 8 to 18 prints.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.reader.changes.images import Images, ImageStyle
+from penstock.reader.java_texts import exponent_texts
 from penstock.table.schema.avro import (
     VECTOR_ELEMENT_BYTES,
     ArrayType,
@@ -69,7 +70,7 @@ class _Spelling:
                 case Primitive(kind="string") | EnumType():
                     members.append(Member(head, column, QUOTED))
                 case Primitive(kind="float" | "double"):
-                    members.append(Member(head, column.cast(pa.string()), NUMBER))
+                    members.append(Member(head, exponent_texts(column), NUMBER))
                 case kind:
                     members.append(Member(head, self.values(column, kind), RAW))
         return objects(members, rows, self.comma, nulls=self.is_avro)
@@ -174,7 +175,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 def _numbers(array: pa.Array) -> pa.Array:
     """Floats with a fraction or an exponent; what is no number, in quotes."""
-    texts = array.cast(pa.string())
+    texts = exponent_texts(array)
     texts = pc.if_else(pc.match_substring_regex(texts, _WHOLE), pc.binary_join_element_wise(texts, "0", "."), texts)
     for text, java in (("nan", '"NaN"'), ("inf", '"Infinity"'), ("-inf", '"-Infinity"')):
         texts = pc.if_else(pc.equal(texts, text), java, texts)

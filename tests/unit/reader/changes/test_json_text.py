@@ -210,6 +210,38 @@ def test_a_row_of_nothing_but_nulls() -> None:
     assert image_texts(Images(batch, record, ImageStyle.LOGGED))[0].as_py() == '{"c0": null, "c1": null}'
 
 
+JAVA = {
+    pa.float64(): {
+        2e23: "1.9999999999999998E23",
+        5e-324: "4.9E-324",
+        1e7: "1.0E7",
+        -9999999.5: "-9999999.5",
+        0.001: "0.001",
+        -0.00099: "-9.9E-4",
+        -0.0: "-0.0",
+        123.0: "123.0",
+        -9.0495377744880896e16: "-9.0495377744880896E16",
+        math.nan: '"NaN"',
+        -math.inf: '"-Infinity"',
+    },
+    pa.float32(): {3.4028234663852886e38: "3.4028235E38", 1.401298464324817e-45: "1.4E-45", 0.5: "0.5", 16.0: "16.0"},
+}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("style", ImageStyle)
+@pytest.mark.parametrize("arrow", JAVA)
+def test_numbers_have_the_digits_that_java_prints(arrow: pa.DataType, style: ImageStyle, compiled: bool) -> None:
+    kind = Primitive("double" if arrow == pa.float64() else "float")
+    record = RecordSchema("row", record_of([kind, ArrayType(kind, 0)]), "")
+    numbers = pa.array([9.5, *JAVA[arrow], None], arrow)
+    lists = pa.array([[number] for number in numbers.to_pylist()], pa.list_(arrow))
+    batch = pa.RecordBatch.from_arrays([numbers, lists], names=["c0", "c1"]).slice(1)
+    texts = image_texts(Images(batch, record, style), compiled=compiled).to_pylist()
+    wanted = [f'{{"c0":{text},"c1":[{text}]}}' for text in JAVA[arrow].values()]
+    assert [text.replace(" ", "") for text in texts[:-1]] == wanted
+
+
 def test_null_values_of_maps_are_left_out_of_engine_rows_alone() -> None:
     kinds: dict[str, AvroType] = {
         "m": MapType(Primitive("int"), 0),
