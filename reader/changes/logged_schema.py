@@ -8,6 +8,7 @@ shape: a union's branch number is a long in front of the fields of its record. P
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
@@ -113,10 +114,30 @@ def parse_logged_schema(schema_json: str, where: str) -> LoggedSchema:
     return LoggedSchema(fields, where)
 
 
-def physical_record(record: RecordType, where: str) -> RecordSchema:
-    """The record without logical types."""
+def is_stored_alike(written: AvroField | None, wanted: AvroField) -> bool:
+    """Whether the stored values of a logged column tell the table's without regard to logical types; of one that was
+    not logged, whether it is null."""
+    if written is None:
+        return wanted.nullable and not wanted.has_default
+    return _is_alike(written.type, wanted.type)
+
+
+def _is_alike(written: AvroType, wanted: AvroType) -> bool:
+    match written, wanted:
+        case (ArrayType(inner), ArrayType(other)) | (MapType(inner), MapType(other)):
+            return _is_alike(inner, other)
+        case RecordType(fields), RecordType(wanted_fields):
+            known = {field.name: field for field in fields}
+            return all(is_stored_alike(known.get(field.name), field) for field in wanted_fields)
+        case Primitive(kind, logical), Primitive(wanted_kind, wanted_logical):
+            return kind == wanted_kind or not (logical or wanted_logical)
+    return written == wanted
+
+
+def physical_record(record: Iterable[AvroField], where: str) -> RecordSchema:
+    """The record of these fields, without logical types."""
     fresh = count()
-    fields = [{"name": field.name, "type": _union(field, fresh, True)} for field in record.fields]
+    fields = [{"name": field.name, "type": _union(field, fresh, True)} for field in record]
     return parse_record_schema(json.dumps({"type": "record", "name": "image", "fields": fields}), where)
 
 
