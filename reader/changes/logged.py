@@ -37,9 +37,10 @@ from penstock.reader.virtual_keys import RECORD_KEY, NoKey, key_maker
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import META_COLUMNS, AvroField, Primitive, RecordSchema
+from penstock.table.schema.changes import OPERATION
 
 _PARTITION_PATH: Final = "_hoodie_partition_path"
-_UNLOGGED: Final = {*META_COLUMNS, "_hoodie_operation"}
+_UNLOGGED: Final = {*META_COLUMNS, OPERATION}
 _OPS: Final = {ord("i"): ChangeKind.INSERT, ord("u"): ChangeKind.UPDATE, ord("d"): ChangeKind.DELETE}
 _ALL: Final = tuple(ChangeKind)
 _DELETES: Final = (ChangeKind.DELETE,)
