@@ -1,8 +1,8 @@
 """Numbers as the text that Java gives them: `Double.toString`, `Float.toString`; text as decimals.
 
-Java 8 to 18, on which Spark 3.5 runs: outside 0.001 to 10000000 those releases print digits that a shortest text has
-not. There every distinct value is written by itself; all others at once. Source: `FloatingDecimal` (its rules). Not
-here: which columns are text (`widening`).
+Java 8 to 18, on which Spark 3.5 runs: outside 0.001 to 10^7 (doubles: 10^15) those releases print digits that a
+shortest text has not. There every distinct value is written by itself; all others at once. Source: `FloatingDecimal`
+(its rules). Not here: which columns are text (`widening`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ import pyarrow.compute as pc
 
 _PLAIN_FROM: Final = 1e-3
 _PLAIN_BELOW: Final = 1e7
+_SHORT_BELOW: Final = 1e15
 _FRACTION: Final = 52
 _POWER_BITS: Final = tuple((5**n).bit_length() if n else 0 for n in range(27))
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_DIGITS: Final = r"^(-?[0-9])([0-9]*)(?:[.]([0-9]*))?(?:e.*)?$"
 _EXACT: Final = decimal.Context(prec=200, Emin=-10_000, Emax=10_000)
 _LONGEST: Final = 150
 """Characters of a number's text: more digits than any decimal keeps, and no exponent that fills the memory."""
@@ -36,10 +38,35 @@ def float_texts(array: pa.Array) -> pa.Array:
     if pc.all(plain).as_py() is not False:
         return texts
     single = pa.types.is_float32(array.type)
+    if not single:
+        short = pc.and_(pc.greater_equal(size, _PLAIN_BELOW), pc.less(size, _SHORT_BELOW))
+        texts = pc.if_else(short, _short_texts(pc.if_else(short, array, pa.scalar(_PLAIN_BELOW)), texts), texts)
+        plain = pc.or_(plain, short)
     odd = pc.if_else(plain, pa.scalar(None, array.type), array)  # 0.0 and -0.0 are one value of a dictionary
     encoded = pc.dictionary_encode(odd)
     java = [None if value is None else java_text(value, single=single) for value in encoded.dictionary.to_pylist()]
     return pc.if_else(plain, texts, pa.array(java, pa.string()).take(encoded.indices))
+
+
+def _short_texts(doubles: pa.Array, texts: pa.Array) -> pa.Array:
+    """Java's texts of doubles of 10^7 to 10^15 from Arrow's, `texts`: both have the shortest digits there, since no
+    decimal so short lies halfway between two of them, and whole numbers are written in full."""
+    digits = pc.utf8_rtrim(pc.replace_substring_regex(texts, _DIGITS, r"\1.\2\3"), "0")
+    digits = pc.if_else(pc.ends_with(digits, "."), pc.binary_join_element_wise(digits, "0", ""), digits)
+    whole = pc.trunc(pc.abs(doubles)).cast(pa.int64()).cast(pa.string())
+    exponents = pc.subtract(pc.utf8_length(whole), 1).cast(pa.string())
+    return pc.binary_join_element_wise(digits, exponents, "E")
+
+
+def exponent_texts(array: pa.Array) -> pa.Array:
+    """As Arrow spells them, but those that Java spells with an exponent as `float_texts` does."""
+    size = pc.abs(array)
+    plain = pc.and_(pc.greater_equal(size, _PLAIN_FROM), pc.less(size, _PLAIN_BELOW))
+    texts = array.cast(pa.string())
+    if pc.all(plain).as_py() is not False:
+        return texts
+    odd = pc.and_not(pc.and_(pc.is_finite(array), pc.not_equal(array, 0)), plain).fill_null(False)
+    return pc.replace_with_mask(texts, odd, float_texts(array.filter(odd))) if odd.true_count else texts
 
 
 def rounded_decimals(texts: pa.Array, target: pa.DataType) -> pa.Array:

@@ -1,7 +1,7 @@
 """Changes as Hudi's own reader returns them: `op`, `ts_ms`, `before`, `after`, all text (Hudi `CDCRelation`). Pure.
 
-`ts_ms` is the commit's requested time. A side that a change lacks is null; where the writer logged the images, the
-text `null`, as Hudi has it.
+`ts_ms` is the commit's requested time. A side that a change lacks is null; where the writer logged the images of
+that side, the text `null`, as Hudi has it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.proto.changes import ChangeStep
 from penstock.proto.errors import InvariantViolation
-from penstock.reader.changes.images import Batch, ChangeBatch, Images, ImageStyle
+from penstock.reader.changes.images import Batch, ChangeBatch, Images
 from penstock.reader.changes.json_text import image_texts
 
 _OPS: Final = pa.array(["i", "u", "d"], pa.string())
@@ -33,17 +33,16 @@ def hudi_rows(batch: Batch, step: ChangeStep, carried: pa.Schema, *, compiled: b
             case "ts_ms":
                 columns.append(pa.repeat(pa.scalar(str(step.instant)), count))
             case "before":
-                columns.append(_texts(batch.before, batch.has_before, batch.after, compiled))
+                columns.append(_texts(batch.before, batch.has_before, "before" in batch.logged, compiled))
             case "after":
-                columns.append(_texts(batch.after, batch.has_after, batch.before, compiled))
+                columns.append(_texts(batch.after, batch.has_after, "after" in batch.logged, compiled))
             case other:
                 raise InvariantViolation(f"no column {other} in Hudi's format")
     return pa.RecordBatch.from_arrays(columns, schema=carried)
 
 
-def _texts(images: Images | None, there: np.ndarray, other: Images | None, compiled: bool) -> pa.Array:
-    style = images.style if images is not None else other.style if other is not None else ImageStyle.ENGINE
-    absent = pa.scalar("null" if style is ImageStyle.LOGGED else None, pa.string())
+def _texts(images: Images | None, there: np.ndarray, is_logged: bool, compiled: bool) -> pa.Array:
+    absent = pa.scalar("null" if is_logged else None, pa.string())
     if images is None:
         return pa.repeat(absent, len(there))
     texts = image_texts(images, compiled=compiled)

@@ -45,11 +45,13 @@ class Images:
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeBatch:
     """Changes in order. `kinds` (uint8) are ChangeKinds; `before` has the old rows of updates and deletes, `after` the
-    new ones of inserts and updates; None where no change of the batch has that side."""
+    new ones of inserts and updates; None where no change of the batch has that side. `logged` are the sides that the
+    writer logged."""
 
     kinds: np.ndarray
     before: Images | None
     after: Images | None
+    logged: frozenset[str] = frozenset()
 
     @property
     def has_before(self) -> np.ndarray:

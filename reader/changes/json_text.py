@@ -3,7 +3,7 @@
 `ENGINE`: an engine row by Jackson: compact, null fields left out, bytes as base64; a decimal is a number (Hudi 1.2.0
 loses it: `{"zero":false}`). `LOGGED` and `RECORD`: an Avro record's `toString`: spaces after `:` and `,`, nulls
 spelled, bytes as one character each, fixed values (decimals among them) as lists of signed bytes. In both, dates are
-days and timestamps micros or what else was stored.
+days and timestamps micros or what else was stored, and floats have the digits that Java 8 to 18 prints.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.reader.changes.images import Images, ImageStyle
+from penstock.reader.java_texts import exponent_texts
 from penstock.table.schema.avro import (
     VECTOR_ELEMENT_BYTES,
     ArrayType,
@@ -69,7 +70,7 @@ class _Spelling:
                 case Primitive(kind="string") | EnumType():
                     members.append(Member(head, column, QUOTED))
                 case Primitive(kind="float" | "double"):
-                    members.append(Member(head, column.cast(pa.string()), NUMBER))
+                    members.append(Member(head, exponent_texts(column), NUMBER))
                 case kind:
                     members.append(Member(head, self.values(column, kind), RAW))
         return objects(members, rows, self.comma, nulls=self.is_avro)
@@ -131,7 +132,9 @@ class _Spelling:
     def _map(self, array: pa.Array, inner: AvroType) -> pa.Array:
         entries = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
         flat = entries.flatten()
-        values = self.values(flat.field("value"), inner).fill_null("null")
+        values = self.values(flat.field("value"), inner)
+        if self.is_avro:
+            values = values.fill_null("null")
         members = pc.binary_join_element_wise(_quoted(flat.field("key")), values, self.colon)
         return _wrapped("{", _joined(array, members, self.comma), "}")
 
@@ -141,9 +144,12 @@ _AVRO: Final = _Spelling(True, ": ", ", ")
 
 
 def _joined(lists: pa.Array, flat: pa.Array, comma: str) -> pa.Array:
-    """The texts of each list joined; null for a null list. `flat` are the items of all lists."""
+    """The texts of each list joined; null for a null list. `flat` are the items of all lists, nulls are left out."""
     lengths = pc.list_value_length(lists) if not pa.types.is_map(lists.type) else _map_lengths(lists)
     offsets = np.concatenate([[0], np.cumsum(lengths.fill_null(0).to_numpy(zero_copy_only=False))])
+    if flat.null_count:
+        offsets = np.concatenate([[0], np.cumsum(flat.is_valid().to_numpy(zero_copy_only=False))])[offsets]
+        flat = flat.drop_null()
     texts = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)
     return pc.if_else(lists.is_valid(), pc.binary_join(texts, comma), pa.scalar(None, pa.string()))
 
@@ -169,7 +175,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 def _numbers(array: pa.Array) -> pa.Array:
     """Floats with a fraction or an exponent; what is no number, in quotes."""
-    texts = array.cast(pa.string())
+    texts = exponent_texts(array)
     texts = pc.if_else(pc.match_substring_regex(texts, _WHOLE), pc.binary_join_element_wise(texts, "0", "."), texts)
     for text, java in (("nan", '"NaN"'), ("inf", '"Infinity"'), ("-inf", '"-Infinity"')):
         texts = pc.if_else(pc.equal(texts, text), java, texts)

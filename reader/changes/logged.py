@@ -18,7 +18,16 @@ from penstock.proto.errors import CorruptBlock, CorruptFile
 from penstock.proto.files import SliceFiles
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.changes.images import ChangeBatch, ChangeKind, Images, ImageStyle
-from penstock.reader.changes.logged_schema import KEY, SIDES, Flat, LoggedSchema, parse_logged_schema, physical_record
+from penstock.reader.changes.logged_schema import (
+    KEY,
+    MARKERS,
+    SIDES,
+    Flat,
+    LoggedSchema,
+    is_stored_alike,
+    parse_logged_schema,
+    physical_record,
+)
 from penstock.reader.changes.states import States, one_batch, rows_of_keys, states_style
 from penstock.reader.log_files import LogFiles
 from penstock.reader.merge.keys import number_keys
@@ -27,9 +36,11 @@ from penstock.reader.shape import ReadShape
 from penstock.reader.virtual_keys import RECORD_KEY, NoKey, key_maker
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks
 from penstock.table.schema.arrow import arrow_type
-from penstock.table.schema.avro import AvroField, Primitive, RecordSchema
+from penstock.table.schema.avro import META_COLUMNS, AvroField, Primitive, RecordSchema
+from penstock.table.schema.changes import OPERATION
 
 _PARTITION_PATH: Final = "_hoodie_partition_path"
+_UNLOGGED: Final = {*META_COLUMNS, OPERATION}
 _OPS: Final = {ord("i"): ChangeKind.INSERT, ord("u"): ChangeKind.UPDATE, ord("d"): ChangeKind.DELETE}
 _ALL: Final = tuple(ChangeKind)
 _DELETES: Final = (ChangeKind.DELETE,)
@@ -81,7 +92,8 @@ class LoggedChanges:
         order = order[np.isin(kinds[order], list(wanted))]
         kinds, begin, end = kinds[order], begin[order], end[order]
         decoding = _Decoding(self, schema, data, place, kinds, begin, end)
-        return ChangeBatch(kinds, decoding.side("before"), decoding.side("after"))
+        logged = frozenset(side for side in MARKERS if schema.image(side) is not None)
+        return ChangeBatch(kinds, decoding.side("before"), decoding.side("after"), logged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +121,34 @@ class _Decoding:
         return self._as_rows(side, has)
 
     def _as_stored(self, side: str) -> Images:
+        """The table's columns without the meta columns: stored values, converted where the table's type is another."""
+        written, record = self._written(side), self.changes.shape.record
+        fields = [field for field in record.fields if field.name not in _UNLOGGED]
+        alike = [field.name for field in fields if is_stored_alike(written.get(field.name), field)]
+        others = [field.name for field in fields if field.name not in alike]
+        stored = physical_record(fields, str(self.place))
+        columns: dict[str, pa.Array] = {}
+        for names, target in ((alike, stored), (others, record)):
+            if names:
+                decoded = self._decoded(side, names, target, physical=target is stored)
+                columns.update(zip(names, decoded.columns, strict=True))
+        types = {**record.by_name(), **{name: stored.by_name()[name] for name in alike}}
+        own = replace(record, fields=tuple(types[field.name] for field in fields))
+        rows = pa.RecordBatch.from_arrays([columns[field.name] for field in fields], [field.name for field in fields])
+        return Images(rows, own, ImageStyle.LOGGED)
+
+    def _written(self, side: str) -> dict[str, AvroField]:
+        """The logged columns, as the table calls them."""
+        names = self.changes.shape.file_names(self.changes.states.step.instant, str(self.place))
         image = self.schema.image(side)
         assert image is not None
-        record = physical_record(image, str(self.place))
-        names = [field.name for field in record.fields]
-        return Images(self._decoded(side, names, record, physical=True), record, ImageStyle.LOGGED)
+        found = image.fields if names is None else [names.in_table(field) for field in image.fields]
+        return {field.name: field for field in found}
 
     def _as_rows(self, side: str, has: np.ndarray) -> Images:
         """The table's columns, of the meta columns key and partition."""
         shape, states = self.changes.shape, self.changes.states
-        names = shape.file_names(states.step.instant, str(self.place))
-        image = self.schema.image(side)
-        assert image is not None
-        own = {(names.in_table(field) if names is not None else field).name for field in image.fields}
+        own = self._written(side)
         key_fields = self.changes.source.key_fields
         wanted = [name for name in (*self.changes.columns, *key_fields) if name in own]
         wanted = list(dict.fromkeys(wanted)) or [next(field.name for field in shape.record.fields if field.name in own)]
@@ -186,7 +213,7 @@ class _Decoding:
     def _decoded(self, side: str, columns: Sequence[str], target: RecordSchema, *, physical: bool) -> pa.RecordBatch:
         """These columns of one side of every record; nulls where a record's kind has no such side."""
         shape, states = self.changes.shape, self.changes.states
-        names = None if physical else shape.file_names(states.step.instant, str(self.place))
+        names = shape.file_names(states.step.instant, str(self.place))
         parts: list[pa.RecordBatch] = []
         places: list[np.ndarray] = []
         for kind in ChangeKind:

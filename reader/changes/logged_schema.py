@@ -8,6 +8,7 @@ shape: a union's branch number is a long in front of the fields of its record. P
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
@@ -30,7 +31,9 @@ from penstock.table.schema.avro import (
 )
 from penstock.table.schema.history import FileNames
 
-KEY: Final = "record_key"
+CONTROLS: Final = {name: f"_penstock_{name}" for name in ("op", "ts_ms", "record_key")}
+"""What the fields beside the images are called in flat records: a table may have columns of their own names."""
+KEY: Final = CONTROLS["record_key"]
 MARKERS: Final = {"before": "_penstock_branch_before", "after": "_penstock_branch_after"}
 """Columns of branch numbers."""
 SIDES: Final = {
@@ -51,7 +54,7 @@ class LoggedSchema:
     @property
     def has_key(self) -> bool:
         """Whether the record key is logged."""
-        return any(field.name == KEY for field in self.fields)
+        return any(CONTROLS.get(field.name) == KEY for field in self.fields)
 
     def image(self, side: str) -> RecordType | None:
         """The type of the images of a side, `before` or `after`; None if they are not logged."""
@@ -67,7 +70,7 @@ class LoggedSchema:
         branches: dict[str, int] = {}
         for field in self.fields:
             if field.name not in MARKERS:
-                fields.append({"name": field.name, "type": _union(field, fresh, physical)})
+                fields.append({"name": CONTROLS[field.name], "type": _union(field, fresh, physical)})
                 renamed.append(None)
                 continue
             present = field.name in SIDES[kind]
@@ -99,7 +102,7 @@ class Flat:
 def parse_logged_schema(schema_json: str, where: str) -> LoggedSchema:
     """The schema in a block's header. CorruptBlock, beginning with `where`, if it is none of logged changes."""
     fields = parse_record_schema(schema_json, where).fields
-    known = {"op", "ts_ms", KEY, *MARKERS}
+    known = {*CONTROLS, *MARKERS}
     odd = [field.name for field in fields if field.name not in known]
     if odd or not fields or fields[0].name != "op" or any(not field.nullable for field in fields):
         raise CorruptBlock(
@@ -111,10 +114,30 @@ def parse_logged_schema(schema_json: str, where: str) -> LoggedSchema:
     return LoggedSchema(fields, where)
 
 
-def physical_record(record: RecordType, where: str) -> RecordSchema:
-    """The record without logical types."""
+def is_stored_alike(written: AvroField | None, wanted: AvroField) -> bool:
+    """Whether the stored values of a logged column tell the table's without regard to logical types; of one that was
+    not logged, whether it is null."""
+    if written is None:
+        return wanted.nullable and not wanted.has_default
+    return _is_alike(written.type, wanted.type)
+
+
+def _is_alike(written: AvroType, wanted: AvroType) -> bool:
+    match written, wanted:
+        case (ArrayType(inner), ArrayType(other)) | (MapType(inner), MapType(other)):
+            return _is_alike(inner, other)
+        case RecordType(fields), RecordType(wanted_fields):
+            known = {field.name: field for field in fields}
+            return all(is_stored_alike(known.get(field.name), field) for field in wanted_fields)
+        case Primitive(kind, logical), Primitive(wanted_kind, wanted_logical):
+            return kind == wanted_kind or not (logical or wanted_logical)
+    return written == wanted
+
+
+def physical_record(record: Iterable[AvroField], where: str) -> RecordSchema:
+    """The record of these fields, without logical types."""
     fresh = count()
-    fields = [{"name": field.name, "type": _union(field, fresh, True)} for field in record.fields]
+    fields = [{"name": field.name, "type": _union(field, fresh, True)} for field in record]
     return parse_record_schema(json.dumps({"type": "record", "name": "image", "fields": fields}), where)
 
 

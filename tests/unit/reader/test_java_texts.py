@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.reader import java_texts
 from penstock.reader.java_texts import float_texts, java_text, rounded_decimals
 
 PRINTED = [
@@ -101,6 +102,26 @@ def test_plain_numbers_have_their_shortest_text(value: float) -> None:
 @given(st.one_of(st.floats(0.001, 9999999.999), st.floats(-9999999.999, -0.001)))
 def test_plain_doubles_have_their_shortest_text(value: float) -> None:
     assert float_texts(pa.array([value])).to_pylist() == [java_text(value, single=False)]
+
+
+CENTS = st.tuples(st.integers(10**9, 10**16), st.integers(0, 4)).map(lambda parts: parts[0] / 10 ** parts[1])
+HALVES = st.tuples(st.integers(24, 49), st.integers(-40, 20)).map(lambda powers: 2.0 ** powers[0] + 2.0 ** powers[1])
+ROUND = st.tuples(st.integers(1, 999), st.integers(7, 12)).map(lambda parts: float(parts[0] * 10 ** parts[1]))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.floats(1e7, 1e15) | CENTS | HALVES | ROUND, min_size=1), st.sampled_from([1, -1]))
+def test_doubles_below_ten_to_the_fifteenth_have_javas_text_at_once(values: list[float], sign: int) -> None:
+    values = [sign * value for value in values]
+    found = float_texts(pa.array([0.5, None, 1e300, *values])).to_pylist()
+    assert found == ["0.5", None, "1.0E300", *(java_text(value, single=False) for value in values)]
+
+
+def test_doubles_below_ten_to_the_fifteenth_are_not_written_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java_texts, "java_text", None)
+    array = pa.array([1e7, 12345678.25, None, -1700000000000.0, 999999999999999.9])
+    wanted = ["1.0E7", "1.234567825E7", None, "-1.7E12", "9.999999999999999E14"]
+    assert float_texts(array).to_pylist() == wanted
 
 
 @settings(deadline=None)

@@ -7,6 +7,7 @@ import decimal
 import json
 import math
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -125,7 +126,8 @@ def spelled(kind: AvroType, value: Any, *, is_avro: bool) -> Any:
         case ArrayType(items):
             return [spelled(items, item, is_avro=is_avro) for item in value]
         case MapType(inner):
-            return {key: spelled(inner, item, is_avro=is_avro) for key, item in value}
+            kept = value if is_avro else [(key, item) for key, item in value if item is not None]
+            return {key: spelled(inner, item, is_avro=is_avro) for key, item in kept}
         case RecordType(fields):
             return spelled_record(fields, value, is_avro=is_avro)
     return value
@@ -206,6 +208,60 @@ def test_a_row_of_nothing_but_nulls() -> None:
     batch = pa.RecordBatch.from_arrays([pa.nulls(2, pa.int32()), pa.nulls(2, pa.string())], names=["c0", "c1"])
     assert image_texts(Images(batch, record)).to_pylist() == ["{}", "{}"]
     assert image_texts(Images(batch, record, ImageStyle.LOGGED))[0].as_py() == '{"c0": null, "c1": null}'
+
+
+JAVA = {
+    pa.float64(): {
+        2e23: "1.9999999999999998E23",
+        5e-324: "4.9E-324",
+        1e7: "1.0E7",
+        -9999999.5: "-9999999.5",
+        0.001: "0.001",
+        -0.00099: "-9.9E-4",
+        -0.0: "-0.0",
+        123.0: "123.0",
+        -9.0495377744880896e16: "-9.0495377744880896E16",
+        math.nan: '"NaN"',
+        -math.inf: '"-Infinity"',
+    },
+    pa.float32(): {3.4028234663852886e38: "3.4028235E38", 1.401298464324817e-45: "1.4E-45", 0.5: "0.5", 16.0: "16.0"},
+}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("style", ImageStyle)
+@pytest.mark.parametrize("arrow", JAVA)
+def test_numbers_have_the_digits_that_java_prints(arrow: pa.DataType, style: ImageStyle, compiled: bool) -> None:
+    kind = Primitive("double" if arrow == pa.float64() else "float")
+    record = RecordSchema("row", record_of([kind, ArrayType(kind, 0)]), "")
+    numbers = pa.array([9.5, *JAVA[arrow], None], arrow)
+    lists = pa.array([[number] for number in numbers.to_pylist()], pa.list_(arrow))
+    batch = pa.RecordBatch.from_arrays([numbers, lists], names=["c0", "c1"]).slice(1)
+    texts = image_texts(Images(batch, record, style), compiled=compiled).to_pylist()
+    wanted = [f'{{"c0":{text},"c1":[{text}]}}' for text in JAVA[arrow].values()]
+    assert [text.replace(" ", "") for text in texts[:-1]] == wanted
+
+
+def test_null_values_of_maps_are_left_out_of_engine_rows_alone() -> None:
+    kinds: dict[str, AvroType] = {
+        "m": MapType(Primitive("int"), 0),
+        "ms": ArrayType(MapType(RecordType(record_of([Primitive("int")])), 0), 0),
+    }
+    record = RecordSchema("row", tuple(AvroField(name, kind, True, 0) for name, kind in kinds.items()), "")
+    maps = [[("z", 0)], None, [], [("a", None)], [("a", None), ("b", 1), ("c", None), ("d", 2)]]
+    lists = [[[("k", None), ("l", {"c0": None})], None, [("n", None)]], None, [], [[]], [[("o", {"c0": 3})]]]
+    columns = [pa.array(column, arrow_type(kind)) for column, kind in zip((maps, lists), kinds.values(), strict=True)]
+    images = Images(pa.RecordBatch.from_arrays(columns, names=list(kinds)).slice(1), record)
+    assert image_texts(images).to_pylist() == [
+        "{}",
+        '{"m":{},"ms":[]}',
+        '{"m":{},"ms":[{}]}',
+        '{"m":{"b":1,"d":2},"ms":[{"o":{"c0":3}}]}',
+    ]
+    images = Images(pa.RecordBatch.from_arrays(columns, names=list(kinds)), record)
+    assert image_texts(images)[0].as_py() == '{"m":{"z":0},"ms":[{"l":{}},null,{}]}'
+    texts = image_texts(replace(images, style=ImageStyle.LOGGED))
+    assert texts[3].as_py() == '{"m": {"a": null}, "ms": [{}]}'
 
 
 def test_columns_that_the_record_does_not_have_are_left_out() -> None:

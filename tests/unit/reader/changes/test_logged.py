@@ -118,6 +118,43 @@ def test_hudis_form(folder: ChangeFolder, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("op", "id")
+def test_the_side_that_no_change_of_a_block_has(folder: ChangeFolder, mode: str, op: str) -> None:
+    """Hudi's text `null` if the mode logs that side, else null: whatever else the block holds."""
+    before, after = folder.base(1, [stored(DEAD)]), folder.base(2, [stored(BORN)])
+    log = folder.change_log(2, logged_schema(*MODES[mode]), [change for change in CHANGES if change["op"] == op])
+    keyed = mode == "op_key_only"
+    source = LoggedImages((log,), before if keyed else None, None if mode == "data_before_after" else after)
+    found = folder.read((2, source), known=[1], form=ChangeFormat.HUDI)
+    absent = "before" if op == "i" else "after"
+    assert found[absent].to_pylist() == ["null" if absent in MODES[mode] else None]
+
+
+@pytest.mark.parametrize("form", ChangeFormat)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["op", "ts_ms", "record_key", "before", "after"])
+def test_a_column_called_as_a_field_of_a_change(
+    tmp_path: pathlib.Path, name: str, mode: str, form: ChangeFormat
+) -> None:
+    folder = ChangeFolder(tmp_path, {"id": "string", name: "string"})
+    image = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", "string"]} for n in folder.fields]}
+    kinds: dict[str, Any] = {"before": image, "after": "r" if "before" in MODES[mode] else image}
+    logged = [{"name": field, "type": ["null", kinds.get(field, "string")]} for field in MODES[mode]]
+    old, new = {"id": "a", name: "u"}, {"id": "a", name: "d"}
+    change = {"op": "u", "record_key": "a", "ts_ms": "1", "before": old, "after": new}
+    log = folder.change_log(2, {"type": "record", "name": "CDC", "fields": logged}, [change])
+    keyed = "record_key" in MODES[mode]
+    states = [folder.base(place, [stored(found)]) for place, found in ((1, old), (2, new))]
+    source = LoggedImages((log,), *(states if keyed else (None, None)), () if keyed else ("id",))
+    found = folder.read((2, source), known=[1], form=form)
+    if form is ChangeFormat.ROWS:
+        assert kinds_and(found, "_hoodie_record_key", name) == [("-U", "a", "u"), ("+U", "a", "d")]
+        return
+    assert found["op"].to_pylist() == ["u"]
+    assert [json.loads(found[side][0].as_py())[name] for side in ("before", "after")] == ["u", "d"]
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_some_columns(folder: ChangeFolder, mode: str) -> None:
     """Also those that the images do not have, and none of the table's at all."""
     source = source_of(folder, mode)
@@ -145,7 +182,39 @@ def test_a_column_widened_since_has_the_tables_type(tmp_path: pathlib.Path) -> N
     assert found.schema.field("v").type == "double"
     assert found["v"].to_pylist() == [3.0]
     stored = folder.read((2, source), form=ChangeFormat.HUDI)["after"].to_pylist()
-    assert [json.loads(text) for text in stored] == [{"id": "a", "v": 3}]  # as it was logged
+    assert stored == ['{"id": "a", "v": 3.0}']
+
+
+def test_hudis_form_has_the_tables_columns_types_and_order(tmp_path: pathlib.Path) -> None:
+    """Hudi reads logged images with the table's schema: changed values are converted, what was not logged is null."""
+    day = {"type": "int", "logicalType": "date"}
+    price = {"type": "fixed", "name": "p5", "size": 3, "logicalType": "decimal", "precision": 5, "scale": 2}
+    wider = {**price, "name": "p9", "size": 4, "precision": 9}
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    inner = {"type": "record", "name": "inner", "fields": [{"name": "p", "type": ["null", "int"]}]}
+    more = [{"name": name, "type": ["null", kind], "default": None} for name, kind in (("r", "string"), ("p", "long"))]
+    cost = {**price, "name": "p6"}
+    old: dict[str, Any] = {"at": millis, "gone": "string", "f": "float", "id": "string", "day": day, "price": price}
+    old |= {"cost": cost, "st": inner}
+    image = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", k]} for n, k in old.items()]}
+    fields = [{"name": "op", "type": ["null", "string"]}, {"name": "before", "type": ["null", image]}]
+    fields.append({"name": "after", "type": ["null", "r"]})
+    new = {"id": "string", "f": "string", "day": "string", "cost": cost, "price": wider, "at": millis, "added": "int"}
+    folder = ChangeFolder(tmp_path, {**new, "st": {**inner, "fields": more}})
+    row = {"at": 5, "gone": "x", "f": 1.5, "id": "a", "day": 1, "price": b"\x00\x00\x96", "cost": b"\xff\xff\x6a"}
+    changes = [
+        {"op": "i", "before": None, "after": {**row, "st": {"p": 7}}},
+        {"op": "d", "before": {**dict.fromkeys(row), "id": "b"}, "after": None},
+    ]
+    log = folder.change_log(2, {"type": "record", "name": "CDC", "fields": fields}, changes)
+    found = folder.read((2, LoggedImages((log,), key_fields=("id",))), form=ChangeFormat.HUDI)
+    nothing = '"f": null, "day": null, "cost": null, "price": null, "at": null, "added": null, "st": null}'
+    assert found["before"].to_pylist() == [f'{{"id": "b", {nothing}', "null"]
+    assert found["after"].to_pylist() == [
+        "null",
+        '{"id": "a", "f": "1.5", "day": "1970-01-02", "cost": [-1, -1, 106], "price": [0, 0, 0, -106], "at": 5, '
+        '"added": null, "st": {"r": null, "p": 7}}',
+    ]
 
 
 @pytest.mark.parametrize("mode", ["data_before_after", "op_key_only"])
@@ -185,6 +254,10 @@ def test_columns_are_found_by_id_where_the_table_has_a_history(tmp_path: pathlib
     now = ChangeFolder(tmp_path, fields)
     found = now.read((2, source), known=[1, 3], schema_history=json.dumps(history))
     assert kinds_and(found, "_hoodie_record_key", "w", "v") == [("-U", "a", 1, None), ("+U", "a", 2, None)]
+    texts = now.read((2, source), known=[1, 3], schema_history=json.dumps(history), form=ChangeFormat.HUDI)
+    if not keyed:
+        assert texts["before"].to_pylist() == ['{"id": "a", "w": 1, "v": null}']
+        assert texts["after"].to_pylist() == ['{"id": "a", "w": 2, "v": null}']
 
 
 def test_several_files_and_blocks(folder: ChangeFolder) -> None:

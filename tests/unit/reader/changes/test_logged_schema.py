@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -13,8 +14,24 @@ from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptBlock, CorruptFile
 from penstock.reader.changes.images import ChangeKind
-from penstock.reader.changes.logged_schema import MARKERS, SIDES, parse_logged_schema, physical_record
-from penstock.table.schema.avro import ArrayType, Decimal, MapType, Primitive, RecordType, parse_record_schema
+from penstock.reader.changes.logged_schema import (
+    KEY,
+    MARKERS,
+    SIDES,
+    is_stored_alike,
+    parse_logged_schema,
+    physical_record,
+)
+from penstock.table.schema.avro import (
+    ArrayType,
+    AvroField,
+    AvroType,
+    Decimal,
+    MapType,
+    Primitive,
+    RecordType,
+    parse_record_schema,
+)
 
 INNER = {"type": "record", "name": "place", "namespace": "geo", "fields": [{"name": "x", "type": ["int", "null"]}]}
 ROW = {
@@ -46,6 +63,7 @@ LOGGED = {
         {"name": "after", "type": ["row", "null"]},
     ],
 }
+LATER = AvroField("later", Primitive("int"), True, 0)
 LOGICAL = ("logicalType", "precision", "scale")
 WHERE = "table t: file f"
 
@@ -105,6 +123,29 @@ def test_records_of_a_kind_read_with_the_flat_schema(kind: ChangeKind, old: Any,
         assert not set(found) & {"id", "at", "price"}
 
 
+NAMES = ("op", "ts_ms", "record_key", "before", "after")
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("kind", ChangeKind)
+def test_columns_may_be_called_as_the_fields_of_a_change_are(kind: ChangeKind, side: str) -> None:
+    """Debezium's `op` and `ts_ms` are columns of many tables: each is the image's own, and the key is found beside."""
+    image = {"type": "record", "name": "row", "fields": [{"name": n, "type": ["null", "string"]} for n in NAMES]}
+    kinds: list[Any] = ["string", "string", "string", image, "row"]
+    fields = [{"name": name, "type": ["null", kind]} for name, kind in zip(NAMES, kinds, strict=True)]
+    schema = {"type": "record", "name": "CDC", "fields": fields}
+    images = {name: {column: f"{name} {column}" for column in NAMES} for name in ("before", "after")}
+    record = {"op": "iud"[kind], "record_key": "k", **{name: images[name] for name in SIDES[kind]}}
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, as_json(schema), record)
+    flat = parse_logged_schema(json.dumps(schema), WHERE).flat(kind, side)
+    body.seek(0)
+    found = fastavro.schemaless_reader(body, flat_json(flat), None)
+    assert isinstance(found, dict)
+    assert found[KEY] == "k"
+    assert [found[name] for name in NAMES if name in found] == list(images[side].values()) * (side in SIDES[kind])
+
+
 def test_logical_types_stay_unless_values_are_wanted_as_stored() -> None:
     schema = parse_logged_schema(json.dumps(LOGGED), WHERE)
     types = {field.name: field.type for field in schema.flat(ChangeKind.UPDATE, "after").writer.fields}
@@ -115,8 +156,41 @@ def test_logical_types_stay_unless_values_are_wanted_as_stored() -> None:
     assert stored["at"] == Primitive("long")
     image = schema.image("before")
     assert isinstance(image, RecordType)
-    assert [field.name for field in physical_record(image, WHERE).fields] == [field.name for field in image.fields]
-    assert not any(isinstance(field.type, Decimal) for field in physical_record(image, WHERE).fields)
+    plain = physical_record(image.fields, WHERE).fields
+    assert [field.name for field in plain] == [field.name for field in image.fields]
+    assert not any(isinstance(field.type, Decimal) for field in plain)
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted", "alike"),
+    [
+        (Primitive("int"), Primitive("string"), True),
+        (Primitive("float"), Primitive("double"), True),
+        (Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis"), True),
+        (Primitive("int", "date"), Primitive("string"), False),
+        (Primitive("string"), Primitive("int", "date"), False),
+        (Decimal(5, 2, 3), Decimal(5, 2, 3), True),
+        (Decimal(5, 2, 3), Decimal(9, 2, 4), False),
+        (Decimal(5, 2), Decimal(5, 2, 3), False),
+        (Primitive("int"), Decimal(5, 2, 3), False),
+        (ArrayType(Primitive("int"), 0), ArrayType(Primitive("long"), 0), True),
+        (MapType(Primitive("int", "date"), 0), MapType(Primitive("string"), 0), False),
+    ],
+)
+def test_stored_values_tell_the_tables_unless_a_logical_type_changed(
+    written: AvroType, wanted: AvroType, alike: bool
+) -> None:
+    assert is_stored_alike(AvroField("c", written), AvroField("c", wanted)) is alike
+    inner, outer = RecordType((AvroField("x", written),)), RecordType((AvroField("x", wanted), LATER))
+    assert is_stored_alike(AvroField("c", inner), AvroField("c", outer)) is alike
+    outer = RecordType((*outer.fields, replace(LATER, name="other", has_default=True)))
+    assert not is_stored_alike(AvroField("c", inner), AvroField("c", outer))
+
+
+def test_a_column_that_was_not_logged_may_be_null() -> None:
+    assert is_stored_alike(None, LATER)
+    assert not is_stored_alike(None, replace(LATER, has_default=True))
+    assert not is_stored_alike(None, AvroField("later", Primitive("int")))
 
 
 def test_what_is_logged_depends_on_the_mode() -> None:
