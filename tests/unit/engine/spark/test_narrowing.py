@@ -64,6 +64,8 @@ def test_what_fits(values: list[object], wide: pa.DataType, narrow: pa.DataType,
         ("0.123456789", pa.string(), pa.float32()),
         ("1.505", pa.string(), SHORT),
         (b"\xff", pa.binary(), pa.string()),
+        (D("123456789.1234"), LONG, pa.float32()),
+        (D("0.123456789012345678"), pa.decimal128(38, 18), pa.float64()),
     ],
 )
 def test_what_does_not_fit_names_column_and_table(value: object, wide: pa.DataType, narrow: pa.DataType) -> None:
@@ -93,6 +95,26 @@ def test_structs_field_by_field() -> None:
     too_large = pa.array([{"new": 1, "b": "x", "a": 2**40}], wide.type)
     with pytest.raises(SchemaMismatch, match=r"column c\.a"):
         narrowed(too_large, narrow, "c", "t")
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [pa.list_(pa.int32()), pa.map_(pa.string(), pa.int32()), pa.null(), pa.bool_(), pa.timestamp("us", "UTC")],
+    ids=str,
+)
+def test_a_struct_that_gained_a_field_keeps_the_others_as_they_are(inner: pa.DataType) -> None:
+    was = pa.struct([("a", pa.int32()), ("l", inner)])
+    wide = pa.array([{"a": 1, "l": None, "new": "x"}, None], pa.struct([*was, ("new", pa.string())]))
+    assert narrowed(wide, was, "c", "t").equals(pa.array([{"a": 1, "l": None}, None], was))
+
+
+@given(st.lists(st.none() | st.integers(-(10**6), 10**6)), st.sampled_from([4, 10]))
+def test_floats_that_became_decimals_come_back(parts: list[int | None], scale: int) -> None:
+    texts = [None if part is None else str(D(part) / 10_000) for part in parts]
+    for kind in (pa.float32(), pa.float64()):
+        column = pa.array([None if text is None else float(text) for text in texts], kind)
+        wide = pa.array([None if text is None else D(text) for text in texts], pa.decimal128(30, scale))
+        assert narrowed(wide, kind, "c", "t").equals(column)
 
 
 @given(st.lists(st.none() | st.integers(-(2**31), 2**31 - 1)))
