@@ -61,10 +61,10 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
     facts = for_query(table, read_timeline(table, passed_over), request.query)
     selections = select(request.query, facts)
     as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
-    schema_json = _schema_json(table, facts, as_of)
+    schema_json = table_schema(table, facts, as_of)
     at_end = schema_instant(request, facts, schema_json)
     if at_end is not None:
-        as_of, schema_json = at_end, _schema_json(table, facts, at_end)
+        as_of, schema_json = at_end, table_schema(table, facts, at_end)
     wanted = _wanted_groups(selections)
     births = asks_every_partition(request.query, facts)
     known = _written_partitions(facts) if wanted is None else {partition for partition, _ in wanted}
@@ -240,8 +240,9 @@ def _committed(
     )
 
 
-def _schema_json(table: HudiTable, facts: TimelineFacts, as_of: str | None) -> str:
-    """The table's schema: as commits or the table's properties recorded it, else as its newest data file has it."""
+def table_schema(table: HudiTable, facts: TimelineFacts, as_of: str | None = None) -> str:
+    """The table's schema: as commits or the table's properties recorded it, else as its newest data file has it.
+    SchemaMismatch if nothing has one."""
     recorded = recorded_schemas(facts, as_of)
     if not any(text.strip() for text in recorded) and not table.properties.create_schema.strip():
         recorded = [schema_of_newest_file(table.storage, facts, _schema_order(facts, as_of))]

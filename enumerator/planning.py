@@ -14,7 +14,7 @@ from penstock.enumerator.discovery import (
     discover,
     pending_clusterings,
     read_timeline,
-    recorded_schemas,
+    table_schema,
 )
 from penstock.enumerator.events import tell_fallback
 from penstock.enumerator.filtered_files import without_ruled_out
@@ -34,7 +34,6 @@ from penstock.table.merge_rules import merge_mode
 from penstock.table.metadata.files import FILES
 from penstock.table.metadata.metadata_table import indexes
 from penstock.table.properties import TableProperties
-from penstock.table.schema.tables import table_schema_json
 from penstock.table.storage import shown_uri
 from penstock.table.timeline import Timeline
 
@@ -69,7 +68,8 @@ def plan_request(
 
 
 def describe(table: HudiTable, table_name: str) -> TableDescription:
-    """The table now. A merge mode that no query can read is told by its setting; '' for a schema nobody recorded."""
+    """The table now. A merge mode that no query can read is told by its setting; '' for a schema that
+    nothing tells."""
     facts = read_timeline(table)
     properties = table.properties
     return TableDescription(
@@ -84,14 +84,14 @@ def describe(table: HudiTable, table_name: str) -> TableDescription:
         record_key_fields=properties.record_key_fields,
         partition_fields=properties.partition_fields,
         ordering_fields=properties.ordering_fields,
-        schema_json=_told_schema(facts, properties),
+        schema_json=_told_schema(table, facts),
         newest=newest_position(facts.timeline, facts.pending_clusterings, facts.is_data),
     )
 
 
 def newest_schema_json(table: HudiTable) -> str:
-    """The table's schema now; '' if nobody recorded one."""
-    return _told_schema(read_timeline(table), table.properties)
+    """The table's schema now; '' if it has none: nothing recorded one, and there is no data."""
+    return _told_schema(table, read_timeline(table))
 
 
 def newest(table: HudiTable, after: Position | None, max_commits: int) -> Position:
@@ -120,9 +120,9 @@ def _told_merge_mode(properties: TableProperties) -> str:
     return "EVENT_TIME_ORDERING" if isinstance(mode, EventTimeOrdering) else "COMMIT_TIME_ORDERING"
 
 
-def _told_schema(facts: TimelineFacts, properties: TableProperties) -> str:
+def _told_schema(table: HudiTable, facts: TimelineFacts) -> str:
     try:
-        return table_schema_json(recorded_schemas(facts), properties)
+        return table_schema(table, facts)
     except SchemaMismatch:
         return ""
 

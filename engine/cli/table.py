@@ -74,7 +74,7 @@ def described(description: TableDescription) -> dict[str, object]:
         "partition_fields": list(description.partition_fields),
         "ordering_fields": list(description.ordering_fields),
         "newest": str(description.newest),
-        "schema": json.loads(description.schema_json),
+        "schema": json.loads(description.schema_json or "null"),
     }
 
 

@@ -26,7 +26,7 @@ from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.access import NO_ACCESS, ServerAccess
 from penstock.proto.codec import encode_scan, encode_split
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import InvariantViolation
+from penstock.proto.errors import InvariantViolation, SchemaMismatch
 from penstock.proto.options import GivenOptions
 from penstock.proto.queries import PlanRequest, SnapshotAsOf
 from penstock.proto.reports import TableDescription
@@ -35,7 +35,7 @@ from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import change_schema
-from penstock.table.storage import shared_uri
+from penstock.table.storage import shared_uri, shown_uri
 
 log = logging.getLogger("penstock.engine.spark")
 
@@ -64,7 +64,10 @@ def schema_of(load: Loaded) -> StructType:
         stream_start(table, options, describe)
         if only_a_stream(options):
             stream_scope(table, options, describe)
-    schema = arrow_schema(parse_record_schema(describe().schema_json))
+    told = describe().schema_json
+    if not told:
+        raise SchemaMismatch(f"no schema: table {shown_uri(table)} has no data, and nothing recorded one")
+    schema = arrow_schema(parse_record_schema(told, f"schema of table {shown_uri(table)}"))
     changes = changes_read(options)
     if changes is not None:
         schema = change_schema(schema, changes)

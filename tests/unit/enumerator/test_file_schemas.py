@@ -12,7 +12,9 @@ import pytest
 
 from penstock.engine.arrow import read
 from penstock.enumerator.file_schemas import schema_of_footer
+from penstock.enumerator.planning import describe
 from penstock.proto.errors import SchemaMismatch
+from penstock.table.hudi_table import open_table
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 
@@ -36,6 +38,8 @@ def test_the_rows_are_those_of_the_recorded_schema(golden: Any, tmp_path: pathli
     properties.write_text("\n".join(kept))
     found = read(str(path)).read_all()
     assert found.equals(wanted)
+    told = describe(open_table(str(path)), "t").schema_json
+    assert arrow_schema(parse_record_schema(told)).names == wanted.schema.names
 
 
 def test_a_footer_without_avro_has_the_schema_of_its_columns(tmp_path: pathlib.Path) -> None:

@@ -33,6 +33,15 @@ def documented(heading: str) -> set[str]:
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
+def test_a_table_without_any_schema_is_described(cli: Cli, tmp_path: pathlib.Path) -> None:
+    (tmp_path / ".hoodie" / "timeline").mkdir(parents=True)
+    lines = ("name=empty", "version=9", "type=MERGE_ON_READ")
+    properties = "".join(f"hoodie.table.{line}\n" for line in lines) + "hoodie.record.merge.mode=COMMIT_TIME_ORDERING\n"
+    (tmp_path / ".hoodie" / "hoodie.properties").write_text(properties)
+    assert cli("table", "desc", tmp_path, "--format", "json").json["schema"] is None
+    assert cli("table", "desc", tmp_path).code == 0
+
+
 class TestTimeline:
     """`penstock timeline`."""
 
