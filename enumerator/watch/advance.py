@@ -52,7 +52,9 @@ def advance(
 ) -> Advance:
     """The next round behind the progress, or that nothing is new. Looks at the table as it is now.
 
-    The round's range never passes `following.upto`, nor on layout 1 a pending instant that may still bring rows; with
+    The round's range never passes `following.upto`, and reaches it in a last round, maybe of no splits, once a service
+    that completed there or behind it shows that nothing comes before it any more; nor does it pass on layout 1 a
+    pending instant that may still bring rows; with
     `hollow_after_ms` one whose file is older than that by the wall clock is passed, with a WARNING, and is LateInstant
     should it complete after all. Limits are kept but for a first file group that is larger, and for rows whose state
     at the limits' end was cleaned, where a later end still answers exactly (WARNING). Errors: LateInstant,
@@ -69,6 +71,8 @@ def advance(
         end = next_end(facts, progress.position, following.limits, progress.ahead, changes=changes)
         if following.upto is not None:
             end = min(end, max(following.upto, progress.position))
+            if end == progress.position and _is_settled(active, following.upto):
+                end = max(end, following.upto)
         if end == progress.position:
             return NothingNew()
         found = _planned(table, name, following, progress, facts, end, passed_over, planned)
@@ -88,6 +92,15 @@ def advance(
     raise StorageError(
         f"the timeline of table {facts.table} changed behind each of {_LOOKS} looks at it; asking again may help"
     )
+
+
+def _is_settled(facts: TimelineFacts, upto: Position) -> bool:
+    """Whether the timeline shows that nothing completes at or below `upto` any more: something, be it a service, has
+    completed there or behind it, and on layout 1 no pending instant below may still bring rows."""
+    hole = horizon(facts.timeline, facts.pending_clusterings)
+    if hole is not None and hole.requested_time <= upto.order_key:
+        return False
+    return newest_active(facts) >= upto.order_key
 
 
 def _issued(table: HudiTable, end: Position, now_ms: int) -> Issued | None:

@@ -220,6 +220,18 @@ def test_a_stream_ends_at_upto_once_nothing_can_come(golden: Golden) -> None:
     assert not waiting[-1].ended, "the clock is not past it"
 
 
+def test_a_stream_ends_at_upto_also_where_services_alone_lie_behind_it(golden: Golden) -> None:
+    """Without the clock, since the zone of this timeline is not told."""
+    path = golden.table("A_log_compaction_v8_h102")
+    timeline = open_table(str(path)).timeline()
+    upto = Position(InstantTime(max(map(timeline.order_key, timeline.completed_writes))))
+    enumerator = EmbeddedEnumerator()
+    assert enumerator.describe_table(str(path)).newest < upto
+    ended = walked(enumerator, scope(path, upto=upto), StartBehind(EARLIEST))
+    assert ended[-1].ended and ended[-1].progress.position == upto
+    assert enumerator.next_batch(scope(path, upto=upto), ended[-1]).point == ended[-1]
+
+
 def test_the_clock_ends_a_stream_whose_timeline_is_utc(golden: Golden, tmp_path: pathlib.Path) -> None:
     path = golden.copy(TABLES[0], tmp_path)
     properties = path / ".hoodie" / "hoodie.properties"

@@ -191,6 +191,25 @@ def test_a_round_never_passes_the_groups_end(golden: Any, query: Query) -> None:
     assert isinstance(found, NextRound) and found.progress.position == inside
 
 
+@pytest.mark.parametrize("case", ["A_log_compaction_v8_h102", "A_log_compaction_v6_h0150"])
+def test_an_end_that_services_alone_have_passed_is_reached(golden: Any, case: str) -> None:
+    table = open_table(str(golden.table(case)))
+    timeline = table.timeline()
+    *_, data, service = sorted(timeline.completed_writes, key=timeline.order_key)
+    assert table.commit(service).is_service and not table.commit(data).is_service
+    key = timeline.order_key(service)
+    between = str(int(timeline.order_key(data)) + 1)
+    for upto in (at(key), at(between)):
+        progress, ends = start_progress(table, EARLIEST), []
+        while isinstance(found := advance(table, "t", following(ROWS, progress, upto=upto)), NextRound):
+            progress = found.progress
+            ends.append((progress.position, len(found.plan.splits) > 0))
+        assert ends[-1] == (upto, False) and ends[-2] == (at(timeline.order_key(data)), True)
+    later = str(int(key) + 1)
+    progress = start_progress(table, at(timeline.order_key(data)))
+    assert isinstance(advance(table, "t", following(ROWS, progress, upto=at(later))), NothingNew)
+
+
 def test_where_a_group_may_start(golden: Any, tmp_path: pathlib.Path) -> None:
     script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
     table, keys = script.open(), [script.keys[item] for item in script.data]
