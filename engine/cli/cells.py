@@ -22,7 +22,7 @@ def json_values(array: pa.Array) -> list[JsonValue]:
     """Each value of the array as JSON.
 
     Decimals: text, all digits. Timestamps: ISO text with microseconds, `Z` at the end if they are UTC instants; the
-    number as text where Arrow has no year for it. Dates, times: ISO text. Binary: base64. NaN and infinities: the texts
+    number as text where Arrow has no year for it. Dates, times: ISO text; far dates as timestamps. Binary: base64. NaN and infinities: the texts
     NaN, Infinity, -Infinity. Structs and maps: objects (a map's keys are text in Hudi). Lists: arrays. Null: null.
     """
     kind = array.type
@@ -34,6 +34,8 @@ def json_values(array: pa.Array) -> list[JsonValue]:
         return _lists(array)
     if types.is_timestamp(kind):
         return _timestamps(array)
+    if types.is_date32(kind):
+        return _dates(array)
     if types.is_date(kind) or types.is_time(kind):
         return list(array.cast(pa.string()).to_pylist())
     if types.is_decimal(kind):
@@ -48,6 +50,11 @@ def json_values(array: pa.Array) -> list[JsonValue]:
 def text_values(array: pa.Array) -> list[str]:
     """Each value as one line of text without control characters; nested values as JSON, null as `null`."""
     return [_text(value) for value in json_values(array)]
+
+
+def _dates(array: pa.Date32Array) -> list[JsonValue]:
+    pairs = zip(array.cast(pa.string()).to_pylist(), array.view(pa.int32()).to_pylist(), strict=True)
+    return [str(raw) if text is not None and text.startswith("<") else text for text, raw in pairs]
 
 
 def _timestamps(array: pa.TimestampArray) -> list[JsonValue]:

@@ -33,6 +33,7 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
         (pa.array([0, None], pa.timestamp("us", "UTC")), ["1970-01-01T00:00:00.000000Z", None]),
         (pa.array([-1], pa.timestamp("us")), ["1969-12-31T23:59:59.999999"]),
         (pa.array([2**62], pa.timestamp("us", "UTC")), [str(2**62)]),
+        (pa.array([2**31 - 1, 0, None], pa.date32()), [str(2**31 - 1), "1970-01-01", None]),
         (pa.array([None, None], pa.null()), [None, None]),
         (pa.array([[1, None], None, []], pa.list_(pa.int32())), [[1, None], None, []]),
         (
