@@ -22,8 +22,9 @@ def json_values(array: pa.Array) -> list[JsonValue]:
     """Each value of the array as JSON.
 
     Decimals: text, all digits. Timestamps: ISO text with microseconds, `Z` at the end if they are UTC instants; the
-    number as text where Arrow has no year for it. Dates, times: ISO text; far dates as timestamps. Binary: base64. NaN and infinities: the texts
-    NaN, Infinity, -Infinity. Structs and maps: objects (a map's keys are text in Hudi). Lists: arrays. Null: null.
+    number as text where Arrow has no year for it. Dates, times: ISO text; far dates as timestamps. Binary: base64. NaN
+    and infinities: the texts NaN, Infinity, -Infinity. Structs and maps: objects (a map's keys are text in Hudi).
+    Lists: arrays. Null: null.
     """
     kind = array.type
     if types.is_struct(kind):
