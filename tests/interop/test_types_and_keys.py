@@ -118,6 +118,57 @@ def test_keys_made_of_any_column(hudi: Any, tmp_path: pathlib.Path, kind: str, v
     assert found == shown(hudi.read(path))
 
 
+@pytest.mark.parametrize(("kind", "zero"), [("int", "0"), ("date", "date'1970-01-01'")])
+def test_a_null_ordering_value_is_hudis_zero(hudi: Any, tmp_path: pathlib.Path, kind: str, zero: str) -> None:
+    path, name = tmp_path / "t", f"nulls_{kind}"
+    made = options(name, "insert", hoodie__record__merge__mode="EVENT_TIME_ORDERING")
+    made |= {"hoodie.table.ordering.fields": "o", "hoodie.datasource.write.precombine.field": "o"}
+    values = {"zero": zero, "below": "-1" if kind == "int" else "date'1969-12-31'", "null": "null"}
+
+    def rows(word: str, values: dict[str, str]) -> str:
+        return " union all ".join(
+            f"select '{key}' id, '{word}' v, cast({value} as {kind}) o" for key, value in values.items()
+        )
+
+    hudi.write_query(path, rows("old", values), made)
+    values = {"zero": "null", "below": "null", "null": values["below"]}
+    hudi.write_query(path, rows("new", values), {**made, "hoodie.datasource.write.operation": "upsert"})
+    found = shown(penstock.read(str(path)).read_all())
+    assert found == shown(hudi.read(path))
+    assert sum("'new'" in row for row in found) == 2
+
+
+def test_partitions_that_begin_with_a_dot(hudi: Any, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t"
+    more = {
+        "hoodie__datasource__write__keygenerator__class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+        "hoodie__datasource__write__partitionpath__field": "p",
+    }
+    rows = " union all ".join(f"select 'k{n}' id, {n} v, '{p}' p" for n, p in enumerate((".hid", "..a", "x")))
+    hudi.write_query(path, rows, options("dotted", "insert", **more))
+    found = shown(penstock.read(str(path)).read_all())
+    assert len(found) == 3
+    assert found == shown(hudi.read(path))
+
+
+def test_dates_and_timestamps_of_the_legacy_calendar(hudi: Any, tmp_path: pathlib.Path) -> None:
+    path, setting = tmp_path / "t", "spark.sql.parquet.datetimeRebaseModeInWrite"
+    days = ("1500-03-01", "1582-10-04", "1582-10-15", "1890-01-01", "2020-01-01")
+    rows = " union all ".join(
+        f"select 'k{n}' id, date'{day}' d, timestamp'{day} 12:00:00' t, array(date'{day}') l"
+        for n, day in enumerate(days)
+    )
+    hudi.call(f"set {setting}=LEGACY")
+    hudi.write_query(path, rows, options("legacy", "bulk_insert"))
+    hudi.call(f"set {setting}=CORRECTED")
+    try:
+        wanted = shown(hudi.read(path))
+    finally:
+        hudi.call(f"reset {setting}")
+    assert any("datetime.date(1500, 3, 1)" in row for row in wanted)
+    assert shown(penstock.read(str(path)).read_all()) == wanted
+
+
 @pytest.mark.parametrize("form", ["yyyyMMdd", "yyyy/MM/dd"])
 def test_partition_columns_that_files_leave_out(hudi: Any, tmp_path: pathlib.Path, form: str) -> None:
     path = tmp_path / "t"
