@@ -28,6 +28,16 @@ def instant(number: int) -> InstantTime:
     return InstantTime(f"202601010000{number:05d}")
 
 
+def meta_columns(number: int, place: int, key: str) -> dict[str, str]:
+    """Those of the row of this key at a place of what an instant wrote."""
+    return {
+        "_hoodie_commit_time": str(instant(number)),
+        "_hoodie_commit_seqno": f"{instant(number)}_0_{place}",
+        "_hoodie_record_key": key,
+        "_hoodie_partition_path": "",
+    }
+
+
 @dataclass
 class ChangeFolder:
     """A table of one file group in `folder`, with the columns `fields` behind the meta columns."""

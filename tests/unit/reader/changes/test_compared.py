@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from change_slices import ChangeFolder, instant, kinds_and
+from change_slices import ChangeFolder, instant, kinds_and, meta_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import slice_writer
@@ -31,14 +31,7 @@ Row = dict[str, Any]
 
 
 def row(number: int, place: int, key: str, v: int | None, ts: int | None = 0) -> Row:
-    return {
-        "_hoodie_commit_time": str(instant(number)),
-        "_hoodie_commit_seqno": f"{instant(number)}_0_{place}",
-        "_hoodie_record_key": key,
-        "_hoodie_partition_path": "",
-        "v": v,
-        "ts": ts,
-    }
+    return {**meta_columns(number, place, key), "v": v, "ts": ts}
 
 
 def version(found: Row) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from change_slices import ChangeFolder, instant
+from change_slices import ChangeFolder, instant, meta_columns
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import slice_writer
@@ -28,14 +28,7 @@ Rows = dict[str, tuple[Any, ...]]
 
 
 def row(number: int, place: int, key: str, columns: Sequence[str], value: int | None, ts: int) -> dict[str, Any]:
-    return {
-        "_hoodie_commit_time": str(instant(number)),
-        "_hoodie_commit_seqno": f"{instant(number)}_0_{place}",
-        "_hoodie_record_key": key,
-        "_hoodie_partition_path": "",
-        **dict.fromkeys(columns, value),
-        "ts": ts,
-    }
+    return {**meta_columns(number, place, key), **dict.fromkeys(columns, value), "ts": ts}
 
 
 def block(number: int, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> bytes:
