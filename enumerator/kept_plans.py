@@ -5,6 +5,7 @@ Shell: asks the core through its keeper, tells log and observer. Not here: plann
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Callable
@@ -13,10 +14,12 @@ from penstock.enumerator.assigner import Assigned, Assignment, choose_slots
 from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Reported
 from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
 from penstock.enumerator.core.facts import sizes_alone
+from penstock.enumerator.core.plans import opened_by
 from penstock.enumerator.core.state import State
 from penstock.enumerator.events import tell
 from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.observer import Duration, Observer, SplitEvent, SplitKind
+from penstock.proto.codec import encode_request
 from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownPlan
 from penstock.proto.queries import Changes, PlanRequest, TopicRanges
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport
@@ -48,10 +51,12 @@ class KeptPlans:
         self._clock_ms, self._new_id, self._cpus, self._observer = clock_ms, new_id, cpus, observer
 
     def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
-        """See `Enumerator.open_plan`. A request id that opened a plan before gives that plan again."""
+        """See `Enumerator.open_plan`. A request id that opened a plan before gives that plan again; RequestIdReused if
+        it was for other content."""
         if request.slots < 0:
             raise ConfigurationError(f"slots: got {request.slots}, expected 0 (let the planner choose) or more")
-        before = self._keeper.look(lambda state: state.requests.get(request_id)) if request_id else None
+        digest = hashlib.sha256(encode_request(request)).hexdigest() if request_id else ""
+        before = self._keeper.look(lambda state: opened_by(state, request_id, request.table, digest))
         if before is not None:
             return self._opened(before)
         begin_ms = self._clock_ms()
@@ -68,6 +73,7 @@ class KeptPlans:
             facts=facts,
             slots=choose_slots(len(facts), size_bytes, request.slots, self._cpus),
             stream=request.of_stream,
+            digest=digest,
         )
         opened = self._opened(self._keeper.handle(event, _plan_id, (plan_id, plan)))
         took_ms = self._clock_ms() - begin_ms

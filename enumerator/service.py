@@ -144,7 +144,7 @@ class EnumeratorService(EmbeddedEnumerator):
             progress = self._start(key.table, spec.start)
             created = ev.CreateGroup(key=key, scope=scope, limits=spec.limits, progress=progress)
             self.keeper.handle(created, _nothing)
-        event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id)
+        event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id, principal=spec.principal)
         joined = self.keeper.handle(event, _joined)
         tell("reader joined", table=key.table, group=group, reader=reader_id, epoch=joined.member.epoch)
         if self._threads is not None:

@@ -2,6 +2,7 @@
 
 PenstockError
 ├── ConfigurationError            INVALID_ARGUMENT     an option, a column, a range the caller gave
+│   └── RequestIdReused                                a request id that stands for another request
 ├── TableError
 │   ├── TableNotFound             NOT_FOUND            no table there
 │   ├── PositionExpired           OUT_OF_RANGE         files or instants the answer needs were cleaned
@@ -61,6 +62,13 @@ class ConfigurationError(PenstockError):
     grpc_status = "INVALID_ARGUMENT"
     exit_code = 2
     advice = "mend what the text names; of a misspelt name it offers the nearest"
+
+
+class RequestIdReused(ConfigurationError):
+    """A request id was used again for another request: the plan that it opened is not the one that is asked for."""
+
+    code = "REQUEST_ID_REUSED"
+    advice = "give each request an id of its own; a repeated call must be equal to the first"
 
 
 class TableError(PenstockError):

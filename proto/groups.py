@@ -56,21 +56,25 @@ class GroupScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """A scope with what counts only when a group is created (`start`, `limits`)."""
+    """A scope with what counts only when a group is created (`start`, `limits`). `principal` is who joins, as the
+    server authenticated the caller; it is never sent."""
 
     scope: GroupScope
     start: GroupStart = StartAt()
     limits: RoundLimits = NO_LIMITS
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A reader of a group, fenced by its epoch: each join of the same reader id gets a higher one."""
+    """A reader of a group, fenced by its epoch: each join of the same reader id gets a higher one. `principal` is who
+    names the member in a call, as the server authenticated the caller; it is never sent."""
 
     table: str
     group: str
     reader_id: str
     epoch: int
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,7 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "facts": base64.b64encode(record.facts.encoded()).decode(),
                 "slots": record.slots,
                 **({"stream": record.stream} if record.stream else {}),
+                **({"digest": record.digest} if record.digest else {}),
             }
         case SlotsAsked(plan_id, slots):
             return {"plan": plan_id, "slots": slots}
@@ -131,7 +132,12 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "commits": record.commits,
             }
         case ReaderJoined():
-            told = {"reader": record.reader_id, "epoch": record.epoch, "request_id": record.request_id}
+            told = {
+                "reader": record.reader_id,
+                "epoch": record.epoch,
+                "request_id": record.request_id,
+                **({"principal": record.principal} if record.principal else {}),
+            }
         case SplitsAssigned():
             told = {"reader": record.reader_id, "sequence": record.sequence, "splits": record.splits}
         case SplitsCommitted():
@@ -233,6 +239,7 @@ def _opened(told: Json) -> PlanOpened:
         facts=_facts(told),
         slots=int(told["slots"]),
         stream=str(told.get("stream", "")),
+        digest=str(told.get("digest", "")),
     )
 
 
@@ -246,6 +253,7 @@ def _joined(told: Json) -> ReaderJoined:
         reader_id=str(told["reader"]),
         epoch=int(told["epoch"]),
         request_id=str(told["request_id"]),
+        principal=str(told.get("principal", "")),
     )
 
 

@@ -25,12 +25,14 @@ class CreateGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """A reader comes, or comes back; the same request id twice is one join."""
+    """A reader comes, or comes back; the same request id twice is one join. `principal` is who asks, '' if the server
+    authenticates nobody."""
 
     key: GroupKey
     reader_id: str
     scope: GroupScope
     request_id: str
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,8 @@ class Restarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPlan:
-    """A plan was made and is to be held under `plan_id`; the same request id again is the same plan. `stream` is an id
-    of the stream whose batch it is, or empty."""
+    """A plan was made and is to be held under `plan_id`; the same request id again, for a request with the same digest
+    of its content, is the same plan. `stream` is an id of the stream whose batch it is, or empty."""
 
     plan_id: str
     request_id: str
@@ -147,6 +149,7 @@ class OpenPlan:
     facts: SplitFacts
     slots: int
     stream: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import Settings, Step
 from penstock.enumerator.core.records import Gone, GroupKey, LeaseRenewed, ReaderGone, ReaderJoined, Record
 from penstock.enumerator.core.state import Group, Reader, State
-from penstock.proto.errors import ConfigurationError, Fenced, Overloaded, UnknownGroup
+from penstock.proto.errors import ConfigurationError, Fenced, Overloaded, PermissionDenied, UnknownGroup
 from penstock.proto.groups import GroupScope, Joined, Member
 
 MAX_READERS: Final = 10_000
@@ -23,7 +23,8 @@ def group_of(state: State, key: GroupKey) -> Group:
 
 
 def member_of(state: State, member: Member) -> tuple[Group, Reader]:
-    """The group and its reader, or Fenced for an epoch that is not current."""
+    """The group and its reader. Fenced for an epoch that is not current; PermissionDenied for a member that another
+    principal joined."""
     key = GroupKey(member.table, member.group)
     group = group_of(state, key)
     reader = group.readers.get(member.reader_id)
@@ -33,7 +34,18 @@ def member_of(state: State, member: Member) -> tuple[Group, Reader]:
             f"reader {member.reader_id!r} of {key}, epoch {member.epoch}: {now}: its lease ran out, the group was "
             "reset, or another process joined under that id; what it had not committed is read by others; join again"
         )
+    _check_principal(group, reader, member.principal)
     return group, reader
+
+
+def _check_principal(group: Group, reader: Reader, principal: str) -> None:
+    """PermissionDenied if another principal joined. A member without one, of a server that authenticated nobody or of a
+    state of before principals were kept, is everybody's until it joins again."""
+    if principal and reader.principal and principal != reader.principal:
+        raise PermissionDenied(
+            f"reader {reader.reader_id!r} of {group.key}: another principal joined under that reader id, and holds it "
+            "until it leaves or its lease ends; choose another reader id"
+        )
 
 
 def join(state: State, event: ev.Join, now_ms: int, settings: Settings) -> Step:
@@ -42,6 +54,8 @@ def join(state: State, event: ev.Join, now_ms: int, settings: Settings) -> Step:
     _check_scope(group, event.scope)
     until = now_ms + settings.lease_ms
     known = group.readers.get(event.reader_id)
+    if known is not None:
+        _check_principal(group, known, event.principal)
     if known is not None and known.request_id == event.request_id:
         member = Member(event.key.table, event.key.group, event.reader_id, known.epoch)
         return Step((renewed(group, member, now_ms, settings),), Joined(member, settings.lease_ms))
@@ -49,7 +63,13 @@ def join(state: State, event: ev.Join, now_ms: int, settings: Settings) -> Step:
         raise Overloaded(f"{event.key} has {MAX_READERS} readers, and takes no more")
     epoch = state.last_number + 1
     member = Member(event.key.table, event.key.group, event.reader_id, epoch)
-    joined = ReaderJoined(key=event.key, reader_id=event.reader_id, epoch=epoch, request_id=event.request_id)
+    joined = ReaderJoined(
+        key=event.key,
+        reader_id=event.reader_id,
+        epoch=epoch,
+        request_id=event.request_id,
+        principal=event.principal,
+    )
     lease = LeaseRenewed(key=event.key, reader_id=event.reader_id, until_ms=until)
     return Step((joined, lease), Joined(member, settings.lease_ms))
 
@@ -75,9 +95,11 @@ def renewed(group: Group, member: Member, now_ms: int, settings: Settings) -> Le
 def leave(state: State, member: Member) -> Step:
     """Gives back what the member held; nothing, if it is no member (any more)."""
     key = GroupKey(member.table, member.group)
-    reader = group_of(state, key).readers.get(member.reader_id)
+    group = group_of(state, key)
+    reader = group.readers.get(member.reader_id)
     if reader is None or reader.epoch != member.epoch:
         return Step()
+    _check_principal(group, reader, member.principal)
     return Step((ReaderGone(key=key, reader_id=member.reader_id, cause=Gone.LEFT),))
 
 

@@ -18,7 +18,7 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import HOUR_MS, Entry, PlanHeld, Reported, Settings, Step
 from penstock.enumerator.core.records import EntryReported, PlanOpened, PlansForgotten, PlanUsed, Record, SlotsAsked
 from penstock.enumerator.core.state import HeldPlan, State
-from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
+from penstock.proto.errors import ConfigurationError, RequestIdReused, StorageError, UnknownPlan, UnknownSplit
 
 SETTLED_IDLE_MS: Final = 60_000
 STREAM_PLANS: Final = 8
@@ -28,11 +28,27 @@ UNSETTLED_IDLE_MS: Final = HOUR_MS
 a whole time to live. Who comes back after that gets UnknownPlan: a clear error, never an empty answer."""
 
 
+def opened_by(state: State, request_id: str, table: str, digest: str) -> str | None:
+    """The plan that a request of this id, table and content opened; None if there is none. RequestIdReused if it opened
+    one of another table or content. A plan of a state of before digests were kept has none: its table alone counts."""
+    plan_id = state.requests.get(request_id) if request_id else None
+    if plan_id is None:
+        return None
+    held = state.plans[plan_id]
+    if held.table != table or (held.digest and held.digest != digest):
+        raise RequestIdReused(
+            f"table {table[:200]!r}: the request id of this call opened a plan of other content, which is still held: "
+            "give each new request an id of its own; a repeated call must be equal to the first"
+        )
+    return plan_id
+
+
 def open_plan(state: State, event: ev.OpenPlan, now_ms: int, settings: Settings) -> Step:
     """Holds the plan. StorageError if there is no room and nothing may be forgotten; ConfigurationError for a plan that
-    would not fit into an empty state."""
+    would not fit into an empty state; RequestIdReused."""
     held = state.requests.get(event.request_id) if event.request_id else None
     if held is not None and not _is_expired(state.plans[held], now_ms, settings):
+        opened_by(state, event.request_id, event.table, event.digest)
         return Step((PlanUsed(held, now_ms),), PlanHeld(held))
     if len(event.facts) > settings.max_held_splits:
         raise ConfigurationError(
@@ -50,6 +66,7 @@ def open_plan(state: State, event: ev.OpenPlan, now_ms: int, settings: Settings)
         facts=event.facts,
         slots=event.slots,
         stream=event.stream,
+        digest=event.digest,
     )
     return Step((*forgotten, opened, PlanUsed(event.plan_id, now_ms)), PlanHeld(event.plan_id))
 

@@ -75,12 +75,14 @@ class RoundPlanned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderJoined:
-    """A reader id has a new epoch; what it held it holds, and is to be told of again."""
+    """A reader id has a new epoch; what it held it holds, and is to be told of again. `principal` is who joined; '' if
+    the server authenticated nobody, or in a record of before principals were kept."""
 
     key: GroupKey
     reader_id: str
     epoch: int
     request_id: str
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +150,8 @@ class GroupDeleted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOpened:
     """A plan of the range door is held; `slots` readers may pull from it. `query` is the name of its kind, `stream` the
-    id of the stream whose batch it is, or empty."""
+    id of the stream whose batch it is, or empty. `digest` is that of the request's content, '' in a record of before
+    digests were kept."""
 
     plan_id: str
     request_id: str
@@ -157,6 +160,7 @@ class PlanOpened:
     facts: SplitFacts
     slots: int
     stream: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

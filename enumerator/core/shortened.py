@@ -37,6 +37,7 @@ def shortened(state: State) -> Iterator[Durable]:
             facts=held.facts,
             slots=held.assigner.slots,
             stream=held.stream,
+            digest=held.digest,
         )
         yield SlotsAsked(plan_id, tuple(held.asked))
     for key in sorted(state.groups):
@@ -71,7 +72,13 @@ def _of_group(group: Group) -> Iterator[Durable]:
 
 def _of_reader(group: Group, reader: Reader) -> Iterator[Durable]:
     """Joined twice where it holds what it was not told of: the second join makes all of it untold."""
-    joined = ReaderJoined(key=group.key, reader_id=reader.reader_id, epoch=reader.epoch, request_id=reader.request_id)
+    joined = ReaderJoined(
+        key=group.key,
+        reader_id=reader.reader_id,
+        epoch=reader.epoch,
+        request_id=reader.request_id,
+        principal=reader.principal,
+    )
     yield joined
     if reader.held:
         yield SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=0, splits=tuple(reader.held))

@@ -60,11 +60,12 @@ GroupRecord = (
 @dataclass(slots=True)
 class Reader:
     """A member. `held` in the order given; `untold` of them the present epoch does not know of yet. `sequence` is the
-    newest request answered with splits, `heard` the newest answered at all."""
+    newest request answered with splits, `heard` the newest answered at all; `principal` who joined, or empty."""
 
     reader_id: str
     epoch: int
     request_id: str
+    principal: str = ""
     until_ms: int | None = None
     sequence: int = 0
     heard: int = 0
@@ -99,7 +100,8 @@ class Group:
 @dataclass(slots=True)
 class HeldPlan:
     """A plan of the range door: its slots' lists, and the reports that came in by (slot, index). `asked` are the slots
-    whose lists grew or were sealed, in order. `stream` is the id of the stream whose batch it is, or empty."""
+    whose lists grew or were sealed, in order. `stream` is the id of the stream whose batch it is, or empty; `digest` is
+    that of the request's content."""
 
     plan_id: str
     request_id: str
@@ -111,6 +113,7 @@ class HeldPlan:
     reports: dict[tuple[int, int], SplitReport] = field(default_factory=dict)
     used_ms: int = 0
     stream: str = ""
+    digest: str = ""
 
     @property
     def is_settled(self) -> bool:
@@ -163,7 +166,14 @@ def _evolve_plans(state: State, record: PlanRecord) -> tuple[str, ...]:
         case PlanOpened(plan_id=plan_id):
             assigner = SlotAssigner(record.facts.sizes.tolist(), record.slots)
             held = HeldPlan(
-                plan_id, record.request_id, record.table, record.query, record.facts, assigner, stream=record.stream
+                plan_id,
+                record.request_id,
+                record.table,
+                record.query,
+                record.facts,
+                assigner,
+                stream=record.stream,
+                digest=record.digest,
             )
             state.plans[plan_id] = held
             state.plan_splits += len(record.facts)
@@ -217,7 +227,7 @@ def _evolve_group(group: Group, record: GroupRecord) -> tuple[str, ...]:
 
 def _join(group: Group, record: ReaderJoined) -> None:
     before = group.readers.get(record.reader_id)
-    reader = Reader(record.reader_id, record.epoch, record.request_id)
+    reader = Reader(record.reader_id, record.epoch, record.request_id, record.principal)
     if before is not None:
         reader.held = before.held
         reader.untold = dict(before.held)

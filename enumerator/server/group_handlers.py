@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import grpc
 
+from penstock.enumerator.server.callers import caller
 from penstock.enumerator.server.service import answered
 from penstock.proto import codec_group_calls as calls
 from penstock.proto.codec_server import status_to_message
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.groups import GroupDoor
+from penstock.proto.groups import GroupDoor, Member
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.version import __version__
 
@@ -52,8 +53,9 @@ class GroupHandlers:
         """See the .proto."""
 
         def answer() -> pb.JoinGroupResponse:
-            asked = calls.join_from_message(request)
-            return calls.joined_to_message(self._door.join_group(*asked))
+            group, reader_id, spec, request_id = calls.join_from_message(request)
+            joined = self._door.join_group(group, reader_id, replace(spec, principal=caller()), request_id)
+            return calls.joined_to_message(joined)
 
         return answered("JoinGroup", request, context, answer)
 
@@ -61,7 +63,7 @@ class GroupHandlers:
         """See the .proto."""
 
         def answer() -> pb.HeartbeatResponse:
-            member = calls.member_of(request)
+            member = _of_caller(calls.member_of(request))
             return pb.HeartbeatResponse(lease_ms=self._door.heartbeat(member))
 
         return answered("Heartbeat", request, context, answer)
@@ -72,8 +74,9 @@ class GroupHandlers:
         """See the .proto."""
 
         def answer() -> pb.RequestSplitsResponse:
-            asked = calls.ask_from_message(request)
-            return calls.answer_to_message(self._door.request_splits(*asked))
+            member, max_splits, sequence = calls.ask_from_message(request)
+            splits = self._door.request_splits(_of_caller(member), max_splits, sequence)
+            return calls.answer_to_message(splits)
 
         return answered("RequestSplits", request, context, answer)
 
@@ -82,7 +85,7 @@ class GroupHandlers:
 
         def answer() -> pb.CommitSplitsResponse:
             member, done = calls.commit_from_message(request)
-            self._door.commit_splits(member, done)
+            self._door.commit_splits(_of_caller(member), done)
             return pb.CommitSplitsResponse()
 
         return answered("CommitSplits", request, context, answer)
@@ -91,7 +94,7 @@ class GroupHandlers:
         """See the .proto."""
 
         def answer() -> pb.LeaveGroupResponse:
-            member = calls.member_of(request)
+            member = _of_caller(calls.member_of(request))
             self._door.leave_group(member)
             return pb.LeaveGroupResponse()
 
@@ -147,3 +150,8 @@ class GroupHandlers:
             return status_to_message(replace(status, version=__version__))
 
         return answered("DescribeServer", request, context, answer)
+
+
+def _of_caller(member: Member) -> Member:
+    """The member as the caller of this thread's call names it."""
+    return replace(member, principal=caller())

@@ -1,7 +1,8 @@
 """What stands before every call: readiness, rate, who is calling, whether it may; bytes that are no message.
 
 An interceptor, so that the handlers stay decode, call, encode. Belongs here: a check that needs no answer of the
-enumerator but the table of a plan. Not here: the rules themselves (`rights`, `tokens`, `rates`).
+enumerator but the table of a plan. Not here: the rules themselves (`rights`, `callers`, `tokens`,
+`rates`).
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
-from typing import Any, Final, NoReturn, cast
+from collections.abc import Iterable
+from typing import Any, Final, NoReturn
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from penstock.enumerator.server.callers import CallerNames, calling
 from penstock.enumerator.server.rates import PeerRates
 from penstock.enumerator.server.rights import NEEDED, Needed, Of, Rights
-from penstock.enumerator.server.tokens import TokenFile
 from penstock.enumerator.server.wrapping import (
     Behaviour,
     Continuation,
@@ -36,7 +36,6 @@ from penstock.proto.errors import (
     PenstockError,
     PermissionDenied,
     StorageError,
-    Unauthenticated,
 )
 from penstock.proto.log_fields import bound, tell_to
 from penstock.proto.rpc_errors import failure_of
@@ -89,45 +88,6 @@ class Readiness:
             raise StorageError(self._why)
 
 
-class CallerNames:
-    """Who is calling: `token:NAME` and `cert:SAN`, as far as the server asks for them."""
-
-    def __init__(self, tokens: TokenFile | None, *, certificates: bool, allowed_sans: Iterable[str] = ("*",)) -> None:
-        self._tokens = tokens
-        self._certificates = certificates
-        self._allowed_sans = tuple(allowed_sans)
-
-    def of(self, context: grpc.ServicerContext) -> tuple[str, ...]:
-        """The caller's names, () where nobody is asked. Unauthenticated, PermissionDenied (a certificate without an
-        allowed name). A token that is sent must be right, also beside a certificate."""
-        names = self._by_certificate(context) if self._certificates else ()
-        if self._tokens is None:
-            return names
-        sent = _bearer(context)
-        if sent is None and names:
-            return names
-        if sent is None:
-            raise Unauthenticated(
-                "no token was sent: give the option serverToken, a file that holds one (metadata `authorization: "
-                "Bearer …`)"
-            )
-        return (*names, f"token:{self._tokens.name_of(sent)}")
-
-    def _by_certificate(self, context: grpc.ServicerContext) -> tuple[str, ...]:
-        # A name has several values, whatever the stubs of grpcio say.
-        found = cast("Mapping[str, Iterable[bytes]]", context.auth_context())
-        sans = [name.decode("utf-8", "replace") for name in found.get("x509_subject_alternative_name", ())]
-        if not found.get("x509_pem_cert") and not sans:
-            raise Unauthenticated("no client certificate was shown: give the options serverCert and serverKey")
-        allowed = [san for san in sans if any(fnmatchcase(san, pattern) for pattern in self._allowed_sans)]
-        if not allowed:
-            raise PermissionDenied(
-                f"none of the client certificate's names is allowed here: got {', '.join(sans)[:300] or 'none'} "
-                "(tls.allowedSans of the server)"
-            )
-        return tuple(f"cert:{san}" for san in allowed)
-
-
 class Guard(grpc.ServerInterceptor):
     """Refuses what must not reach a handler, with its status and our code. Nothing is changed by a refused call."""
 
@@ -167,7 +127,8 @@ class Guard(grpc.ServerInterceptor):
                 except PenstockError as error:
                     refuse(context, call, error)
                 begin_s = time.perf_counter()
-                answer = behaviour(request, context)
+                with calling(names):
+                    answer = behaviour(request, context)
                 tell_to(log, "call answered", level=logging.DEBUG, ms=round((time.perf_counter() - begin_s) * 1000, 3))
                 return answer
 
@@ -229,17 +190,6 @@ def refuse(context: grpc.ServicerContext, call: str, error: PenstockError) -> No
 def peer_host(peer: str) -> str:
     """The address of a peer as gRPC names it (`ipv4:10.0.0.1:5000`), without its port."""
     return peer.rpartition(":")[0] if peer.startswith(("ipv4:", "ipv6:")) else peer
-
-
-def _bearer(context: grpc.ServicerContext) -> str | None:
-    """The token of the call's metadata, None without one."""
-    sent = [value for key, value in context.invocation_metadata() if key == "authorization"]
-    if not sent:
-        return None
-    scheme, _, token = sent[0].partition(" ") if isinstance(sent[0], str) else ("", "", "")
-    if len(sent) > 1 or scheme.lower() != "bearer" or not token.strip():
-        raise Unauthenticated("metadata `authorization`: expected `Bearer` and one token, once")
-    return token.strip()
 
 
 def _named(request: Message, places: Iterable[tuple[str, ...]]) -> str:

@@ -7,6 +7,7 @@ A new call of the service gets a line in NEEDED; without one it is refused, and 
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -38,22 +39,22 @@ NEEDED: Final[Mapping[str, Needed]] = {
     "NewestPosition": Needed("read", Of.TABLE),
     "OpenPlan": Needed("plan", Of.TABLE),
     "DescribePlan": Needed("read", Of.PLAN),
-    "NextSplit": Needed("read", Of.PLAN),
-    "FinishSplit": Needed("read", Of.PLAN),
+    "NextSplit": Needed("plan", Of.PLAN),
+    "FinishSplit": Needed("plan", Of.PLAN),
     "StartStream": Needed("plan", Of.TABLE),
     "NextBatch": Needed("plan", Of.TABLE),
-    "JoinGroup": Needed("plan", Of.GROUP),
-    "Heartbeat": Needed("read", Of.GROUP),
-    "RequestSplits": Needed("read", Of.GROUP),
-    "CommitSplits": Needed("read", Of.GROUP),
-    "LeaveGroup": Needed("read", Of.GROUP),
+    "JoinGroup": Needed("consume", Of.GROUP),
+    "Heartbeat": Needed("consume", Of.GROUP),
+    "RequestSplits": Needed("consume", Of.GROUP),
+    "CommitSplits": Needed("consume", Of.GROUP),
+    "LeaveGroup": Needed("consume", Of.GROUP),
     "ListGroups": Needed("read", Of.GROUPS),
     "DescribeServer": Needed("read", Of.GROUPS),
     "DescribeGroup": Needed("read", Of.GROUP),
     "ResetGroup": Needed("admin", Of.GROUP),
     "DeleteGroup": Needed("admin", Of.GROUP),
 }
-"""By name of the call. Joining needs `plan`: it creates the group, whose rounds the server then plans."""
+"""By name of the call. A call with the right `read` changes nothing that another caller sees."""
 
 
 class Rights:
@@ -78,8 +79,35 @@ class Rights:
             what = "all tables"
         raise PermissionDenied(
             f"{', '.join(sorted(names)) or 'nobody'} has no right `{right}` on {what}: an [[acl]] rule of the server "
-            "must grant it"
+            f"must grant it; add to its configuration: {_rule_text(names, right, table, group)}"
         )
+
+
+def warnings_of(rules: Iterable[AclRule]) -> tuple[str, ...]:
+    """What a configuration of before `consume` has to change: readers of groups needed `plan` and `read` then. Nothing
+    once any rule grants `consume`."""
+    given = tuple(rules)
+    if any("consume" in rule.rights for rule in given):
+        return ()
+    return tuple(
+        f"acl: no rule grants the right `consume`, which readers of consumer groups need; the rule of principal "
+        f"{rule.principal[:200]!r} grants {_listed(rule.rights)}: if it is for readers of groups, change its line to "
+        f"rights = {_listed((*rule.rights, 'consume'))}"
+        for rule in given
+        if "plan" in rule.rights
+    )
+
+
+def _rule_text(names: tuple[str, ...], right: Right, table: str, group: str) -> str:
+    """A rule that grants just this, as it stands in the configuration file."""
+    principal = min(names, default="token:NAME")
+    text = f"[[acl]] principal = {json.dumps(principal[:200])} rights = {_listed((right,))} tables = "
+    text += _listed((table[:200],))
+    return text + (f" groups = {_listed((group[:200],))}" if group else "")
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return json.dumps(list(texts))
 
 
 def _grants(rule: AclRule, principals: Iterable[str], right: Right, table: str, group: str) -> bool:

@@ -25,13 +25,14 @@ from penstock.enumerator.observer import NO_OBSERVER, Observer
 from penstock.enumerator.server import limits
 from penstock.enumerator.server.building import EndedWhileWaiting, ServiceToCome, built
 from penstock.enumerator.server.call_metrics import CallMetrics
+from penstock.enumerator.server.callers import CallerNames
 from penstock.enumerator.server.credentials import server_credentials
 from penstock.enumerator.server.group_handlers import GroupHandlers
-from penstock.enumerator.server.guard import CallerNames, Guard, Readiness
+from penstock.enumerator.server.guard import Guard, Readiness
 from penstock.enumerator.server.health_port import health_port
 from penstock.enumerator.server.metrics import Metrics, MetricsPort
 from penstock.enumerator.server.rates import PeerRates
-from penstock.enumerator.server.rights import Rights
+from penstock.enumerator.server.rights import Rights, warnings_of
 from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers, PlanningPool, add_to_server
 from penstock.enumerator.server.settings import Settings, TableSettings
 from penstock.enumerator.server.tokens import TokenFile
@@ -219,6 +220,8 @@ def _guard(enumerator: Enumerator, settings: Settings, readiness: Readiness) -> 
 
 
 def _warn_of_open_doors(settings: Settings) -> None:
+    for warning in warnings_of(settings.acl):
+        log.warning("%s", warning)
     if is_loopback(settings.listen):
         return
     if not settings.tls.cert:

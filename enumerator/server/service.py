@@ -14,6 +14,7 @@ from typing import Final, Protocol, TypeVar
 
 import grpc
 
+from penstock.enumerator.server.callers import caller, own_request_id
 from penstock.enumerator.server.limits import PLANNING_WORKERS, WORKERS, require_deadline
 from penstock.proto import codec_calls as calls
 from penstock.proto import codec_streams as streams
@@ -77,9 +78,8 @@ class EnumeratorHandlers:
         """See the .proto."""
 
         def answer() -> pb.OpenPlanResponse:
-            return calls.opened_to_message(
-                self._enumerator.open_plan(calls.request_from_message(request), calls.request_id_of(request))
-            )
+            request_id = own_request_id(caller(), calls.request_id_of(request))
+            return calls.opened_to_message(self._enumerator.open_plan(calls.request_from_message(request), request_id))
 
         return answered("OpenPlan", request, context, answer)
 

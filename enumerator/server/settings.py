@@ -23,7 +23,7 @@ from penstock.table.storage import folder_uri
 INSECURE_WORDS: Final = "I know that tokens and rows travel unencrypted"
 """What `tls.insecure` must say before a server listens off loopback without TLS."""
 
-Right = Literal["read", "plan", "admin"]
+Right = Literal["read", "plan", "consume", "admin"]
 
 
 def camel(name: str) -> str:
@@ -269,7 +269,7 @@ class Settings:
         if self.authenticates and not self.acl:
             raise ConfigurationError(
                 "acl: no rule is given, so nobody may do anything; to let everybody who is known do all: "
-                '[[acl]] principal = "*" rights = ["read", "plan", "admin"]'
+                '[[acl]] principal = "*" rights = ["read", "plan", "consume", "admin"]'
             )
 
     @property

@@ -10,6 +10,7 @@ from penstock.proto import errors
 CODES = {
     "ERROR": ("UNKNOWN", 1),
     "CONFIGURATION": ("INVALID_ARGUMENT", 2),
+    "REQUEST_ID_REUSED": ("INVALID_ARGUMENT", 2),
     "TABLE": ("FAILED_PRECONDITION", 1),
     "TABLE_NOT_FOUND": ("NOT_FOUND", 1),
     "POSITION_EXPIRED": ("OUT_OF_RANGE", 3),

@@ -102,7 +102,7 @@ def test_flags_before_environment_before_file_before_defaults(file: pathlib.Path
         ("leaseMs = 5", r"{file}: leaseMs: got 5, expected 1000 to"),
         (
             '[[acl]]\nprincipal = "*"\nrights = ["raed"]',
-            r"'acl.0.rights.0': got 'raed', expected: 'read', 'plan' or 'adm",
+            r"'acl.0.rights.0': got 'raed', expected: 'read', 'plan', 'consume' or 'adm",
         ),
         ('[[acl]]\nprincipal = "spark"\nrights = ["read"]', r"acl: principal: got 'spark', expected token:NAME"),
         ("[tables.a]\npollIntervalMs = 100", r"{file}: key 'tables.a.path' is missing"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+
 import pytest
 
 from penstock.enumerator.server.guard import GROUP_AT, TABLE_AT, _named
-from penstock.enumerator.server.rights import NEEDED, Of, Rights
+from penstock.enumerator.server.rights import NEEDED, Of, Rights, warnings_of
 from penstock.enumerator.server.settings import AclRule
 from penstock.proto.errors import PermissionDenied
 from penstock.proto.v1 import penstock_pb2 as pb
@@ -84,6 +87,43 @@ def test_granted(names: tuple[str, ...], right: str, table: str, group: str) -> 
 def test_refused(names: tuple[str, ...], right: str, table: str, group: str) -> None:
     with pytest.raises(PermissionDenied, match="has no right"):
         Rights(RULES).require(names, right, table, group)  # type: ignore[arg-type]
+
+
+def test_read_alone_changes_nothing() -> None:
+    """Each call that changes what another caller sees needs more; a new one has to be put on one of the two lists."""
+    reading = {call for call, needed in NEEDED.items() if needed.right == "read"}
+    assert reading == {
+        "DescribeTable",
+        "NewestPosition",
+        "DescribePlan",
+        "ListGroups",
+        "DescribeServer",
+        "DescribeGroup",
+    }
+    members = {call for call, needed in NEEDED.items() if needed.right == "consume"}
+    assert members == {"JoinGroup", "Heartbeat", "RequestSplits", "CommitSplits", "LeaveGroup"}
+
+
+def test_a_refusal_names_the_rule_to_add_and_the_rule_grants_it() -> None:
+    with pytest.raises(PermissionDenied) as caught:
+        Rights(RULES).require(("token:spark-1",), "consume", "lake_orders", "billing")
+    text = str(caught.value).partition("add to its configuration: [[acl]] ")[2]
+    added = tomllib.loads(re.sub(r" (rights|tables|groups) = ", r"\n\1 = ", text))
+    assert added == {
+        "principal": "token:spark-1",
+        "rights": ["consume"],
+        "tables": ["lake_orders"],
+        "groups": ["billing"],
+    }
+    rule = AclRule(principal="token:spark-1", rights=("consume",), tables=("lake_orders",), groups=("billing",))
+    Rights((*RULES, rule)).require(("token:spark-1",), "consume", "lake_orders", "billing")
+
+
+def test_an_old_configuration_is_warned_about_with_the_line_to_change() -> None:
+    (warning,) = warnings_of(RULES)
+    assert "principal 'token:spark-*'" in warning and 'rights = ["read", "plan", "consume"]' in warning
+    assert not warnings_of((*RULES, AclRule(principal="token:etl", rights=("consume",))))
+    assert not warnings_of(RULES[1:])
 
 
 def test_without_rules_nobody_is_told_apart() -> None:

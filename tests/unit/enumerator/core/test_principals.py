@@ -1,0 +1,103 @@
+"""Members bound to who joined, plans bound to the content of their request: also after a restart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from groups import KEY, SCOPE, Core
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.codec import decode_record, encode_record
+from penstock.enumerator.core.facts import sizes_alone
+from penstock.enumerator.core.records import Durable, PlanOpened, ReaderJoined
+from penstock.enumerator.core.shortened import shortened
+from penstock.enumerator.core.state import State, evolve
+from penstock.proto.errors import Fenced, PermissionDenied, RequestIdReused
+from penstock.proto.groups import Joined, Member
+
+
+def join(core: Core, principal: str, request_id: str = "once") -> Member:
+    """The reader `r` joins as this principal, and names itself so from then on."""
+    answer = core.tell(ev.Join(key=KEY, reader_id="r", scope=SCOPE, request_id=request_id, principal=principal))
+    assert isinstance(answer, Joined)
+    return replace(answer.member, principal=principal)
+
+
+def stored(record: Durable) -> Durable:
+    """The record as a store gives it back."""
+    return decode_record(encode_record(record))
+
+
+def restarted(core: Core) -> Core:
+    """The core on what a store has of its state."""
+    state = State()
+    for record in shortened(core.state):
+        evolve(state, stored(record))
+    again = Core(core.settings)
+    again.own = state
+    return again
+
+
+def opened(request_id: str, digest: str, plan_id: str = "p") -> ev.OpenPlan:
+    """A plan of two splits."""
+    facts = sizes_alone([1, 2])
+    return ev.OpenPlan(
+        plan_id=plan_id, request_id=request_id, table="t", query="Snapshot", facts=facts, slots=1, digest=digest
+    )
+
+
+def test_a_member_stays_bound_after_a_restart() -> None:
+    first = Core()
+    member = join(first, "token:a")
+    core = restarted(first)
+    with pytest.raises(PermissionDenied, match="another principal joined under that reader id"):
+        core.tell(ev.Heartbeat(replace(member, principal="token:b")))
+    core.tell(ev.Heartbeat(member))
+
+
+def test_an_older_epoch_is_fenced_whoever_joined_since() -> None:
+    core = Core()
+    member = join(core, "token:a")
+    core.tell(ev.Leave(member))
+    join(core, "token:b", "other")
+    with pytest.raises(Fenced):  # its reader has to join again, and is refused then
+        core.tell(ev.Heartbeat(member))
+
+
+def test_a_member_of_an_old_state_is_everybody_s_until_it_joins_again() -> None:
+    core = Core()
+    member = join(core, "")
+    core.tell(ev.Heartbeat(replace(member, principal="token:a")))
+    join(core, "token:a", "again")
+    with pytest.raises(PermissionDenied):
+        join(core, "token:b", "third")
+
+
+def test_records_of_before_have_no_principal_and_no_digest() -> None:
+    joined = ReaderJoined(key=KEY, reader_id="r", epoch=3, request_id="q")
+    plan = PlanOpened(plan_id="p", request_id="q", table="t", query="Snapshot", facts=sizes_alone([1]), slots=1)
+    for record in (joined, plan):
+        assert b"principal" not in encode_record(record).payload and b"digest" not in encode_record(record).payload
+        assert stored(record) == record
+    for record in (replace(joined, principal="token:a"), replace(plan, digest="d")):
+        assert stored(record) == record
+
+
+def test_a_plan_stays_bound_to_its_request_after_a_restart() -> None:
+    first = Core()
+    first.tell(opened("q", "content"))
+    core = restarted(first)
+    assert core.tell(opened("q", "content", "other")) == core.tell(opened("q", "content", "third"))
+    with pytest.raises(RequestIdReused, match="table 't'"):
+        core.tell(opened("q", "different", "fourth"))
+    core.tell(opened("q2", "different", "fifth"))
+
+
+def test_a_plan_of_an_old_state_is_given_again_for_its_table_alone() -> None:
+    core = Core()
+    core.tell(opened("q", ""))
+    core.tell(opened("q", "content", "other"))
+    assert list(core.state.plans) == ["p"]
+    with pytest.raises(RequestIdReused):
+        core.tell(replace(opened("q", "content", "third"), table="u"))
