@@ -15,6 +15,9 @@ PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 # Compiled kernels survive a new wheel of the same source.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 
+# The suites without a JVM run kernels that check every index, which are other machine code; those with one run them bare.
+CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
+
 .PHONY: help demo test test-ops check long soak proto docs bench parts java lint wheel types clean
 
 help: ## this list
@@ -24,7 +27,7 @@ demo: java .venv/.ready wheel ## the main job on a table that real Hudi wrote, b
 	@.venv-wheel/bin/penstock demo
 
 test: java .venv/.ready lint wheel types ## every suite, as CI runs it: unit, contract, golden, packaging, Spark, real Hudi
-	@$(PYTEST) $(PARALLEL) -m "not (long or ops or $(WITH_JVM))"
+	@$(CHECKED) $(PYTEST) $(PARALLEL) -m "not (long or ops or $(WITH_JVM))"
 	@$(PYTEST) -m "($(WITH_JVM)) and not (long or ops)"
 
 test-ops: java .venv/.ready wheel ## deploy/ by promtool, a real Prometheus and helm; object stores (≤ 5 minutes once the tools are there)
@@ -32,7 +35,7 @@ test-ops: java .venv/.ready wheel ## deploy/ by promtool, a real Prometheus and 
 	@$(PYTEST) tests/ops tests/s3 -m ops
 
 check: .venv/.ready lint wheel types ## for daily use: format, lint, strict types, unit tests (≤ 3 minutes)
-	@$(PYTEST) $(PARALLEL) tests/unit tests/test_architecture.py -m "not (long or thorough or $(WITH_JVM))"
+	@$(CHECKED) $(PYTEST) $(PARALLEL) tests/unit tests/test_architecture.py -m "not (long or thorough or $(WITH_JVM))"
 
 long: java .venv/.ready wheel ## what does not fit into `make test`; writes docs/results/
 	@PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py

@@ -6,8 +6,14 @@ Safety. The bytes are hostile, and compiled code checks no bounds of its own:
   guarantees that the buffer reaches that far behind every record it hands in;
 - a length is checked against what is left of the record before it is used, and copies stay inside the buffer;
 - a place that went wrong becomes FAR, which every later check refuses; no sum with it overflows;
-- targets are written at [slot, row] and inside a text slot only: a text slot has room for all bytes of all records
-  handed in and OVERCOPY more.
+- targets are written at [slot, row] and inside a text slot only. Slots are numbered by the plan that sizes the lanes
+  (`avro_plan`), rows are those of `begin`, by which the caller sizes them;
+- offsets[slot, row + 1] has a place more than there are rows;
+- text[slot, fill[slot]:]: each byte of a record is copied to a slot once at most, after its length was compared with
+  what is left of the record, and a text slot has room for all bytes of all records handed in and OVERCOPY more, which
+  the copies of a fixed width need;
+- left[depth] has a place for each level that a schema may nest (`schema.avro.MAX_DEPTH`) and one more; every item of an
+  array or map takes a byte at least (empty records and null items are no schema), so that a count ends with the bytes.
 A kernel returns the number of the first bad record, or -1. It never raises.
 """
 
@@ -61,7 +67,8 @@ FAR: Final = 1 << 62
 def walk_prefixed(data: Any, start: int, stop: int, begin: Any, end: Any) -> Any:
     """Fills begin and end with the records of data[start:stop]: [int32 big-endian length, body], len(begin) times.
 
-    The first record whose length leaves the room; len(begin) if bytes are left over; -1 if all is well.
+    Reads are compared with `stop`, which the caller keeps inside `data`; begin and end have one length. Returns the
+    first record whose length leaves the room; len(begin) if bytes are left over; -1 if all is well.
     """
     p = np.int64(start)
     for r in range(len(begin)):
@@ -295,7 +302,7 @@ def decode_records(
     """Decodes data[begin[r]:end[r]] for every r by `program` into the lanes. The first bad record, or -1.
 
     data uint8[...] reaching OVERRUN bytes behind every end; begin, end int64[rows]; program int64[fields, 5];
-    exact: the program covers all fields, so a record ends where its last field does; steps int64[n, 3], left int64[64].
+    exact: the program covers all fields, so a record ends where its last field does; steps int64[n, 3], left int64[65].
     wide int64[slots, rows], narrow int32[slots, rows], small uint8[slots, rows]: left as they are where null;
     offsets int32[slots, rows + 1] from 0; text uint8[slots, bytes], fill int64[slots] from 0;
     valid uint8[columns, rows], handed in as ones.

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import caching
+from numba.core import caching, cgutils
 
 # numba's types change from release to release: seen through Any they mean the same under each.
 _njit: Any = numba.njit
@@ -28,6 +28,7 @@ _config: Any = numba.config
 _Locator: Any = caching._CacheLocator
 _CacheImpl: Any = caching.CompileResultCacheImpl
 _FunctionCache: Any = caching.FunctionCache
+_check_index: Any = cgutils.do_boundscheck
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,6 +51,14 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A piece of a `compiled_lean` kernel of the same file, copied into it wherever it is called."""
     piece: Callable[..., Any] = _njit(nogil=True, _nrt=False, forceinline=True)(function)
     return piece
+
+
+def check_word(context: Any, builder: Any, array: Any, at: Any) -> None:
+    """Emits the check of NUMBA_BOUNDSCHECK for the eight bytes at `at`, which numba leaves out in an intrinsic."""
+    if context.enable_boundscheck:
+        size = builder.extract_value(array.shape, 0)
+        _check_index(context, builder, at, size)
+        _check_index(context, builder, builder.add(at, at.type(7)), size)
 
 
 def _kept(kernel: Any, function: Callable[..., Any]) -> Callable[..., Any]:

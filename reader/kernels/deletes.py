@@ -1,10 +1,14 @@
 """The records of a delete block: a compiled `penstock.table.log.delete_walk.DeleteWalk`.
 
-Safety, as in `kernels.avro`: every step starts at or before `stop` and reads at most a union byte and a varint of 10
-bytes before the place is checked again, 11 bytes behind `stop` at most; a length is checked before it is used; a place
-that went wrong is FAR. A record takes 4 bytes at least, so the row never passes the room for (stop - start) / 4 rows;
-the texts of all records together are shorter than the input, so they fit as many bytes. One of several values takes a
-byte at least.
+Safety. The bytes are hostile, and compiled code checks no bounds of its own. Which bound protects each access:
+- reads: every step starts at or before `stop` and reads at most a union byte and a varint of 10 bytes before the place
+  is checked again, 11 bytes after `stop` at most (OVERRUN). A place that went wrong is FAR, which every check refuses;
+- kinds[row], numbers[row], key_offsets[row + 1], text_offsets[row + 1]: `walk_deletes` compares `row` with
+  `len(kinds)` before it reads a record, because a part of a record is written before the record is known to be whole;
+- item_kinds[item], item_numbers[item], item_offsets[item + 1]: `_put_items` compares `item` with `len(item_kinds)`
+  before it reads a value;
+- keys, texts, item_texts: `_text` compares the length with the bytes that are left before it copies, and each byte of
+  the input is copied once at most, so that the copies of all records fit as many bytes as the input has.
 """
 
 from __future__ import annotations
@@ -52,7 +56,10 @@ def _varint(data: Any, p: int) -> Any:
 
 @inlined
 def _text(data: Any, p: int, stop: int, target: Any, at: int) -> Any:
-    """Copies a length-prefixed text to target[at:]; (place behind it or FAR, place behind the copy)."""
+    """Copies a length-prefixed text to target[at:]; (place behind it or FAR, place behind the copy).
+
+    `at` is at most as far in `target` as `p` in the input, so that what is left of the input fits.
+    """
     length, p = _varint(data, p)
     if length < 0 or length > stop - p:
         return np.int64(FAR), at
@@ -81,7 +88,10 @@ def _bits(data: Any, p: int, width: int) -> Any:
 
 @inlined
 def _put_value(data: Any, p: int, stop: int, kind: int, row: int, numbers: Any, text_offsets: Any, texts: Any) -> Any:
-    """A wrapper's value; the place behind it, or FAR if there is no such wrapper or it does not allow the value."""
+    """A wrapper's value; the place behind it, or FAR if there is no such wrapper or it does not allow the value.
+
+    Writes at `row` and `row + 1`, whatever the bytes are: the caller has compared `row` with the arrays.
+    """
     text_offsets[row + 1] = text_offsets[row]
     if kind == NULL:
         return p
@@ -123,6 +133,8 @@ def _put_items(
             count = -count
         while count != 0 and p < stop:
             count -= 1
+            if item >= len(item_kinds):
+                return np.int64(FAR), item
             kind, p = _varint(data, p)
             if p > stop:
                 return np.int64(FAR), item
@@ -140,7 +152,10 @@ def _put_items(
 
 @inlined
 def _put_key(data: Any, p: int, stop: int, row: int, key_offsets: Any, keys: Any) -> Any:
-    """The key, then the partition path, which is passed over; (place behind both or FAR, FINE or NULL_KEY)."""
+    """The key, then the partition path, which is passed over; (place behind both or FAR, FINE or NULL_KEY).
+
+    Writes key_offsets[row + 1] before the record is known to be whole: the caller has compared `row` with the arrays.
+    """
     branch = data[p]
     if branch == 0 and p < stop:
         return p, NULL_KEY
@@ -173,7 +188,8 @@ def walk_deletes(
     item_offsets: Any,
     item_texts: Any,
 ) -> Any:
-    """See `penstock.table.log.delete_walk.DeleteWalk`."""
+    """See `penstock.table.log.delete_walk.DeleteWalk`. Bounds: `row` against len(kinds), one of the arrays of equal
+    room; `item` against len(item_kinds); texts against the bytes left."""
     p = np.int64(start)
     row = 0
     item = np.int64(0)
@@ -188,7 +204,7 @@ def walk_deletes(
             count = -count
         while count != 0:
             count -= 1
-            if p > stop:
+            if p > stop or row >= len(kinds):
                 return row, DAMAGED
             p, problem = _put_key(data, p, stop, row, key_offsets, keys)
             if problem != FINE or p > stop:

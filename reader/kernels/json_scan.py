@@ -4,8 +4,11 @@ Takes what is JSON beyond doubt. Left to the row-wise road (`reader.topics.json_
 twice or is written with escapes, where a text has half of a surrogate pair, and all that is no JSON, or nests deeply.
 
 Safety. The bytes are hostile, and compiled code checks no bounds of its own: every byte is read behind a check against
-the record's end. A name's place in a record is remembered for the first `len(order)` names only. The walk through what
-nests is bounded by the bits of its stack. A kernel never raises.
+the record's end. Of the arrays that are written:
+- order[number]: compared with `len(order)`, the most names of a record that are remembered;
+- tokens[name, 0..2, row]: a name below `len(tokens)`, which `_find` or `order` gave; rows are those of `begin`;
+- strange[row]: a place for each of `begin`.
+The walk through what nests is bounded by the bits of its stack. A kernel never raises.
 """
 
 from __future__ import annotations

@@ -6,7 +6,10 @@ in it; `valid` (uint8, [columns, rows]) is 0 for a null, else 1 (`measure` marks
 [columns + 1]) where; the first `comma` bytes of each stand between members.
 
 Safety: `offsets` and `name_offsets` must ascend and stay within `text` and `names`, behind which `OVERCOPY` bytes more
-can be read; `measure` tells how many bytes `write` will write, and `OVERCOPY` bytes behind them may be written over.
+can be read; `measure` counts the bytes that `write` writes, and `OVERCOPY` bytes after them may be written over.
+- `measure` writes ends[row + 1], of rows + 1 places, and valid[column, row]; it reads within `offsets`;
+- `write` begins each row at ends[row] and takes exactly the bytes that `measure` counted for it, by the same forms and
+  the marks in `valid`; a word may reach 7 bytes further, into the next row, which is written later, or into OVERCOPY.
 No I/O, no Arrow, nothing of Hudi.
 """
 
@@ -19,7 +22,7 @@ from numba import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.cache import check_word, compiled_lean, inlined
 
 OVERCOPY: Final = 8
 """Bytes are copied by words of eight, the last of which may reach so far."""
@@ -127,10 +130,12 @@ def _copy_word(typing_context: Any, out: Any, at: Any, source: Any, place: Any) 
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = context.get_value_type(types.uint64).as_pointer()
-        to, of = (
-            builder.gep(context.make_array(signature.args[n])(context, builder, arguments[n]).data, [arguments[n + 1]])
-            for n in (0, 2)
-        )
+        places = []
+        for number in (0, 2):
+            array = context.make_array(signature.args[number])(context, builder, arguments[number])
+            check_word(context, builder, array, arguments[number + 1])
+            places.append(builder.gep(array.data, [arguments[number + 1]]))
+        to, of = places
         builder.store(builder.load(builder.bitcast(of, word), align=1), builder.bitcast(to, word), align=1)
         return context.get_dummy_value()
 

@@ -6,6 +6,10 @@ their bytes are equal; a hash never decides, and no answer depends on it but the
 
 Safety: every index is bounded by the caller's arrays. `offsets` must ascend and stay within `data` (Arrow arrays that
 Arrow itself or the checked decoder made); `slots` has more places than keys, so each probe ends at an empty one.
+- slots, bloom: the index is masked by a power of two less one, their length less one;
+- first[count], numbers[row], codes[row], rows[maybe]: the counters grow by one a row at most, from 0;
+- known_offsets[number + 1]: a slot that is not EMPTY holds a number below the count of distinct keys;
+- `_word` reads eight bytes that end at a key's end at most; it is called for keys of eight bytes or more only.
 No I/O, no Arrow, nothing of Hudi.
 """
 
@@ -18,7 +22,7 @@ from numba import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.cache import check_word, compiled_lean, inlined
 
 EMPTY: Final = np.int64(-1)
 _LOW_32: Final = np.int64(0xFFFFFFFF)
@@ -31,6 +35,7 @@ def _load_word(typing_context: Any, data: Any, at: Any) -> Any:
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        check_word(context, builder, array, arguments[1])
         start = builder.gep(array.data, [arguments[1]])
         word = context.get_value_type(types.uint64)
         return builder.load(builder.bitcast(start, word.as_pointer()), align=1)

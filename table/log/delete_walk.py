@@ -88,6 +88,8 @@ def walk_deletes(
                 cursor.varint()
                 count = -count
             for _ in range(count):
+                if row >= len(kinds):  # fewer bytes are left than the smallest record has
+                    return row, DAMAGED
                 if not cursor.branch():
                     return row, NULL_KEY
                 key_offsets[row + 1] = _append(keys, int(key_offsets[row]), cursor.text())

@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import io
 import json
+import pathlib
+import struct
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 
 import fastavro
 import pyarrow as pa
 import pytest
-from corpus import Member, members
+from corpus import GOLDEN, Member, members
 
+import penstock
 from penstock.proto.errors import CorruptBlock, CorruptFile, FormatError, UnsupportedFeature
 from penstock.proto.positions import InstantTime
 from penstock.reader.avro_records import AvroDecoder, record_bounds
@@ -21,7 +25,7 @@ from penstock.table.avro_container import single_record
 from penstock.table.commits import parse_commit
 from penstock.table.hfile import HFile
 from penstock.table.instants import Action, Instant, State
-from penstock.table.log.blocks import BlockPlace, Damage, read_blocks
+from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.log.positions import cardinality
 from penstock.table.schema.avro import parse_record_schema
@@ -175,3 +179,27 @@ def test_fault_17_a_gzip_bomb_in_an_hfile() -> None:
         data = bytearray(member.data)
         data[12:16] = said.to_bytes(4, "big")
         bounded(lambda data=data: list(HFile(pa.BufferReader(bytes(data)), "file").scan()), CorruptFile)
+
+
+def test_fault_17_a_delete_block_that_announces_a_record_too_many(tmp_path: pathlib.Path) -> None:
+    """Its last record begins where the arrays end: a walk that writes before it compares ends the process."""
+    with zipfile.ZipFile(GOLDEN / "A_merge_event_long_v6_h0150.zip") as packed:
+        packed.extractall(tmp_path)
+    logs = sorted(path for path in tmp_path.glob("**/.*.log.*") if ".hoodie" not in path.parts)
+    log = next(path for path in logs if path.suffix != ".crc")
+    before = penstock.read(tmp_path).read_all()
+    assert before.num_rows > 0
+    good = log.read_bytes()
+    block = next(item for item in read_blocks(good, "file") if isinstance(item, LogBlock))
+    instant = block.header.instant_time.encode()
+    for rows in (257, 8192):
+        records = varint(rows + 1) + b"\2\0\0\0" * rows + b"\2"
+        content = struct.pack(">ii", 3, len(records)) + records
+        header = struct.pack(">iii", 1, 0, len(instant)) + instant
+        inside = struct.pack(">ii", 1, BlockKind.DELETE) + header + struct.pack(">q", len(content)) + content + bytes(4)
+        size = len(inside) + 8
+        log.write_bytes(good + b"#HUDI#" + struct.pack(">q", size) + inside + struct.pack(">q", size + 6))
+        with pytest.raises(CorruptBlock, match=f"{log.name}.*byte {len(good)}.*delete record {rows} does not fit"):
+            penstock.read(tmp_path).read_all()
+    log.write_bytes(good)
+    assert penstock.read(tmp_path).read_all().equals(before)

@@ -323,6 +323,33 @@ def test_both_walks_agree_on_damaged_bytes() -> None:
     assert outcomes == {str, list}
 
 
+def one_record_more(rows: int, rest: bytes) -> bytes:
+    """A block that announces one record more than it holds: `rows` records of four bytes, then `rest`."""
+    count = io.BytesIO()
+    fastavro.schemaless_writer(count, "long", rows + 1)
+    return framed(count.getvalue() + b"\2\0\0\0" * rows + rest)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 62, 63, 64, 257, 8191, 8192])
+@pytest.mark.parametrize(
+    "rest", [b"", b"\2", b"\2\0", b"\2\0\0", b"\0", b"\2\0\2", b"\2\0\0\x18"], ids=lambda rest: rest.hex()
+)
+def test_a_record_for_which_the_arrays_have_no_room_is_damage(rows: int, rest: bytes) -> None:
+    for walk in WALKS:
+        with pytest.raises(CorruptBlock, match=f"delete record {rows} (does not fit its schema|has no key)"):
+            decode_deletes(one_record_more(rows, rest), PLACE, walk)
+    answers = [outcome(one_record_more(rows, rest), walk) for walk in WALKS]
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 63, 257])
+def test_the_smallest_records_fill_the_arrays_to_the_last_row(rows: int) -> None:
+    for walk in WALKS:
+        records = decode_deletes(one_record_more(rows, b"\2\0\0\0" + b"\0"), PLACE, walk)
+        assert records.keys.to_pylist() == [""] * (rows + 1)
+        assert records.kinds.tolist() == [delete_walk.NULL] * (rows + 1)
+
+
 def outcome(data: bytes, walk: Any) -> str | list[Any]:
     """The records, bits and all; or the error."""
     try:
