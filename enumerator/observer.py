@@ -151,6 +151,10 @@ class Observer(Protocol):
         """The epoch under which this process writes its state."""
         ...
 
+    def token_file(self, accepted: int, usable: bool) -> None:
+        """So many tokens count now; whether their file can be read and parsed."""
+        ...
+
     def report(self, group: str, report: SplitReport) -> None:
         """A reader finished a split: once a split, whoever repeats it."""
         ...
@@ -211,6 +215,9 @@ class NoObserver:
         """Nothing."""
 
     def leader_epoch(self, epoch: int) -> None:
+        """Nothing."""
+
+    def token_file(self, accepted: int, usable: bool) -> None:
         """Nothing."""
 
     def report(self, group: str, report: SplitReport) -> None:

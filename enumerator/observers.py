@@ -85,6 +85,11 @@ class Both:
         for one in self._all:
             one.watermark(table, at_us)
 
+    def token_file(self, accepted: int, usable: bool) -> None:
+        """See `Observer.token_file`."""
+        for one in self._all:
+            one.token_file(accepted, usable)
+
     def leader_epoch(self, epoch: int) -> None:
         """See `Observer.leader_epoch`."""
         for one in self._all:

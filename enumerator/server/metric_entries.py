@@ -168,6 +168,17 @@ _ENTRIES: Final = (
         "table",
     ),
     _gauge("penstock_time_to_loss_commits", "commits", "The same, in commits to come.", "table"),
+    _gauge(
+        "penstock_tokens",
+        "tokens",
+        "Tokens that count now, expired ones included. Not told without a file of tokens.",
+    ),
+    _gauge(
+        "penstock_tokens_file_up",
+        "0 or 1",
+        "1: the file of tokens can be read and parsed, 0: it cannot, and no token counts once `tokensGraceMs` is over. "
+        "Not told without such a file.",
+    ),
     *(_seconds(f"penstock_{duration}_duration_seconds", doc, _CALL_BUCKETS_S) for duration, doc in _TIMED.items()),
     _counter("penstock_reader_records", "rows", "Rows that readers handed on, told once a split is finished."),
     _counter("penstock_reader_bytes", "bytes", "Size on storage of the splits that readers finished."),

@@ -123,6 +123,10 @@ class Metrics(NoObserver):
         """See `Observer.leader_epoch`."""
         self._state.set_epoch(epoch)
 
+    def token_file(self, accepted: int, usable: bool) -> None:
+        """See `Observer.token_file`."""
+        self._state.set_tokens(accepted, usable)
+
     def report(self, group: str, report: SplitReport) -> None:
         """See `Observer.report`."""
         self._records.inc(report.rows)
@@ -186,6 +190,7 @@ class _StateGauges:
         self._tables: dict[str, TableGauges] = {}
         self._watermarks_us: dict[str, int] = {}
         self._epoch: int | None = None
+        self._tokens: tuple[int, bool] | None = None
         self._told = False
 
     def set_group(self, table: str, group: str, gauges: GroupGauges) -> bool:
@@ -218,12 +223,16 @@ class _StateGauges:
         with self._lock:
             self._epoch = epoch
 
+    def set_tokens(self, accepted: int, usable: bool) -> None:
+        with self._lock:
+            self._tokens = (accepted, usable)
+
     def collect(self) -> Iterator[Metric]:
         """Called by the library at each scrape. Groups of one name on several tables are summed where a metric has no
         label for the table."""
         with self._lock:
             groups, tables, epoch = dict(self._groups), dict(self._tables), self._epoch
-            watermarks_us = dict(self._watermarks_us)
+            watermarks_us, tokens = dict(self._watermarks_us), self._tokens
         yield from self._followed(groups, epoch)
         splits: dict[tuple[str, ...], float] = defaultdict(float)
         pending_bytes: dict[tuple[str, ...], float] = defaultdict(float)
@@ -243,6 +252,9 @@ class _StateGauges:
         left: dict[tuple[str, ...], float | None] = {(table,): told.loss_commits for table, told in tables.items()}
         yield gauge("penstock_time_to_loss_seconds", left_s)
         yield gauge("penstock_time_to_loss_commits", left)
+        accepted, usable = (None, None) if tokens is None else tokens
+        yield gauge("penstock_tokens", {(): accepted})
+        yield gauge("penstock_tokens_file_up", {(): usable})
 
     def _followed(self, groups: dict[tuple[str, str], GroupGauges], epoch: int | None) -> Iterator[Metric]:
         now_s = self._clock_s()

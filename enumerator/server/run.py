@@ -35,7 +35,7 @@ from penstock.enumerator.server.rates import PeerRates
 from penstock.enumerator.server.rights import Rights, warnings_of
 from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers, PlanningPool, add_to_server
 from penstock.enumerator.server.settings import Settings, TableSettings
-from penstock.enumerator.server.tokens import TokenFile
+from penstock.enumerator.server.tokens import TokenFile, TokenRefresh
 from penstock.enumerator.service import wall_ms
 from penstock.enumerator.split_times import EventTimeScan
 from penstock.proto.addresses import is_loopback
@@ -70,7 +70,8 @@ class RunningServer:
         self._readiness = readiness
         self._drain_s = drain_s
         self._lock = threading.Lock()
-        self._stopping = self._broken = False
+        self._stopping = self._broken = self._ready = False
+        self._troubles: dict[str, str] = {}
         self._at_end: Callable[[], None] = lambda: None
 
     @property
@@ -94,8 +95,20 @@ class RunningServer:
             if self._stopping or self._broken:
                 return
             self._readiness.set(ready)
-            states = health_pb2.HealthCheckResponse
-            self._say(states.SERVING if ready else states.NOT_SERVING)
+            self._ready = ready
+            self._say_now()
+
+    def set_trouble(self, source: str, reason: str) -> None:
+        """NOT_SERVING while any source has a reason; '' ends its trouble. Calls are answered all the same."""
+        with self._lock:
+            self._troubles[source] = reason
+            if not (self._stopping or self._broken):
+                self._say_now()
+
+    def _say_now(self) -> None:
+        states = health_pb2.HealthCheckResponse
+        serving = self._ready and not any(self._troubles.values())
+        self._say(states.SERVING if serving else states.NOT_SERVING)
 
     def _say(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
         for name in (health.OVERALL_HEALTH, SERVICE_NAME):
@@ -143,8 +156,11 @@ class _Pools:
     def __init__(self) -> None:
         self.calls = ThreadPoolExecutor(limits.WORKERS, thread_name_prefix="penstock-call")
         self.planning = PlanningPool()
+        self.tokens: TokenRefresh | None = None
 
     def shut_down(self) -> None:
+        if self.tokens is not None:
+            self.tokens.stop()
         self.calls.shutdown(wait=False, cancel_futures=True)
         self.planning.shutdown(wait=False, cancel_futures=True)
 
@@ -181,7 +197,8 @@ def serve_enumerator(
     _warn_of_open_doors(settings)
     credentials = server_credentials(settings.tls)
     readiness = Readiness(ready)
-    guard = _guard(enumerator, settings, readiness)
+    tokens = _token_file(settings, observer)
+    guard = _guard(enumerator, settings, readiness, tokens)
     pools = _Pools()
     server = grpc.server(
         pools.calls,
@@ -208,12 +225,23 @@ def serve_enumerator(
         ) from error
     address = f"{settings.listen.rpartition(':')[0]}:{port}"
     running = RunningServer(address, server, health_state, pools, readiness, settings.drain_ms / 1000)
+    if tokens is not None:
+        pools.tokens = TokenRefresh(tokens)
+        if not settings.tls.client_ca:  # certificates still let callers in
+            tokens.on_status(lambda status: running.set_trouble("tokens", status.problem if status.closed else ""))
     running.set_ready(ready)
     return running
 
 
-def _guard(enumerator: Enumerator, settings: Settings, readiness: Readiness) -> Guard:
-    tokens = TokenFile(settings.tokens, time.time) if settings.tokens else None
+def _token_file(settings: Settings, observer: Observer) -> TokenFile | None:
+    if not settings.tokens:
+        return None
+    tokens = TokenFile(settings.tokens, time.time, grace_s=settings.tokens_grace_ms / 1000)
+    tokens.on_status(lambda status: observer.token_file(status.accepted, not status.problem))
+    return tokens
+
+
+def _guard(enumerator: Enumerator, settings: Settings, readiness: Readiness, tokens: TokenFile | None) -> Guard:
     names = CallerNames(tokens, certificates=bool(settings.tls.client_ca), allowed_sans=settings.tls.allowed_sans)
     rates = PeerRates(settings.limits.rate_per_second, settings.limits.rate_burst, time.monotonic)
     return Guard(enumerator, names, Rights(settings.acl), rates, readiness)

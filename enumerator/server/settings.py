@@ -205,6 +205,7 @@ class Settings:
         "lease_ms": (1_000, 3_600_000),
         "drain_ms": (0, 600_000),
         "grace_ms": (0, 3_600_000),
+        "tokens_grace_ms": (0, 86_400_000),
     }
 
     tables: Mapping[str, TableSettings] = field(default_factory=dict)
@@ -219,6 +220,9 @@ class Settings:
     """Certificates."""
     tokens: str = ""
     """File of tokens (`penstock token new`); empty: none is asked for."""
+    tokens_grace_ms: int = 60_000
+    """How long tokens known before still count when the file of tokens changed and cannot be read or parsed; after that
+    no token counts."""
     acl: tuple[AclRule, ...] = ()
     """Who may do what; required once `tokens` or `tls.clientCa` is set."""
     limits: LimitSettings = field(default_factory=LimitSettings)

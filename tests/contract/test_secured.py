@@ -8,6 +8,7 @@ from __future__ import annotations
 import pathlib
 import sys
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import grpc
@@ -27,7 +28,7 @@ from penstock.enumerator.server.tokens import new_token
 from penstock.proto.access import NO_ACCESS, ServerAccess
 from penstock.proto.client import CallLimits, EnumeratorClient
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import StorageError, TableNotFound
+from penstock.proto.errors import StorageError, TableNotFound, Unauthenticated
 from penstock.proto.positions import EARLIEST
 from penstock.proto.queries import Incremental, PlanRequest, Snapshot
 from penstock.proto.reports import EndOfSlot, NextSplit, SplitReport
@@ -181,3 +182,40 @@ def test_calls_and_reports_are_counted_once_a_split(served: Door) -> None:
 def test_a_plain_client_needs_nothing(served: Door) -> None:
     assert served.server is not None
     assert EnumeratorClient(served.server.address, ONCE, NO_ACCESS).describe_table("trips")
+
+
+# --- tokens that are taken away ---
+
+
+def test_a_file_of_tokens_that_is_gone_refuses_all_after_its_grace_and_health_and_metrics_say_so(
+    served: Door, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.enumerator.server.tokens.REFRESH_S", 0.01)
+    settings, access = proven("plain token", tmp_path)
+    metrics, lines = Metrics(), (tmp_path / "tokens").read_text()
+
+    def scraped() -> set[str]:
+        return {one for one in generate_latest(metrics.registry).decode().splitlines() if "penstock_tokens" in one}
+
+    with serve_enumerator(
+        served.embedded, settings=replace(settings, tokens_grace_ms=0), observer=metrics
+    ) as server, grpc.insecure_channel(server.address) as channel:  # fmt: skip
+        client = EnumeratorClient(server.address, ONCE, access)
+        seen = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""), timeout=60)
+        assert next(seen).status == health_pb2.HealthCheckResponse.SERVING
+        assert {"penstock_tokens 1.0", "penstock_tokens_file_up 1.0"} <= scraped()
+        (tmp_path / "tokens").unlink()
+        assert next(seen).status == health_pb2.HealthCheckResponse.NOT_SERVING  # without any call
+        assert {"penstock_tokens 0.0", "penstock_tokens_file_up 0.0"} <= scraped()
+        with pytest.raises(StorageError, match="the server cannot check tokens"):
+            client.describe_table("trips")
+        (tmp_path / "tokens").write_text(lines)
+        assert next(seen).status == health_pb2.HealthCheckResponse.SERVING
+        assert client.describe_table("trips")
+        (tmp_path / "tokens").write_text("# all are revoked\n")
+        with pytest.raises(Unauthenticated, match="not known to this server"):
+            client.describe_table("trips")
+        assert health_of(server) == "SERVING"
+        assert {"penstock_tokens 0.0", "penstock_tokens_file_up 1.0"} <= scraped()
+        seen.cancel()
+        server.stop(0)

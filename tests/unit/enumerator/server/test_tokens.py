@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
+import threading
 
 import pytest
 
-from penstock.enumerator.server.tokens import TokenFile, new_token, parse_tokens
-from penstock.proto.errors import ConfigurationError, Unauthenticated
+from penstock.enumerator.server.tokens import TokenFile, TokenRefresh, TokenStatus, new_token, parse_tokens
+from penstock.proto.errors import ConfigurationError, StorageError, Unauthenticated
 
 
 class Clock:
@@ -63,7 +64,7 @@ def test_the_file_is_read_anew_when_it_changes(tmp_path: pathlib.Path) -> None:
         tokens.name_of(first)
 
 
-@pytest.mark.parametrize("damage", ["half a line", "", "a:sha256:00", None])
+@pytest.mark.parametrize("damage", ["half a line", "a:sha256:00", None])
 def test_a_file_caught_half_written_cuts_nobody_off(
     tmp_path: pathlib.Path, damage: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -77,7 +78,89 @@ def test_a_file_caught_half_written_cuts_nobody_off(
     with caplog.at_level(logging.ERROR):
         assert [tokens.name_of(token) for _ in range(3)] == ["a"] * 3
     assert len(caplog.records) == 1
-    assert "the tokens known so far stay valid" in caplog.text
+    assert "1 tokens stay valid until the grace of 60 s is over" in caplog.text
+
+
+def refused(tokens: TokenFile, token: str) -> bool:
+    """Whether the token is not known."""
+    try:
+        tokens.name_of(token)
+    except Unauthenticated:
+        return True
+    return False
+
+
+def test_the_removal_of_the_last_token_counts_at_once(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    token, line = new_token("spark")
+    path = tmp_path / "tokens"
+    tokens = TokenFile(written(path, line), Clock())
+    assert tokens.name_of(token) == "spark"
+    written(path, "# all revoked", "")
+    assert refused(tokens, token)
+    assert tokens.refresh() == TokenStatus(0)
+    assert "holds no token: nobody is authenticated by one" in caplog.text
+
+
+def test_a_malformed_line_elsewhere_holds_up_no_removal_and_no_addition(tmp_path: pathlib.Path) -> None:
+    (gone, gone_line), (stays, stays_line), (new, new_line) = new_token("gone"), new_token("stays"), new_token("new")
+    typo, typo_line = new_token("typo")
+    path = tmp_path / "tokens"
+    elapsed = Clock()
+    tokens = TokenFile(written(path, gone_line, stays_line, typo_line), Clock(), grace_s=5, elapsed_s=elapsed)
+    written(path, stays_line, typo_line[:-1], new_line, "")
+    assert refused(tokens, gone)
+    assert [tokens.name_of(each) for each in (stays, new, typo)] == ["stays", "new", "typo"]
+    elapsed.now_s = 4.9
+    assert tokens.name_of(typo) == "typo"
+    elapsed.now_s = 5
+    for each in (stays, new, typo):
+        with pytest.raises(StorageError, match="cannot check tokens: its file of tokens has been unusable for more"):
+            tokens.name_of(each)
+    written(path, stays_line, "# mended", "", "")
+    assert tokens.name_of(stays) == "stays" and refused(tokens, typo) and refused(tokens, gone)
+
+
+def test_an_unreadable_file_refuses_every_token_after_the_grace_and_says_so(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token, line = new_token("spark")
+    path, elapsed, seen = tmp_path / "tokens", Clock(100.0), list[TokenStatus]()
+    tokens = TokenFile(written(path, line), Clock(), grace_s=60, elapsed_s=elapsed)
+    tokens.on_status(seen.append)
+    path.unlink()
+    assert tokens.name_of(token) == "spark"
+    elapsed.now_s = 159.9
+    assert tokens.name_of(token) == "spark"
+    elapsed.now_s = 160.0
+    with pytest.raises(StorageError):
+        tokens.name_of(token)
+    assert tokens.refresh().closed
+    written(path, line)
+    assert tokens.name_of(token) == "spark"
+    path.unlink()
+    elapsed.now_s += 59.9  # a new grace
+    assert tokens.name_of(token) == "spark"
+    assert [(one.accepted, bool(one.problem), one.closed) for one in seen] == [
+        (1, False, False),
+        (1, True, False),
+        (0, True, True),
+        (1, False, False),
+        (1, True, False),
+    ]
+    levels = [(record.levelname, "cannot be read" in record.getMessage()) for record in caplog.records]
+    assert [each for each in levels if each[0] != "INFO"] == [("ERROR", True), ("CRITICAL", True), ("ERROR", True)]
+
+
+def test_the_status_is_known_without_a_call(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.enumerator.server.tokens.REFRESH_S", 0.01)
+    path, closed = tmp_path / "tokens", threading.Event()
+    tokens = TokenFile(written(path, new_token("a")[1]), Clock(), grace_s=0)
+    tokens.on_status(lambda status: closed.set() if status.closed else None)
+    refresh = TokenRefresh(tokens)
+    path.unlink()
+    assert closed.wait(30)
+    refresh.stop()
+    refresh.stop()
 
 
 @pytest.mark.parametrize(
