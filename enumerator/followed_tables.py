@@ -5,14 +5,16 @@ Shell: `penstock.table` through `watch`. Not here: when they are looked at (`loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.hybrid.following import advance_hybrid
 from penstock.enumerator.opened_tables import OpenedTables, wall_clock_ms
 from penstock.enumerator.split_times import EventTimeScan
 from penstock.enumerator.watch.advance import advance, start_progress
 from penstock.enumerator.watch.retention import earliest_position, lag
+from penstock.enumerator.watch.split_files import missing_file
 from penstock.enumerator.watch.table_watch import Look, TableWatch
 from penstock.enumerator.watch.values import Advance, Following, Progress
 from penstock.kafka.doors import OpenTopic
@@ -21,6 +23,7 @@ from penstock.proto.groups import GroupLag
 from penstock.proto.hybrid import KafkaAccess
 from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
+from penstock.proto.splits import Split
 from penstock.table.hudi_table import HudiTable
 
 
@@ -76,6 +79,15 @@ class FollowedTables(OpenedTables):
     def start(self, path: str, position: Position | None) -> Progress:
         """See `watch.advance.start_progress`."""
         return start_progress(self._table(path), position)
+
+    def newest_clean(self, path: str) -> str:
+        """See `open_rounds.ChecksFiles`."""
+        cleans = read_timeline(self._table(path)).timeline.completed_cleans
+        return cleans[-1].requested_time if cleans else ""
+
+    def missing_file(self, path: str, splits: Sequence[Split]) -> str:
+        """See `open_rounds.ChecksFiles`."""
+        return missing_file(self._table(path).storage, splits)
 
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
         """See `watch.retention.lag`. Behind the lake no commit is waited for."""

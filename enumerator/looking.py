@@ -24,6 +24,7 @@ from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.events import tell
 from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.observer import Duration, PlannedRound
+from penstock.enumerator.open_rounds import ChecksFiles, OpenRounds, may_lose_rounds
 from penstock.enumerator.watch.table_watch import Look, nothing_changed
 from penstock.enumerator.watch.values import Advance, Following, Issued, NextRound, NothingNew, Progress
 from penstock.proto.errors import PenstockError, PositionExpired, StorageDenied, StorageError, TableNotFound
@@ -33,9 +34,11 @@ from penstock.proto.queries import PlanRequest
 from penstock.proto.splits import Plan
 
 LONGEST_PAUSE_MS: Final = 60_000
+MOST_CONTRADICTIONS: Final = 6
+"""Looks in a row, with their pauses about half a minute."""
 
 
-class Follows(Protocol):
+class Follows(ChecksFiles, Protocol):
     """What is asked of followed tables, by path. Any thread."""
 
     def glance(self, path: str) -> Look:
@@ -85,6 +88,10 @@ class Looker:
     looked_ms: dict[GroupKey, int] = field(default_factory=dict)
     issued: dict[GroupKey, Issued] = field(default_factory=dict)
     _idle: dict[GroupKey, tuple[int, Position, Look]] = field(default_factory=dict)
+    _open: OpenRounds = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._open = OpenRounds(self.keeper, self.follows, self.clock_ms)
 
     def look(self) -> int:
         """Looks at every table that is due, one after the other; how many rounds were found."""
@@ -92,7 +99,10 @@ class Looker:
 
     def due(self) -> frozenset[str]:
         """The tables of groups that want a look now."""
-        wanted, known = self.keeper.look(lambda state: (self._wanted(state), set(state.groups)))
+        wanted, known = self.keeper.look(
+            lambda state: ((*self._wanted(state), *self._with_rounds(state)), set(state.groups))
+        )
+        self._open.forget(known)
         for noted in (self.troubles, self._idle, self.looked_ms, self.issued):
             for gone in set(noted) - known:
                 noted.pop(gone, None)
@@ -100,8 +110,11 @@ class Looker:
 
     def look_at(self, table: str) -> int:
         """Looks for each group of the table that wants more; how many rounds were found. One call a table at a time."""
-        wanted = [item for item in self.keeper.look(self._wanted) if item[0].table == table]
         glances: dict[str, Look] = {}
+        for item in self.keeper.look(self._with_rounds):
+            if item[0].table == table:
+                self._check_rounds(*item, glances)
+        wanted = [item for item in self.keeper.look(self._wanted) if item[0].table == table]
         return sum(self._look_for(*item, glances) for item in wanted)
 
     def _wanted(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
@@ -112,6 +125,15 @@ class Looker:
             if wants_more(group, self.keeper.settings) and self._is_due(key, group, now_ms)
         ]
 
+    def _with_rounds(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
+        """Groups whose open rounds a cleaner may take; also those that back-pressure pauses."""
+        now_ms = self.clock_ms()
+        return [
+            (key, group.number, _following(group), group.scope.on_lost_range)
+            for key, group in state.groups.items()
+            if may_lose_rounds(group) and self.troubles.get(key, Trouble()).until_ms <= now_ms
+        ]
+
     def _is_due(self, key: GroupKey, group: Group, now_ms: int) -> bool:
         """After a failure not before its pause; else what nobody read yet at once, an idle table by its interval."""
         if self.troubles.get(key, Trouble()).until_ms > now_ms:
@@ -120,6 +142,27 @@ class Looker:
         if idle is None or idle[:2] != (group.number, group.progress.position):
             return True
         return now_ms - self.looked_ms.get(key, now_ms) >= self.every_ms.get(key.table, 0)
+
+    def _check_rounds(
+        self, key: GroupKey, number: int, following: Following, on_lost: OnLostRange, glances: dict[str, Look]
+    ) -> None:
+        """Moves the group if a cleaner took files of a round that was planned: no reader could ever finish it."""
+        try:
+            path = self.path_of(key.table)
+            if path not in glances:
+                glances[path] = self.follows.glance(path)
+            lost = self._open.lost(key, path, glances[path])
+            if lost is None:
+                return
+            behind = EARLIEST
+            if on_lost is OnLostRange.EARLIEST:
+                behind = max(self.follows.earliest(path, key.table, following.request), lost.committed)
+            progress = self.follows.start(path, behind)
+        except PenstockError as error:
+            self._failed(key, error)
+            return
+        reason = f"file {lost.file} of the planned round {lost.plan_id} is gone"
+        self._move(key, number, following.progress.position, progress, reason, lost.plan_id)
 
     def _look_for(
         self,
@@ -208,6 +251,9 @@ class Looker:
         if on_lost is OnLostRange.FAIL or following.request.hybrid is not None:
             self._stop(key, number, start, error)
             return
+        if on_lost is OnLostRange.EARLIEST and not following.drained:
+            self._failed(key, error)  # what is planned can be read: it is, before the group moves past what is lost
+            return
         try:
             path = self.path_of(key.table)
             behind = EARLIEST
@@ -220,19 +266,30 @@ class Looker:
         except PenstockError as failed:
             self._stop(key, number, start, failed)
             return
+        if on_lost is OnLostRange.EARLIEST and progress.position <= start:
+            self._contradicted(key, number, start, error)
+            return
         if progress.position == start:
             self._stop(key, number, start, error)
             return
-        tell(
-            "range lost",
-            level=logging.WARNING,
-            table=key.table,
-            group=key.group,
-            after=start,
-            goes_on_behind=progress.position,
-            reason=str(error)[:500],
-        )
-        self._tell(ev.RangeLost(key=key, number=number, start=start, progress=progress))
+        self._move(key, number, start, progress, str(error))
+
+    def _move(
+        self, key: GroupKey, number: int, start: Position, progress: Progress, reason: str, plan_id: str = ""
+    ) -> None:
+        tell("range lost", level=logging.WARNING, table=key.table, group=key.group, after=start,
+             goes_on_behind=progress.position, reason=reason[:500])  # fmt: skip
+        self._tell(ev.RangeLost(key=key, number=number, start=start, progress=progress, plan_id=plan_id))
+
+    def _contradicted(self, key: GroupKey, number: int, start: Position, error: PositionExpired) -> None:
+        """The table says that the range is lost, and a moment later that it can be answered: a file was out of sight
+        (a stale listing, an upload, a restored backup). The position stands; after MOST_CONTRADICTIONS looks in a row
+        the group stops."""
+        trouble = self.troubles.get(key, Trouble())
+        if trouble.code == error.code and trouble.count >= MOST_CONTRADICTIONS:
+            self._stop(key, number, start, error)
+        else:
+            self._failed(key, error)
 
     def _stop(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
         tell("group stopped", level=logging.ERROR, table=key.table, group=key.group, at=start, code=error.code,

@@ -117,12 +117,15 @@ class CannotGoOn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeLost:
-    """The range behind `start` is lost and the group's scope says to go on from `progress` instead."""
+    """The range behind `start`, or of the open round `plan_id`, is lost and the group's scope says to go on from
+    `progress` instead. With onLostRange=earliest it counts only if `progress` lies behind `start`; of an open round, if
+    it does not lie before what is committed."""
 
     key: GroupKey
     number: int
     start: Position
     progress: Progress
+    plan_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from penstock.enumerator.core.records import (
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.groups import OnLostRange
 from penstock.proto.positions import CommitRange
 
 
@@ -56,6 +57,17 @@ def round_id(key: GroupKey, number: int, commit_range: CommitRange) -> str:
     return "r" + hashlib.sha256(told.encode()).hexdigest()[:31]
 
 
+def moves_back(group: Group, progress: Progress, *, of_round: bool) -> bool:
+    """Whether a lost range would move a group with onLostRange=earliest to a position at or before its own: what lies
+    there was planned already, so nothing of it is lost. After the loss of an open round (`of_round`) the group begins
+    where it committed, at the earliest. A snapshot begins the table anew, by definition."""
+    if group.scope.on_lost_range is not OnLostRange.EARLIEST:
+        return False
+    if of_round:
+        return progress.position < group.committed
+    return progress.position <= group.progress.position
+
+
 def wants_more(group: Group, settings: Settings) -> bool:
     """Whether the next round of the group is to be looked for; back-pressure pauses that and moves nothing."""
     return (
@@ -79,7 +91,9 @@ def found(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn |
             return Step((GroupEnded(key=group.key),) if at_end else (TableSeen(key=group.key, position=event.start),))
         case ev.CannotGoOn(code=code, text=text):
             return Step((GroupStopped(key=group.key, code=code, text=text),))
-        case ev.RangeLost(progress=progress):
+        case ev.RangeLost(progress=progress, plan_id=plan_id):
+            if (plan_id and plan_id not in group.rounds) or moves_back(group, progress, of_round=bool(plan_id)):
+                return Step()
             return Step((moved(group, state.last_number + 1, progress, Moved.LOST_RANGE),))
         case ev.Discovered():
             planned = RoundPlanned(

@@ -154,8 +154,9 @@ class StreamLook:
                 again = StreamPoint(progress=start_progress(self.table, behind), watermark=point.watermark)
             case OnLostRange.SNAPSHOT:
                 again = self._start_snapshot(point.watermark)
-        if again.snapshot is None and again.progress.position == point.progress.position:
-            raise error
+        if again.snapshot is None and again.progress.position <= point.progress.position:
+            # the range can be answered after all: a file was out of sight. A point never moves back
+            return self._behind(point)
         tell(
             "range lost", table=self.name, after=point.progress.position, goes_on_behind=again.progress.position,
             snapshot=again.snapshot is not None, reason=str(error)[:500],

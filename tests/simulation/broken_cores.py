@@ -195,5 +195,10 @@ BROKEN = (
     Broken("no hold-back on layout 1", frozenset({"cause", "exactly once"}), Parts(discovery=NoHoldBack)),
     Broken("told nothing, and forgot it", frozenset({"liveness"}), Parts(server=ForgetsThatItToldNothing)),
     Broken("commits answered from memory", frozenset({"durable", "liveness"}), Parts(server=AnswersCommitsFromMemory)),
+    Broken(
+        "a lost range moves back",
+        frozenset({"backwards"}),
+        patches=((positions, "moves_back", lambda *of, of_round: False),),
+    ),
     Broken("file groups in no order", frozenset({"order"}), patches=((requests, "choose", choose_any),)),
 )

@@ -78,8 +78,12 @@ class Ledger:
                 self.generations.append(Generation(record.number, begin, begin, begin))
             case rec.GroupMoved():
                 self._number(record.number)
-                self.generations[-1].is_last = False
-                begin = record.progress.position
+                before, begin = self.generations[-1], record.progress.position
+                before.is_last = False
+                if isinstance(cause, ev.RangeLost):
+                    first = before.committed if cause.plan_id else before.planned
+                    if begin < first or (begin == first and not cause.plan_id):
+                        fail("backwards", f"onLostRange=earliest moved the group from {first} to {begin}")
                 self.generations.append(Generation(record.number, begin, begin, begin))
                 self.holders.clear()
                 self.epochs.clear()

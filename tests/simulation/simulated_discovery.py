@@ -22,7 +22,7 @@ Splits = list[tuple[Group, list[Row]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is looked for."""
+    """What is looked for. `is_out_of_sight`: this look misses a file of the range, which is there."""
 
     key: GroupKey
     number: int
@@ -31,6 +31,7 @@ class Asked:
     upto: Position | None
     on_lost: OnLostRange
     is_changes: bool
+    is_out_of_sight: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class Discovery:
             return "DATA_INVALIDATED"
         if is_late:
             return "LATE_INSTANT"
-        return "POSITION_EXPIRED" if start < position(view.cleaned) else ""
+        return "POSITION_EXPIRED" if asked.is_out_of_sight or start < position(view.cleaned) else ""
 
 
 def _changes(taken: list[Instant], start: Position, end: Position) -> Splits:

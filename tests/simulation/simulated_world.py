@@ -9,7 +9,7 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from checkers import CheckFailed, Ledger, fail
@@ -265,7 +265,13 @@ class World:
     def _discover(self, server: Server, group: Group, asked: Asked | None = None) -> None:
         if not server.alive or self.strikes("discovery failed", 0.04):
             return
-        found = self.discovery.look(self.table.view(), asked or self.asked(group))
+        asked = asked or self.asked(group)
+        if asked.on_lost is OnLostRange.EARLIEST and group.rounds and self.strikes("planned round cleaned", 0.2):
+            self._lose_round(server, group)
+            return
+        if asked.on_lost is OnLostRange.EARLIEST and self.strikes("range out of sight", 0.02):
+            asked = replace(asked, is_out_of_sight=True)
+        found = self.discovery.look(self.table.view(), asked)
         event = found.event
         pieces = None
         if isinstance(event, ev.Discovered):
@@ -280,6 +286,21 @@ class World:
         self._on_its_way(told, "discovery delayed", 0.08)
         if self.strikes("discovery doubled", 0.05):
             self.later(self.rng.randint(1, 1_200), told)
+
+    def _lose_round(self, server: Server, group: Group) -> None:
+        """A file of an open round is gone; what lies behind some place, maybe before the group's, can be answered."""
+        view = self.table.view()
+        answered = [view.cleaned, *(item.order_key for item in view.instants if item.order_key > view.cleaned)]
+        held = min(view.pending, default=2**60) if view.layout == 1 else 2**60
+        place = position(self.rng.choice([key for key in answered if key < held] or [view.cleaned]))
+        lost = ev.RangeLost(
+            key=group.key,
+            number=group.number,
+            start=group.progress.position,
+            progress=progress_at(view, place),
+            plan_id=self.rng.choice(list(group.rounds)),
+        )
+        self._on_its_way(lambda: server.handle(lost, None) if server.alive else None, "discovery delayed", 0.2)
 
     def _operate(self, server: Server, group: Group, code: str) -> None:
         """Resets a stopped group to where it can go on from."""

@@ -40,6 +40,8 @@ FAULTS = frozenset(
         "message lost",
         "operator reset",
         "pending instant rolled back",
+        "planned round cleaned",
+        "range out of sight",
         "reader died",
         "reader id twice",
         "reader left",

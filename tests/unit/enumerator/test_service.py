@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
 from penstock.enumerator.core.answers import Settings
 from penstock.enumerator.keeper import Keeper, durable_keeper
+from penstock.enumerator.looking import MOST_CONTRADICTIONS
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.memory import MemoryStore
@@ -64,7 +66,8 @@ def at(number: int) -> Position:
 @dataclass
 class Script:
     """A table of commits 1..`newest`, each of `splits` splits in file groups of their own names. `fails` are raised,
-    one an `advance`. `looks` counts advances; a settled glance changes with `newest`."""
+    one an `advance`; `missing` advances find a file gone. `looks` counts advances; a settled glance changes with
+    `newest`. A clean `clean` took the files `gone`; `checks` counts looks at files."""
 
     newest: int = 1
     splits: int = 2
@@ -72,6 +75,10 @@ class Script:
     looks: int = 0
     is_settled: bool = False
     first: int = 1
+    missing: int = 0
+    clean: str = ""
+    gone: set[str] = field(default_factory=set)
+    checks: int = 0
 
     def check(self, path: str) -> None:
         pass
@@ -115,6 +122,9 @@ class Script:
         self.looks += 1
         if self.fails:
             raise self.fails.pop(0)
+        if self.missing:
+            self.missing -= 1
+            raise PositionExpired("f.parquet is missing")
         start = following.progress.position
         behind = int(start.order_key) + 1
         if behind > self.newest or (following.upto is not None and start >= following.upto):
@@ -129,6 +139,14 @@ class Script:
 
     def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
         return at(self.first)
+
+    def newest_clean(self, path: str) -> str:
+        return self.clean
+
+    def missing_file(self, path: str, splits: Sequence[Split]) -> str:
+        self.checks += 1
+        paths = [split.base.path for split in splits if split.base is not None]
+        return next((path for path in paths if path in self.gone), "")
 
     def start(self, path: str, position: Position | None) -> Progress:
         if self.fails:
@@ -515,3 +533,106 @@ def test_a_scope_that_could_not_be_read_again_is_refused_before_it_is_kept() -> 
         world.service.join_group("long", "r", GroupSpec(scope=GroupScope(request=request)), "x")
     world.restart()
     assert len(world.service.list_groups()) == 1
+
+
+def test_a_range_that_was_out_of_sight_for_a_look_moves_no_group_back() -> None:
+    """The table names an earliest position before the group's own: the range is there, so nothing is passed over."""
+    spec = replace(spec_of(on_lost_range=OnLostRange.EARLIEST), start=StartAt(at(3)))
+    world = World(Script(newest=5, first=1, missing=2), spec=spec)
+    for _ in range(2):
+        world.service.looker.look()
+        assert world.summary() == "running 003 003"
+        world.clock.now_ms += 60_000
+    world.service.looker.look()
+    assert world.summary() == "running 003 004"
+    assert world.service.describe_group("t", "g").error == ""
+
+
+def test_a_range_that_stays_out_of_sight_stops_the_group_where_it_stands() -> None:
+    spec = replace(spec_of(on_lost_range=OnLostRange.EARLIEST), start=StartAt(at(3)))
+    world = World(Script(newest=5, first=1, missing=20), spec=spec)
+    for _ in range(10):
+        world.service.looker.look()
+        world.clock.now_ms += 60_000
+    assert world.summary() == "stopped 003 003"
+    assert world.script.looks == MOST_CONTRADICTIONS + 1
+    assert world.service.describe_group("t", "g").error_code == "POSITION_EXPIRED"
+
+
+def earliest_world(**script: Any) -> World:
+    """A group with onLostRange=earliest and two planned rounds of the commits 1 and 2."""
+    world = World(Script(newest=2, **script), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
+    for _ in range(2):
+        world.service.looker.look()
+    assert world.summary() == "running 0 002"
+    return world
+
+
+@pytest.mark.parametrize(
+    ("policy", "first", "after"), [("EARLIEST", 2, "002"), ("EARLIEST", 1, "001"), ("SNAPSHOT", 1, "0")]
+)
+def test_a_planned_round_that_is_cleaned_moves_the_group_as_its_scope_says(policy: str, first: int, after: str) -> None:
+    """Its readers could never finish it. The file has to be gone for as long as a lease."""
+    world = World(Script(newest=2, first=first), spec=spec_of(on_lost_range=OnLostRange[policy]))
+    for _ in range(2):
+        world.service.looker.look()
+    world.script.clean, world.script.gone, world.script.newest = "003", {"f1.parquet"}, 0
+    world.service.looker.look()
+    world.clock.now_ms += world.settings.lease_ms - 1
+    world.service.looker.look()
+    assert world.summary() == "running 0 002"
+    world.clock.now_ms += 1
+    world.service.looker.look()
+    assert world.summary() == f"running {after} {after}"
+    with pytest.raises(Fenced):
+        world.asked()
+
+
+def test_a_planned_round_whose_file_comes_back_is_read() -> None:
+    world = earliest_world(first=2)
+    world.script.clean, world.script.gone = "003", {"f1.parquet"}
+    world.service.looker.look()
+    world.script.gone = set()
+    world.clock.now_ms += world.settings.lease_ms
+    world.service.looker.look()
+    assert world.summary() == "running 0 002"
+
+
+def test_files_of_planned_rounds_are_looked_at_when_a_clean_is_new_also_under_back_pressure() -> None:
+    world = World(Script(newest=9), settings=Settings(max_rounds=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
+    for _ in range(4):
+        world.service.looker.look()
+    assert world.summary() == "paused 0 001"
+    checks = world.script.checks
+    for _ in range(3):
+        world.service.looker.look()
+    assert world.script.checks == checks
+    world.script.clean = "003"
+    world.service.looker.look()
+    assert world.script.checks == checks + 1
+
+
+def test_a_group_that_fails_on_a_lost_range_keeps_its_planned_rounds() -> None:
+    """Its reader gets the error that names the file; with the file the split is read."""
+    world = World(Script(newest=2))
+    world.service.looker.look()
+    world.script.clean, world.script.gone = "003", {"f1.parquet"}
+    for _ in range(3):
+        world.service.looker.look()
+        world.clock.now_ms += world.settings.lease_ms
+    assert world.summary() == "running 0 002"
+    assert world.script.checks == 0
+
+
+def test_a_lost_range_is_passed_over_once_the_planned_rounds_are_read() -> None:
+    world = earliest_world(first=4)
+    world.script.newest, world.script.missing = 5, 1
+    world.service.looker.look()
+    assert world.summary() == "running 0 002", "its readers get what was planned"
+    given = world.asked()
+    assert isinstance(given, Assignments)
+    world.finish(given)
+    world.clock.now_ms += 60_000
+    world.script.missing = 1
+    world.service.looker.look()
+    assert world.summary() == "running 004 004"

@@ -35,9 +35,10 @@ class Core:
     tells: Keeper | None = None
     now_ms: int = 1_000
     rounds: int = 0
+    scope: GroupScope = SCOPE
 
     def __post_init__(self) -> None:
-        self.tell(ev.CreateGroup(key=KEY, scope=SCOPE, limits=NO_LIMITS, progress=Progress(at(0))))
+        self.tell(ev.CreateGroup(key=KEY, scope=self.scope, limits=NO_LIMITS, progress=Progress(at(0))))
 
     def tell(self, event: ev.Event) -> Answer:
         """One event, decided and taken in."""
@@ -60,7 +61,7 @@ class Core:
 
     def join(self, reader_id: str, request_id: str = "once") -> Member:
         """A reader's new epoch."""
-        answer = self.tell(ev.Join(key=KEY, reader_id=reader_id, scope=SCOPE, request_id=request_id))
+        answer = self.tell(ev.Join(key=KEY, reader_id=reader_id, scope=self.scope, request_id=request_id))
         assert isinstance(answer, Joined)
         return answer.member
 

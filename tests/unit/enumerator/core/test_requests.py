@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
-from groups import Core
+from dataclasses import replace
 
+import pytest
+from groups import KEY, SCOPE, Core, at
+
+from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import Settings
+from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.keeper import durable_keeper
 from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.memory import MemoryStore
+from penstock.enumerator.watch.values import Progress
 from penstock.proto.errors import Fenced, StorageError
-from penstock.proto.groups import NothingYet
+from penstock.proto.groups import NothingYet, OnLostRange
+from penstock.proto.queries import NO_LIMITS
 
 
 def test_a_request_that_was_answered_with_nothing_hands_out_nothing_when_it_comes_again() -> None:
@@ -75,3 +81,33 @@ def test_a_finished_split_is_told_again_without_harm() -> None:
     assert not core.group.rounds
     core.commit(member, (plan_id, 0, 1), finished=True)
     assert core.group.committed == core.group.progress.position
+
+
+def test_a_lost_range_moves_a_group_to_earliest_only_forwards() -> None:
+    scope = replace(SCOPE, on_lost_range=OnLostRange.EARLIEST)
+    key = GroupKey("t", "earliest")
+    core = Core()
+    core.tell(ev.CreateGroup(key=key, scope=scope, limits=NO_LIMITS, progress=Progress(at(3))))
+    for place, expected in ((1, 3), (3, 3), (4, 4)):
+        group = core.state.groups[key]
+        core.tell(ev.RangeLost(key=key, number=group.number, start=at(3), progress=Progress(at(place))))
+        assert core.state.groups[key].progress.position == at(expected)
+
+
+def test_the_loss_of_an_open_round_moves_a_group_to_what_it_committed_at_the_earliest() -> None:
+    scope = replace(SCOPE, on_lost_range=OnLostRange.EARLIEST)
+    for place, plan_id, expected in ((0, "open", 2), (1, "open", 1), (2, "over", 2), (2, "open", 2)):
+        core = Core(scope=scope)
+        core.plan()
+        open_round = core.plan(("p", "a"))
+        assert (core.group.committed, core.group.progress.position) == (at(1), at(2))
+        lost = ev.RangeLost(
+            key=KEY,
+            number=core.group.number,
+            start=at(2),
+            progress=Progress(at(place)),
+            plan_id=open_round if plan_id == "open" else "r0",
+        )
+        core.tell(lost)
+        assert core.group.progress.position == at(expected)
+        assert bool(core.group.rounds) == (plan_id == "over" or place == 0)

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
@@ -15,6 +15,7 @@ from scripted_timeline import ScriptedTimeline
 from penstock.enumerator.discovery import read_timeline
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.opened_tables import OpenedTables
+from penstock.enumerator.streams import batches
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError, DataInvalidated, PositionExpired, TableNotFound
 from penstock.proto.groups import OnLostRange
@@ -360,3 +361,25 @@ def test_a_lost_range_is_given_up_as_the_scope_says_and_told(
     else:
         assert isinstance(found.point.content, CommitsBatch) and found.point.content.after > behind.progress.position
         assert table.num_rows > 0
+
+
+def test_a_range_that_was_out_of_sight_for_a_look_moves_no_stream_back(
+    golden: Golden, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is missing for one look: the next look answers the range, from the stream's own position."""
+    path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
+    of = scope(path, on_lost_range=OnLostRange.EARLIEST, limits=RoundLimits(max_commits=1))
+    points = walked(enumerator, of, StartBehind(EARLIEST))
+    point, expected = points[-2], points[-1]
+    real, missed = batches.advance, [PositionExpired("file f.parquet is missing")]
+
+    def once(*args: Any, **more: Any) -> Any:
+        if missed:
+            raise missed.pop()
+        return real(*args, **more)
+
+    monkeypatch.setattr(batches, "advance", once)
+    found = EmbeddedEnumerator().next_batch(of, point)
+    assert not missed and found.lost == ""
+    assert found.point.progress.position == expected.progress.position > point.progress.position
+    assert isinstance(found.point.content, CommitsBatch) and found.point.content.after == point.progress.position

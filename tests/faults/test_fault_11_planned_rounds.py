@@ -1,0 +1,84 @@
+"""Fault 11 at a group: the cleaner takes files of a round that is planned and not read; the group goes on by its scope.
+
+Hudi wrote the table: five commits, of which it cleaned behind each. The test deletes what a cleaner that keeps one
+commit less would have deleted.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from scripted_timeline import ScriptedTimeline
+from test_service import Clock
+
+from penstock.engine.arrow import read
+from penstock.engine.consumer import Consumer
+from penstock.enumerator.core.answers import Settings
+from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.service import EnumeratorService
+from penstock.proto.errors import CorruptFile, PositionExpired
+
+pytestmark = pytest.mark.golden
+
+CASE = "B_up_cow_cdc_v9"
+
+
+def consumed(reader: Consumer) -> list[Any]:
+    """What the reader gets until nothing is left."""
+    rows = []
+    while (found := reader.poll(0)) is not None:
+        rows += found.batch.to_pylist()
+        reader.commit(found)
+    return rows
+
+
+def texts(rows: list[Any]) -> list[str]:
+    return sorted(map(repr, rows))
+
+
+@pytest.mark.parametrize(
+    ("query", "policy"), [("incremental", "earliest"), ("incremental", "snapshot"), ("cdc", "earliest")]
+)
+def test_fault_11_a_group_whose_planned_round_is_cleaned_goes_on_as_its_scope_says(
+    golden: Any, tmp_path: pathlib.Path, query: str, policy: str
+) -> None:
+    """Rows: every row that can still be answered, also that of the lost round in its newest state. Changes: those of
+    the commits behind what is lost. None of it ends in a group that gives out the same split for ever."""
+    path = golden.copy(CASE, tmp_path)
+    script = ScriptedTimeline(path, tmp_path / "aside")
+    begin, lost, later = script.data[-4], script.data[-3], script.data[-2]
+    script.take_behind(lost)
+    clock = Clock()
+    service = EnumeratorService(
+        {"t": str(path)}, clock_ms=clock, keeper=Keeper(clock_ms=clock, settings=Settings()), poll_ms=None
+    )
+    options = {"query": query, "after": script.keys[begin], "on_lost_range": policy, "max_splits": 1}
+
+    def reader() -> Consumer:
+        return Consumer(None, "t", group="g", reader_id="r", door=service, **options)
+
+    with reader() as first:
+        service.looker.look()
+        assert service.list_groups()[0].planned.order_key == script.keys[lost]
+        for file in path.rglob(f"*{lost}*"):
+            if ".hoodie" not in file.parts:
+                file.unlink()
+        script.give(*{name.name[:17] for name in script.aside.iterdir()})
+        service.looker.look()
+        with pytest.raises((PositionExpired, CorruptFile)):
+            first.poll(0)
+        clock.now_ms += Settings().lease_ms
+        service.looker.look()
+        assert service.list_groups()[0].state == "running"
+    with reader() as second:
+        got = []
+        for _ in range(5):
+            service.looker.look()
+            got += consumed(second)
+    begins = {"incremental": script.keys[begin], "cdc": script.keys[lost]}
+    after = "earliest" if policy == "snapshot" else begins[query]
+    wanted = read(str(path), query=query, after=after).read_all().to_pylist()
+    assert texts(got) == texts(wanted) and len(got) > 2
+    assert service.list_groups()[0].committed.order_key == script.keys[script.data[-1]] > script.keys[later]
