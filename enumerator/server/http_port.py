@@ -7,9 +7,14 @@ security policy says so to the browser. Needs the extra `server`.
 
 from __future__ import annotations
 
+import io
 import json
+import logging
+import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from importlib.resources import files
@@ -21,8 +26,6 @@ from penstock.enumerator.server.page_data import page_data
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-TIMEOUT_S: Final = 10
-"""How long a peer may take to send its request."""
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -37,13 +40,32 @@ _PAGES: Final = {
 }
 
 
+log = logging.getLogger("penstock.enumerator.server")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpBounds:
+    """What the port takes. `connections`: open at a time, each a thread; a further one is closed at once. `head_bytes`:
+    of a request, its line and headers; beyond it 431. `seconds`: a peer's time to send its request, and again to take
+    the answer; after that its connection is closed. A connection has one request."""
+
+    connections: int = 32
+    head_bytes: int = 16 << 10
+    seconds: float = 10.0
+
+
 class HttpPort:
     """Answers at HOST:PORT until it is closed. OSError: the port is taken. Without activity there are metrics alone."""
 
-    def __init__(self, registry: CollectorRegistry, host: str, port: int, activity: Activity | None = None) -> None:
-        server_class = _V6 if ":" in host else ThreadingHTTPServer
-        self._server = server_class((host, port), _handler(registry, activity))
-        self._server.daemon_threads = True
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        host: str,
+        port: int,
+        activity: Activity | None = None,
+        bounds: HttpBounds = HttpBounds(),
+    ) -> None:
+        self._server = _Server((host, port), _handler(registry, activity, bounds), bounds.connections)
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name="penstock-http", daemon=True)
         self._thread.start()
@@ -55,13 +77,58 @@ class HttpPort:
         self._thread.join()
 
 
-class _V6(ThreadingHTTPServer):
-    import socket
+class _Server(ThreadingHTTPServer):
+    """A thread for each of at most so many connections."""
 
-    address_family = socket.AF_INET6
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: Any, connections: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._most, self._free = connections, threading.BoundedSemaphore(connections)
+        self._has_warned = False
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Starts a thread, or closes a connection beyond the bound."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+            return
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning("metrics port: %d connections are open: further ones are closed at once", self._most)
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """One connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A peer that hangs up is no news; anything else is logged."""
+        log.debug("metrics port: a connection broke off", exc_info=True)
 
 
-def _handler(registry: CollectorRegistry, activity: Activity | None) -> Any:
+def _head(connection: socket.socket, bounds: HttpBounds) -> bytes | None:
+    """A request up to its empty line, or to the peer's end of sending; None for one that is too long. TimeoutError."""
+    until_s = time.monotonic() + bounds.seconds
+    head = b""
+    while b"\r\n\r\n" not in head and b"\n\n" not in head:
+        connection.settimeout(max(0.001, until_s - time.monotonic()))
+        piece = connection.recv(4096)
+        head += piece
+        if len(head) > bounds.head_bytes:
+            return None
+        if not piece:
+            break
+        if time.monotonic() >= until_s:
+            raise TimeoutError
+    connection.settimeout(bounds.seconds)
+    return head
+
+
+def _handler(registry: CollectorRegistry, activity: Activity | None, bounds: HttpBounds) -> Any:
     """The class of handlers: prometheus-client's own for /metrics, ours for the rest."""
     from prometheus_client import MetricsHandler
 
@@ -75,8 +142,17 @@ def _handler(registry: CollectorRegistry, activity: Activity | None) -> Any:
     class Handler(MetricsHandler):
         """One request."""
 
-        timeout = TIMEOUT_S
         server_version, sys_version = "penstock", ""
+
+        def handle(self) -> None:
+            """Reads the request within the bounds, and answers it."""
+            head = _head(self.connection, bounds)
+            if head is None:
+                self.connection.sendall(b"HTTP/1.0 431 Request Header Fields Too Large\r\n\r\n")
+                return
+            self.rfile.close()
+            self.rfile = io.BytesIO(head)
+            super().handle()
 
         def do_GET(self) -> None:
             """Metrics, or one of the pages."""

@@ -194,7 +194,7 @@ def serve_enumerator(
     settings = settings or Settings(listen=listen)
     if listen and listen != settings.listen:
         settings = replace(settings, listen=listen)
-    _warn_of_open_doors(settings)
+    warn_of_open_ports(settings)
     credentials = server_credentials(settings.tls)
     readiness = Readiness(ready)
     tokens = _token_file(settings, observer)
@@ -247,7 +247,14 @@ def _guard(enumerator: Enumerator, settings: Settings, readiness: Readiness, tok
     return Guard(enumerator, names, Rights(settings.acl), rates, readiness)
 
 
-def _warn_of_open_doors(settings: Settings) -> None:
+def warn_of_open_ports(settings: Settings) -> None:
+    """Logs what a configuration leaves open: ports off the loopback interface, and rules of before `consume`."""
+    if settings.metrics_listen and not is_loopback(settings.metrics_listen):
+        log.warning(
+            "metrics and the page at %s, off the loopback interface: without TLS they show names of tables, groups and "
+            "readers to anybody who reaches the port",
+            settings.metrics_listen,
+        )
     for warning in warnings_of(settings.acl):
         log.warning("%s", warning)
     if is_loopback(settings.listen):
