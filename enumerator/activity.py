@@ -150,7 +150,7 @@ class Activity(NoObserver):
                 )
             )
 
-    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+    def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
         """See `Observer.group_lag`."""
         with self._lock:
             known = self._group(table, group, self._clock_ms())

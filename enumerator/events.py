@@ -20,9 +20,9 @@ log = logging.getLogger("penstock.enumerator")
 _REASON_CHARS = 500
 
 
-def tell(what: str, *, level: int = logging.INFO, **fields: object) -> None:
-    """Logs one event; costs nothing where the level is off."""
-    tell_to(log, what, level=level, **fields)
+def tell(what: str, *, level: int = logging.INFO, exc_info: BaseException | None = None, **fields: object) -> None:
+    """Logs one event, with the traceback of `exc_info`; costs nothing where the level is off."""
+    tell_to(log, what, level=level, exc_info=exc_info, **fields)
 
 
 def tell_fallback(table: str, reason: str) -> None:

@@ -81,10 +81,16 @@ def kafka_gauges_of(group: Group) -> KafkaGauges | None:
 
 
 def gauges_of(
-    group: Group, *, looked_at_s: float | None, issued: Issued | None, poll_interval_s: float | None = None
+    group: Group,
+    *,
+    looked_at_s: float | None,
+    issued: Issued | None,
+    poll_interval_s: float | None = None,
+    trouble_code: str = "",
 ) -> GroupGauges:
     """The group now. `looked_at_s`: when its table was last looked at, by the observer's clock; `issued`: of the newest
-    round that this process planned; `poll_interval_s`: how often the table is to be looked at."""
+    round that this process planned; `poll_interval_s`: how often the table is to be looked at; `trouble_code`: of looks
+    that fail."""
     counts: Counter[str] = Counter()
     for one in group.rounds.values():
         counts["pending"] += one.pending
@@ -102,4 +108,5 @@ def gauges_of(
         poll_interval_s=poll_interval_s,
         kind=kind_of(group),
         up=group.stopped is None,
+        error_code=trouble_code if group.stopped is None else group.stopped[0],
     )

@@ -27,6 +27,7 @@ from penstock.enumerator.events import tell
 from penstock.enumerator.group_metrics import tell_records
 from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer
 from penstock.enumerator.shelf import MemoryShelf, Shelf, StoreShelf
+from penstock.enumerator.store.failures import again
 from penstock.enumerator.store.journal import AnyJournal, Ticket
 from penstock.enumerator.store.protocol import Store
 from penstock.proto.errors import Fenced, PenstockError, StorageError
@@ -62,6 +63,8 @@ class Keeper:
         self.observer = observer
         self.when_lost: Callable[[PenstockError], object] = lambda error: None
         """Told, by whichever thread finds it, that nothing can be remembered any more; perhaps more than once."""
+        self.lost: PenstockError | None = None
+        """Why nothing can be remembered any more, from when that was found on."""
         self._lock = threading.Lock()
         self._last: Ticket | None = None
         self._appended = 0
@@ -74,6 +77,7 @@ class Keeper:
         whether it is durable.
         """
         pieces = () if plan is None else self.shelf.pieces(*plan)
+        self._require_kept()
         with self._lock:
             made = step(self._state, event, self._clock_ms(), self.settings)
             durable = [record for record in made.records if isinstance(record, Durable)]
@@ -83,9 +87,13 @@ class Keeper:
                 encoded = [encode_record(record) for record in durable]
                 self._last = self._journal.append(encoded, pieces if is_held else ())
                 self._appended += len(durable)
-            if plan is not None and is_held:
-                self.shelf.keep(*plan)
-            self._take_in(made.records)
+            try:
+                if plan is not None and is_held:
+                    self.shelf.keep(*plan)
+                self._take_in(made.records)
+            except BaseException as error:
+                self._lose(error)
+                raise
             answer = then(self._state, made.answer)
             ticket = self._last
         self._wait(ticket, durable=bool(durable))
@@ -129,10 +137,23 @@ class Keeper:
         a server that does not answer, never a reader that was fenced."""
         try:
             ticket.wait()
-        except PenstockError as error:
-            lost = StorageError(str(error)) if isinstance(error, Fenced) else error
-            self.when_lost(lost)
-            raise lost from error
+        except Exception as error:
+            raise self._lose(error) from error
+
+    def _require_kept(self) -> None:
+        if self.lost is not None:
+            raise again(self.lost)
+
+    def _lose(self, error: BaseException) -> PenstockError:
+        """What was decided is not written, or not taken in: state and store may differ, so nothing more is decided."""
+        if isinstance(error, Fenced) or not isinstance(error, PenstockError):
+            kind = "" if isinstance(error, Fenced) else f"the state cannot be kept: {type(error).__name__}: "
+            lost: PenstockError = StorageError(f"{kind}{error}")
+        else:
+            lost = error
+        self.lost = self.lost or lost
+        self.when_lost(lost)
+        return lost
 
     def _take_in(self, records: Sequence[Record]) -> None:
         tell_records(self.observer, self._state, records)

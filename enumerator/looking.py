@@ -5,7 +5,8 @@ Shell: tables. Belongs here: when a table is due, and what each failure means fo
 
 A table that is not there (yet) is waited for. A storage that fails or refuses is asked again, after pauses that
 double up to a minute; the position stands meanwhile. Everything else that cannot be planned stops the group, with the
-error.
+error. Any other exception, of whatever class and from whichever step of a look, is trouble of that group alone: it is
+logged, counted, shown with the group, and the look is repeated after a pause.
 """
 
 from __future__ import annotations
@@ -27,7 +28,14 @@ from penstock.enumerator.observer import Duration, PlannedRound
 from penstock.enumerator.open_rounds import ChecksFiles, OpenRounds, may_lose_rounds
 from penstock.enumerator.watch.table_watch import Look, nothing_changed
 from penstock.enumerator.watch.values import Advance, Following, Issued, NextRound, NothingNew, Progress
-from penstock.proto.errors import PenstockError, PositionExpired, StorageDenied, StorageError, TableNotFound
+from penstock.proto.errors import (
+    PenstockError,
+    PositionExpired,
+    StorageDenied,
+    StorageError,
+    TableNotFound,
+    code_and_text,
+)
 from penstock.proto.groups import GroupLag, OnLostRange
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import PlanRequest
@@ -36,6 +44,9 @@ from penstock.proto.splits import Plan
 LONGEST_PAUSE_MS: Final = 60_000
 MOST_CONTRADICTIONS: Final = 6
 """Looks in a row, with their pauses about half a minute."""
+SLOW_LOOK_MS: Final = 10_000
+"""A look that takes longer is shown as trouble of its groups, and no longer counts among those that may run at a
+time."""
 
 
 class Follows(ChecksFiles, Protocol):
@@ -64,7 +75,7 @@ class Follows(ChecksFiles, Protocol):
 
 @dataclass(slots=True)
 class Trouble:
-    """Failures of storage in a row, and when to ask again."""
+    """Failed looks in a row, and when to look again."""
 
     count: int = 0
     until_ms: int = 0
@@ -87,6 +98,7 @@ class Looker:
     troubles: dict[GroupKey, Trouble] = field(default_factory=dict)
     looked_ms: dict[GroupKey, int] = field(default_factory=dict)
     issued: dict[GroupKey, Issued] = field(default_factory=dict)
+    looking_since_ms: dict[str, int] = field(default_factory=dict)
     _idle: dict[GroupKey, tuple[int, Position, Look]] = field(default_factory=dict)
     _open: OpenRounds = field(init=False)
 
@@ -111,11 +123,24 @@ class Looker:
     def look_at(self, table: str) -> int:
         """Looks for each group of the table that wants more; how many rounds were found. One call a table at a time."""
         glances: dict[str, Look] = {}
-        for item in self.keeper.look(self._with_rounds):
-            if item[0].table == table:
-                self._check_rounds(*item, glances)
-        wanted = [item for item in self.keeper.look(self._wanted) if item[0].table == table]
-        return sum(self._look_for(*item, glances) for item in wanted)
+        self.looking_since_ms[table] = self.clock_ms()
+        try:
+            for item in self.keeper.look(self._with_rounds):
+                if item[0].table == table:
+                    self._isolated(self._check_rounds, *item, glances)
+            wanted = [item for item in self.keeper.look(self._wanted) if item[0].table == table]
+            return sum(self._isolated(self._look_for, *item, glances) for item in wanted)
+        finally:
+            self.looking_since_ms.pop(table, None)
+
+    def trouble_of(self, key: GroupKey) -> Trouble | None:
+        """Why the group does not go on, as far as it is not stopped: failed looks, or a look that does not end."""
+        since_ms = self.looking_since_ms.get(key.table)
+        spent_ms = 0 if since_ms is None else self.clock_ms() - since_ms
+        if spent_ms < SLOW_LOOK_MS:
+            return self.troubles.get(key)
+        begun = f"table {key.table}: the look at it began {spent_ms // 1000} s ago and has not ended"
+        return Trouble(text=f"{begun}: storage does not answer", code=StorageError.code)
 
     def _wanted(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
         now_ms = self.clock_ms()
@@ -143,26 +168,41 @@ class Looker:
             return True
         return now_ms - self.looked_ms.get(key, now_ms) >= self.every_ms.get(key.table, 0)
 
+    def _isolated(
+        self,
+        step: Callable[[GroupKey, int, Following, OnLostRange, dict[str, Look]], int],
+        key: GroupKey,
+        number: int,
+        following: Following,
+        on_lost: OnLostRange,
+        glances: dict[str, Look],
+    ) -> int:
+        """The step, whose exceptions are this group's trouble. Only a keeper that has lost its store raises."""
+        try:
+            return step(key, number, following, on_lost, glances)
+        except BaseException as error:
+            if self.keeper.lost is not None or isinstance(error, KeyboardInterrupt):
+                raise
+            self._failed(key, error)
+            return 0
+
     def _check_rounds(
         self, key: GroupKey, number: int, following: Following, on_lost: OnLostRange, glances: dict[str, Look]
-    ) -> None:
+    ) -> int:
         """Moves the group if a cleaner took files of a round that was planned: no reader could ever finish it."""
-        try:
-            path = self.path_of(key.table)
-            if path not in glances:
-                glances[path] = self.follows.glance(path)
-            lost = self._open.lost(key, path, glances[path])
-            if lost is None:
-                return
-            behind = EARLIEST
-            if on_lost is OnLostRange.EARLIEST:
-                behind = max(self.follows.earliest(path, key.table, following.request), lost.committed)
-            progress = self.follows.start(path, behind)
-        except PenstockError as error:
-            self._failed(key, error)
-            return
+        path = self.path_of(key.table)
+        if path not in glances:
+            glances[path] = self.follows.glance(path)
+        lost = self._open.lost(key, path, glances[path])
+        if lost is None:
+            return 0
+        behind = EARLIEST
+        if on_lost is OnLostRange.EARLIEST:
+            behind = max(self.follows.earliest(path, key.table, following.request), lost.committed)
+        progress = self.follows.start(path, behind)
         reason = f"file {lost.file} of the planned round {lost.plan_id} is gone"
         self._move(key, number, following.progress.position, progress, reason, lost.plan_id)
+        return 0
 
     def _look_for(
         self,
@@ -187,25 +227,22 @@ class Looker:
             spent_s = time.perf_counter() - begin_s
             kind = Duration.TIMELINE_REFRESH if isinstance(found, NothingNew) else Duration.PLAN
             self.keeper.observer.observe(kind, spent_s)
-        except (StorageError, StorageDenied, TableNotFound) as error:
-            self._failed(key, error)
-            return 0
         except PositionExpired as error:
             self._lost(key, number, following, on_lost, error)
             return 0
         except PenstockError as error:
+            if is_repeated(error):
+                raise
             self._stop(key, number, start, error)
             return 0
+        if isinstance(found, NextRound):
+            self._found(key, number, start, found)
+        else:
+            if in_lake or following.drained:  # else the topic was not asked: what is held must be done first
+                self._tell(ev.NothingFound(key=key, number=number, start=start))
+            self._idle[key] = (number, start, glances[path])
         self._seen(key)
-        match found:
-            case NothingNew():
-                self._idle[key] = (number, start, glances[path])
-                if in_lake or following.drained:  # else the topic was not asked: what is held must be done first
-                    self._tell(ev.NothingFound(key=key, number=number, start=start))
-                return 0
-            case NextRound():
-                self._found(key, number, start, found)
-                return 1
+        return int(isinstance(found, NextRound))
 
     def _found(self, key: GroupKey, number: int, start: Position, found: NextRound) -> None:
         plan = self.published(found.plan)
@@ -260,10 +297,9 @@ class Looker:
             if on_lost is OnLostRange.EARLIEST:
                 behind = self.follows.earliest(path, key.table, following.request)
             progress = self.follows.start(path, behind)
-        except (StorageError, StorageDenied, TableNotFound) as failed:
-            self._failed(key, failed)
-            return
         except PenstockError as failed:
+            if is_repeated(failed):
+                raise
             self._stop(key, number, start, failed)
             return
         if on_lost is OnLostRange.EARLIEST and progress.position <= start:
@@ -295,22 +331,26 @@ class Looker:
         tell("group stopped", level=logging.ERROR, table=key.table, group=key.group, at=start, code=error.code,
              reason=str(error)[:1000])  # fmt: skip
         self._tell(ev.CannotGoOn(key=key, number=number, start=start, code=error.code, text=str(error)))
+        self.keeper.observer.discovery_failed(key.table, key.group, error.code)
 
-    def _failed(self, key: GroupKey, error: PenstockError) -> None:
+    def _failed(self, key: GroupKey, error: BaseException) -> None:
         trouble = self.troubles.setdefault(key, Trouble())
         trouble.count += 1
-        trouble.text, trouble.code = str(error), error.code
+        trouble.code, trouble.text = code_and_text(error)
         trouble.waiting = isinstance(error, TableNotFound)
         pause_ms = min(LONGEST_PAUSE_MS, 250 << min(trouble.count, 10))
         trouble.until_ms = self.clock_ms() + pause_ms
+        self.keeper.observer.discovery_failed(key.table, key.group, trouble.code)
         tell(
             "table not there yet" if trouble.waiting else "discovery failed",
-            level=logging.WARNING,
+            level=logging.WARNING if isinstance(error, PenstockError) else logging.ERROR,
             table=key.table,
             group=key.group,
             failures=trouble.count,
             again_in_ms=pause_ms,
-            reason=str(error)[:500],
+            code=trouble.code,
+            reason=trouble.text[:500],
+            exc_info=None if isinstance(error, PenstockError) else error,
         )
 
     def _seen(self, key: GroupKey) -> None:
@@ -319,6 +359,11 @@ class Looker:
 
     def _tell(self, event: ev.Event) -> None:
         self.keeper.handle(event, lambda state, answer: None)
+
+
+def is_repeated(error: PenstockError) -> bool:
+    """Whether what failed so may succeed later without a person's decision about the group."""
+    return error.retryable or isinstance(error, StorageDenied | TableNotFound)
 
 
 def _following(group: Group) -> Following:

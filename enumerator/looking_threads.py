@@ -1,111 +1,238 @@
-"""The threads of a service: one lets time pass, a few look at tables, so that a slow table holds up neither.
+"""The threads of a service: one lets time pass, one begins looks at tables, and each look has a thread of its own.
 
-Not here: what a look is (`looking`).
+Belongs here: that no table, and no exception, keeps the others from being looked at. Not here: what a look is
+(`looking`).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Final
 
 from penstock.enumerator.events import tell
-from penstock.enumerator.looking import Looker
+from penstock.enumerator.looking import SLOW_LOOK_MS, Looker
 from penstock.enumerator.measuring import Measurer
-from penstock.proto.errors import PenstockError
 
-LOOKERS: Final = 4
-"""Tables that are looked at at the same time."""
+LOOKS: Final = 4
+"""Looks and measurements that run at a time; one that has run for SLOW_LOOK_MS no longer counts."""
+MAX_LOOKS: Final = 64
+"""Looks and measurements that run at a time, also those whose storage does not answer."""
+STALLED_MS: Final = 30_000
+"""A background thread that has completed no round for so long is reported."""
+STOP_S: Final = 10.0
+"""How long the looks that are under way at the end are waited for."""
 
 
 class LookingThreads:
     """Every `interval_ms`, or at once when woken: the keeper's time passes, and each table that is due is looked at.
 
-    Ends by itself when the keeper's store failed: nothing more can be remembered.
+    An exception ends neither. A thread that ends all the same is started again by the other one, or by `check`. While
+    a thread is dead, or has completed no round for STALLED_MS, `on_trouble` was last called with the reason; with ''
+    once all go on. Everything ends by itself when the keeper's store failed: nothing more can be remembered.
     """
 
     def __init__(self, looker: Looker, interval_ms: int) -> None:
+        self.on_trouble: Callable[[str], object] = lambda reason: None
         self._looker = looker
         self._measurer = Measurer(looker)
-        self._interval_s = min(interval_ms, looker.keeper.settings.lease_ms // 8) / 1000
-        self._wake = threading.Event()
-        self._ended = False
-        self._lock = threading.Lock()
-        self._busy: set[str] = set()
-        self._measuring = False
-        self._pool = ThreadPoolExecutor(LOOKERS + 1, thread_name_prefix="penstock-look")
-        self._thread = threading.Thread(target=self._run, name="penstock-time", daemon=True)
+        self._ended = threading.Event()
+        self._checking = threading.Lock()
+        self._checked_ms = looker.clock_ms()
+        self._reason = ""
+        self._jobs = _Jobs(looker, self._failed, self._wake_discovery)
+        interval_s = min(interval_ms, looker.keeper.settings.lease_ms // 8) / 1000
+        self._loops = (
+            _Loop("time", self._tick, interval_s, looker.clock_ms, self._failed, self._ended, self.check),
+            _Loop("discovery", self._begin_looks, interval_s, looker.clock_ms, self._failed, self._ended, self.check),
+        )
 
     def start(self) -> None:
         """Begins."""
-        self._thread.start()
+        with self._checking:
+            for loop in self._loops:
+                loop.start()
 
     def wake(self) -> None:
         """Has it look now."""
-        self._wake.set()
+        for loop in self._loops:
+            loop.woken.set()
 
     def stop(self) -> None:
-        """Returns when the looks that are under way are over."""
-        self._ended = True
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Returns when the looks that are under way are over; those whose storage does not answer are left after
+        STOP_S."""
+        with self._checking:
+            self._ended.set()
+        self.wake()
+        for loop in self._loops:
+            loop.join()
+        left = self._jobs.wait(STOP_S)
+        if left:
+            tell("stopped during looks", level=logging.WARNING, looks=", ".join(left)[:500])
+
+    def check(self) -> None:
+        """Starts threads again that have ended, and reports whether all go on. Any thread."""
+        with self._checking:
+            if self._ended.is_set():
+                return
+            self._allow_for_standstill()
+            reason = next(filter(None, (loop.trouble() for loop in self._loops)), "")
+            for loop in self._loops:
+                if loop.died():
+                    self._looker.keeper.observer.thread_failed(loop.name)
+                    loop.start()
+            if reason != self._reason:
+                self._reason = reason
+                level = logging.CRITICAL if reason else logging.WARNING
+                tell("background threads", level=level, state=reason or "all go on again")
+                self.on_trouble(reason)
+
+    def _allow_for_standstill(self) -> None:
+        """A process that stood still as a whole is no trouble of one thread."""
+        before_ms, self._checked_ms = self._checked_ms, self._looker.clock_ms()
+        if self._checked_ms - before_ms >= STALLED_MS // 2:
+            for loop in self._loops:
+                loop.completed_ms = self._checked_ms
+
+    def _tick(self) -> None:
+        self._looker.keeper.tick()
+
+    def _begin_looks(self) -> None:
+        for table in sorted(self._looker.due()):
+            self._jobs.begin("look", table, self._look_at)
+        self._measurer.gauges()
+        for table in self._measurer.due():
+            self._jobs.begin("lag", table, self._measurer.measure_table)
+
+    def _look_at(self, table: str) -> bool:
+        return self._looker.look_at(table) > 0
+
+    def _wake_discovery(self) -> None:
+        self._loops[1].woken.set()
+
+    def _failed(self, name: str, error: BaseException, where: str = "") -> None:
+        """What a round, or a job outside of its own handling of errors, raised."""
+        lost = self._looker.keeper.lost
+        if lost is not None:
+            if not self._ended.is_set():
+                tell("the service cannot go on", level=logging.CRITICAL, reason=str(lost)[:1000])
+            self._ended.set()
+            return
+        self._looker.keeper.observer.thread_failed(name)
+        tell("background work failed", level=logging.ERROR, thread=name, at=where, exc_info=error,
+             reason=f"{type(error).__name__}: {error}"[:500])  # fmt: skip
+
+
+class _Loop:
+    """A thread that calls `step` every `interval_s`, or when `woken`, until `ended`; exceptions go to `failed`."""
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], None],
+        interval_s: float,
+        clock_ms: Callable[[], int],
+        failed: Callable[[str, BaseException], None],
+        ended: threading.Event,
+        check: Callable[[], None],
+    ) -> None:
+        self.name, self.woken = name, threading.Event()
+        self.completed_ms = clock_ms()
+        self._step, self._interval_s, self._clock_ms, self._failed = step, interval_s, clock_ms, failed
+        self._ended, self._check = ended, check
+        self._thread: threading.Thread | None = None
+        self._restarted = False
+        self._error = ""
+
+    def start(self) -> None:
+        self._restarted, self.completed_ms = self._thread is not None, self._clock_ms()
+        self._thread = threading.Thread(target=self._run, name=f"penstock-{self.name}", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(STOP_S)
+
+    def died(self) -> bool:
+        return self._thread is not None and not self._thread.is_alive()
+
+    def trouble(self) -> str:
+        """Why the loop does not go on, '' if it does; a thread that was started again must complete a round first."""
+        if self.died() or self._restarted:
+            return f"thread {self.name} ended{self._error}; it is started again"
+        silent_ms = self._clock_ms() - self.completed_ms
+        if silent_ms > max(STALLED_MS, 3000 * self._interval_s):
+            return f"thread {self.name} has completed no round for {STALLED_MS // 1000} s{self._error}"
+        return ""
 
     def _run(self) -> None:
-        while not self._ended:
-            self._wake.clear()
-            try:
-                self._looker.keeper.tick()
-                for table in sorted(self._looker.due()):
-                    self._begin(table)
-                self._begin_measuring()
-            except PenstockError as error:
-                self._failed(error)
-                return
-            self._wake.wait(self._interval_s)
+        while not self._ended.is_set():
+            self.woken.clear()
+            if self._succeeds(self._step):
+                self.completed_ms, self._restarted, self._error = self._clock_ms(), False, ""
+            self._succeeds(self._check)
+            if not self._ended.is_set():
+                self.woken.wait(self._interval_s)
 
-    def _begin(self, table: str) -> None:
-        with self._lock:
-            if table in self._busy or len(self._busy) >= LOOKERS:
-                return
-            self._busy.add(table)
-        self._pool.submit(self._look_at, table)
-
-    def _look_at(self, table: str) -> None:
-        found = 0
+    def _succeeds(self, step: Callable[[], None]) -> bool:
         try:
-            found = self._looker.look_at(table)
-        except PenstockError as error:
-            self._failed(error)
-        except Exception:
-            logging.getLogger("penstock.enumerator").exception("a look at table %s failed by a bug", table)
-        finally:
-            with self._lock:
-                was_full = len(self._busy) >= LOOKERS
-                self._busy.discard(table)
-            if found or was_full:
-                self._wake.set()
+            step()
+        except BaseException as error:
+            self._error = f": {type(error).__name__}: {error}"[:500]
+            if not isinstance(error, Exception):
+                raise
+            self._failed(self.name, error)
+            return False
+        return True
 
-    def _begin_measuring(self) -> None:
-        with self._lock:
-            if self._measuring:
+
+class _Jobs:
+    """Looks and measurements, each on a thread of its own, one of a kind at a time for a table. Their threads end with
+    the process: storage that never answers holds up neither another table nor the end of the process."""
+
+    def __init__(self, looker: Looker, failed: Callable[[str, BaseException, str], None], wake: Callable[[], None]):
+        self._looker, self._failed, self._wake = looker, failed, wake
+        self._changed = threading.Condition()
+        self._since_ms: dict[tuple[str, str], int] = {}
+        self._refused = False
+
+    def begin(self, kind: str, table: str, work: Callable[[str], bool]) -> None:
+        """Does the work now, unless it is under way or too much is: then it is due again later."""
+        key, now_ms = (kind, table), self._looker.clock_ms()
+        with self._changed:
+            if key in self._since_ms:
                 return
-            self._measuring = True
-        self._pool.submit(self._measure)
-
-    def _measure(self) -> None:
+            answering = sum(now_ms - since_ms < SLOW_LOOK_MS for since_ms in self._since_ms.values())
+            if answering >= LOOKS or len(self._since_ms) >= MAX_LOOKS:
+                self._refused = True
+                return
+            self._since_ms[key] = now_ms
         try:
-            self._measurer.measure()
-        except PenstockError as error:
-            self._failed(error)
-        except Exception:
-            logging.getLogger("penstock.enumerator").exception("measuring failed by a bug")
-        finally:
-            with self._lock:
-                self._measuring = False
+            threading.Thread(target=self._run, args=(key, work), name=f"penstock-{kind}", daemon=True).start()
+        except BaseException:
+            self._end(key, wake=False)
+            raise
 
-    def _failed(self, error: PenstockError) -> None:
-        self._ended = True
-        tell("the service cannot go on", level=logging.CRITICAL, reason=str(error)[:1000])
+    def wait(self, seconds: float) -> list[str]:
+        """Waits until all have ended, for at most so long; those that have not."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._since_ms, seconds)
+            return [f"{kind} at table {table}" for kind, table in self._since_ms]
+
+    def _run(self, key: tuple[str, str], work: Callable[[str], bool]) -> None:
+        again = False
+        try:
+            again = work(key[1])
+        except BaseException as error:  # noqa: BLE001 - the end of this thread must not be silent
+            self._failed("looks", error, f"{key[0]} at table {key[1]}")
+        finally:
+            self._end(key, wake=again)
+
+    def _end(self, key: tuple[str, str], *, wake: bool) -> None:
+        with self._changed:
+            self._since_ms.pop(key, None)
+            wake, self._refused = wake or self._refused, False
+            self._changed.notify_all()
+        if wake:
+            self._wake()

@@ -6,6 +6,7 @@ Shell: tables' lag, a clock. Not here: what is counted as it happens (`group_met
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,7 +18,7 @@ from penstock.enumerator.group_metrics import gauges_of, kafka_gauges_of
 from penstock.enumerator.looking import Looker
 from penstock.enumerator.observer import GroupGauges, KafkaGauges, TableGauges
 from penstock.enumerator.watch.values import Progress
-from penstock.proto.errors import PenstockError
+from penstock.proto.errors import code_and_text
 from penstock.proto.groups import GroupLag
 from penstock.proto.positions import Position
 
@@ -29,41 +30,66 @@ CLOSE_SECONDS: Final = 3600.0
 
 @dataclass(slots=True)
 class Measurer:
-    """Measures the groups that a looker follows. One thread at a time."""
+    """Measures the groups that a looker follows. Any thread; a table is measured by one at a time."""
 
     looker: Looker
-    _measured_ms: int = -MEASURE_MS
-    _measured: frozenset[GroupKey] = frozenset()
+    _measured: dict[str, tuple[int, frozenset[GroupKey]]] = field(default_factory=dict)
     _since_ms: dict[GroupKey, int] = field(default_factory=dict)
 
     def measure(self) -> None:
-        """Tells the observer where the groups stand; at most every MEASURE_MS, and when a group
-        is new, how far they are behind, and from a loss."""
+        """`gauges`, and `measure_table` of the tables that are due."""
+        self.gauges()
+        for table in self.due():
+            self.measure_table(table)
+
+    def gauges(self) -> None:
+        """Gives the observer what the state says of the groups: no storage is asked."""
         observer = self.looker.keeper.observer
-        now_ms = self.looker.clock_ms()
         for key, gauges in self.looker.keeper.look(self._gauges).items():
             observer.group_gauges(key.table, key.group, gauges)
         for key, told in self.looker.keeper.look(_topics).items():
             observer.kafka(key.table, key.group, told)
-        places = self.looker.keeper.look(_places)
-        if now_ms - self._measured_ms < MEASURE_MS and places.keys() <= self._measured:
-            return
-        self._measured_ms, self._measured = now_ms, frozenset(places)
-        losses: dict[str, list[GroupLag]] = {}
+
+    def due(self) -> list[str]:
+        """The tables whose lags are to be measured: every MEASURE_MS, and when a group is new. In their order."""
+        now_ms = self.looker.clock_ms()
+        groups: defaultdict[str, set[GroupKey]] = defaultdict(set)
+        for key in self.looker.keeper.look(_places):
+            groups[key.table].add(key)
+        for table in set(self._measured) - groups.keys():
+            self._measured.pop(table, None)
+        never = (now_ms - MEASURE_MS, frozenset[GroupKey]())
+        return [
+            table
+            for table, keys in sorted(groups.items())
+            if now_ms - (before := self._measured.get(table, never))[0] >= MEASURE_MS or not keys <= before[1]
+        ]
+
+    def measure_table(self, table: str) -> bool:
+        """Gives the observer how far the table's groups are behind, and from a loss. A group whose lag cannot be
+        measured has none: the one measured before would be untrue."""
+        observer = self.looker.keeper.observer
+        places = {key: place for key, place in self.looker.keeper.look(_places).items() if key.table == table}
+        self._measured[table] = (self.looker.clock_ms(), frozenset(places))
+        lags: list[GroupLag] = []
         for key, (progress, committed) in places.items():
             try:
-                lag = self.looker.follows.lag(self.looker.path_of(key.table), progress, committed)
-            except PenstockError:
+                lag = self.looker.follows.lag(self.looker.path_of(table), progress, committed)
+            except Exception as error:  # noqa: BLE001 - whatever it is, other groups are measured
+                code, text = code_and_text(error)
+                observer.group_lag(table, key.group, None)
+                tell("lag cannot be measured", level=logging.WARNING, table=table, group=key.group, code=code,
+                     reason=text[:500])  # fmt: skip
                 continue
-            observer.group_lag(key.table, key.group, lag)
-            losses.setdefault(key.table, []).append(lag)
+            observer.group_lag(table, key.group, lag)
+            lags.append(lag)
             if _is_close(lag):
-                tell("range will be lost", level=logging.WARNING, table=key.table, group=key.group, committed=committed,
+                tell("range will be lost", level=logging.WARNING, table=table, group=key.group, committed=committed,
                      commits_left=lag.loss_commits, seconds_left=lag.loss_seconds)  # fmt: skip
-        for table, lags in losses.items():
-            commits = min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None)
-            seconds = min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None)
-            observer.table_gauges(table, TableGauges(loss_commits=commits, loss_s=seconds))
+        commits = min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None)
+        seconds = min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None)
+        observer.table_gauges(table, TableGauges(loss_commits=commits, loss_s=seconds))
+        return False
 
     def _gauges(self, state: State) -> dict[GroupKey, GroupGauges]:
         now_ms, every_ms = self.looker.clock_ms(), self.looker.every_ms
@@ -74,6 +100,7 @@ class Measurer:
                 looked_at_s=self._looked_at_s(key, group, now_ms),
                 issued=self.looker.issued.get(key),
                 poll_interval_s=every_ms[key.table] / 1000 if key.table in every_ms else None,
+                trouble_code="" if (trouble := self.looker.trouble_of(key)) is None else trouble.code,
             )
             for key, group in state.groups.items()
         }

@@ -51,7 +51,8 @@ class GroupGauges:
     """A consumer group now. Instants are seconds since 1970 UTC of its newest planned one, None before the first;
     `discovered_at_s` is the observer's own clock (`Observer.now_s`) when its table was last looked at, so that the age
     grows even if nobody reports; None for a group whose table is not to be looked at (ended, stopped, paused).
-    `poll_interval_s`: how often it is to be. `up`: it is followed and not stopped by an error."""
+    `poll_interval_s`: how often it is to be. `up`: it is followed and not stopped by an error. `error_code`: of what
+    stopped it, or of the looks that fail now."""
 
     pending_splits: int
     assigned_splits: int
@@ -63,6 +64,7 @@ class GroupGauges:
     poll_interval_s: float | None = None
     kind: SplitKind = SplitKind.MOR
     up: bool = True
+    error_code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +110,20 @@ class Observer(Protocol):
         """Replaces what was last said of the group."""
         ...
 
-    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
-        """How far the group is behind its table; replaces what was last said."""
+    def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
+        """How far the group is behind its table, None if that cannot be measured; replaces what was last said."""
         ...
 
     def round_planned(self, table: str, group: str, planned: PlannedRound) -> None:
         """A round was found and is kept."""
+        ...
+
+    def discovery_failed(self, table: str, group: str, code: str) -> None:
+        """A look for the group failed with the error of this code."""
+        ...
+
+    def thread_failed(self, thread: str) -> None:
+        """A round of a background thread failed, or the thread ended."""
         ...
 
     def reader_splits(
@@ -185,10 +195,16 @@ class NoObserver:
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
         """Nothing."""
 
-    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+    def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
         """Nothing."""
 
     def round_planned(self, table: str, group: str, planned: PlannedRound) -> None:
+        """Nothing."""
+
+    def discovery_failed(self, table: str, group: str, code: str) -> None:
+        """Nothing."""
+
+    def thread_failed(self, thread: str) -> None:
         """Nothing."""
 
     def reader_splits(

@@ -38,7 +38,7 @@ class Both:
         for one in self._all:
             one.group_gauges(table, group, gauges)
 
-    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+    def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
         """See `Observer.group_lag`."""
         for one in self._all:
             one.group_lag(table, group, lag)
@@ -47,6 +47,16 @@ class Both:
         """See `Observer.round_planned`."""
         for one in self._all:
             one.round_planned(table, group, planned)
+
+    def discovery_failed(self, table: str, group: str, code: str) -> None:
+        """See `Observer.discovery_failed`."""
+        for one in self._all:
+            one.discovery_failed(table, group, code)
+
+    def thread_failed(self, thread: str) -> None:
+        """See `Observer.thread_failed`."""
+        for one in self._all:
+            one.thread_failed(thread)
 
     def reader_splits(
         self, event: SplitEvent, table: str, group: str, reader_id: str, splits: Sequence[tuple[str, int]]

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from penstock.enumerator.activity import Activity
 from penstock.enumerator.core import events as ev
@@ -32,7 +32,7 @@ from penstock.enumerator.observers import Both
 from penstock.enumerator.server_status import status_of
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.codec import decode_request, encode_request
-from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, PenstockError, TableNotFound
+from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, TableNotFound, code_and_text
 from penstock.proto.group_names import checked_name
 from penstock.proto.groups import (
     AssignedSplit,
@@ -116,6 +116,16 @@ class EnumeratorService(EmbeddedEnumerator):
         self._threads = None
         if poll_ms is not None:
             self._threads = LookingThreads(self.looker, min([poll_ms, *(poll_ms_of or {}).values()]))
+
+    def on_trouble(self, call: Callable[[str], object]) -> None:
+        """`call` gets the reason when a background thread does not go on, and '' once all go on again."""
+        if self._threads is not None:
+            self._threads.on_trouble = call
+
+    def check_threads(self) -> None:
+        """Starts background threads again that have ended. To be called now and then: they check each other too."""
+        if self._threads is not None:
+            self._threads.check()
 
     def start(self) -> None:
         """Begins to follow the tables of groups."""
@@ -217,14 +227,25 @@ class EnumeratorService(EmbeddedEnumerator):
             return description_of(found, self.keeper.settings, now_ms, waiting=waiting), found.progress
 
         description, progress = self.keeper.look(described)
-        trouble = self.looker.troubles.get(key)
-        if trouble is not None and not description.error:
-            description = replace(description, error=trouble.text, error_code=trouble.code)
+        troubled = self._with_trouble(description, key)
+        if troubled is not description:
+            return troubled  # storage that fails, or does not answer, is not asked here
         try:
             lag = self._service_reads.lag(self._path(table), progress, description.summary.committed)
-        except PenstockError:
-            return description
+        except Exception as error:  # noqa: BLE001 - whatever it is, the group is described
+            code, text = code_and_text(error)
+            tell(
+                "lag cannot be measured", level=logging.WARNING, table=table, group=group, code=code, reason=text[:500]
+            )
+            if description.error:
+                return description
+            return replace(description, error=f"the lag cannot be measured: {text}", error_code=code)
         return replace(description, lag=lag)
+
+    def _with_trouble(self, description: GroupDescription, key: GroupKey) -> GroupDescription:
+        """A group that is not stopped, with the error of the looks that fail."""
+        trouble = None if description.error else self.looker.trouble_of(key)
+        return description if trouble is None else replace(description, error=trouble.text, error_code=trouble.code)
 
     def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
         """See `GroupDoor.reset_group`."""
@@ -257,9 +278,8 @@ class EnumeratorService(EmbeddedEnumerator):
             keys = sorted(key for key in state.groups if table in ("", key.table))
             return [(description_of(state.groups[key], settings, now_ms, waiting=key in waiting), key) for key in keys]
 
-        return status_of(
-            self.keeper.look(found), self.activity, [name for name in sorted(self._tables or ()) if table in ("", name)]
-        )
+        described = [(self._with_trouble(each, key), key) for each, key in self.keeper.look(found)]
+        return status_of(described, self.activity, [name for name in sorted(self._tables or ()) if table in ("", name)])
 
     def _fenced_told(self, member: Member, call: Callable[[], _T]) -> _T:
         """The call's answer; that a member was fenced is counted."""
@@ -323,10 +343,10 @@ def _tell_progress(member: Member, one: SplitProgress) -> None:
     _tell("split finished", member, one.ref, rows=report.rows, bytes=report.size_bytes, ms=round(spent_ms, 3))
 
 
-def _tell(what: str, member: Member, ref: SplitRef, **more: object) -> None:
+def _tell(what: str, member: Member, ref: SplitRef, **more: Any) -> None:
     """A line about a split that a member holds. DEBUG: a group hands splits out without end, and two lines a split cost
     more than deciding who gets it; rounds are logged at INFO, and metrics count splits."""
-    ids = {"table": member.table, "group": member.group, "reader": member.reader_id}
+    ids: dict[str, Any] = {"table": member.table, "group": member.group, "reader": member.reader_id}
     tell(what, level=logging.DEBUG, **ids, plan=ref.plan_id, index=ref.index, **more)
 
 

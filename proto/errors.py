@@ -39,7 +39,7 @@ Text of an error: what failed, which table/instant/file, got, expected, what to 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class PenstockError(Exception):
@@ -301,6 +301,19 @@ class KafkaUnavailable(StorageError):
 
 class InvariantViolation(AssertionError):
     """A bug in Penstock: the text names the invariant and the values; please report it."""
+
+
+INVARIANT_CODE: Final = "INVARIANT_VIOLATION"
+"""The code of every exception that is none of Penstock's errors."""
+
+
+def code_and_text(error: BaseException) -> tuple[str, str]:
+    """How any exception is shown to operators and callers. One outside of the tree is a bug of Penstock; its text
+    names its type."""
+    if isinstance(error, PenstockError):
+        return error.code, str(error)
+    kind = "" if isinstance(error, InvariantViolation) else f"{type(error).__name__}: "
+    return INVARIANT_CODE, f"a bug in Penstock, please report it with the server's log: {kind}{error}"
 
 
 def all_error_classes() -> dict[str, type[PenstockError]]:

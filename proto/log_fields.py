@@ -31,10 +31,18 @@ class Told:
     fields: Fields
 
 
-def tell_to(logger: logging.Logger, what: str, *, level: int = logging.INFO, **fields: object) -> None:
-    """Logs one event, as text `what key=value …`; costs nothing where the level is off."""
+def tell_to(
+    logger: logging.Logger,
+    what: str,
+    *,
+    level: int = logging.INFO,
+    exc_info: BaseException | None = None,
+    **fields: object,
+) -> None:
+    """Logs one event, as text `what key=value …`, with the traceback of `exc_info`; costs nothing where the level is
+    off."""
     if logger.isEnabledFor(level):
-        logger.log(level, "%s", event_text(what, **fields), extra={"told": Told(what, fields)})
+        logger.log(level, "%s", event_text(what, **fields), extra={"told": Told(what, fields)}, exc_info=exc_info)
 
 
 def event_text(what: str, **fields: object) -> str:

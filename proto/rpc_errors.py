@@ -21,6 +21,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from penstock.proto.errors import (
+    INVARIANT_CODE,
     ConfigurationError,
     FormatError,
     InvariantViolation,
@@ -35,10 +36,10 @@ from penstock.proto.errors import (
     Unauthenticated,
     UnsupportedFeature,
     all_error_classes,
+    code_and_text,
 )
 
 CODE_KEY: Final = "penstock-error-code"
-INVARIANT_CODE: Final = "INVARIANT_VIOLATION"
 
 MAX_DETAILS_BYTES: Final = 4000
 """Details travel percent-encoded in a header, and gRPC drops headers above 8 KiB in all."""
@@ -104,9 +105,8 @@ def failure_of(error: Exception) -> RpcFailure:
         return RpcFailure(
             grpc.StatusCode[error.grpc_status], cut(str(error), limit_bytes), error.code, min(retry_ms, MAX_RETRY_MS)
         )
-    kind = "" if isinstance(error, InvariantViolation) else f"{type(error).__name__}: "
-    text = f"a bug in Penstock, please report it with the server's log: {kind}{error}"
-    return RpcFailure(grpc.StatusCode.INTERNAL, cut(text), INVARIANT_CODE)
+    code, text = code_and_text(error)
+    return RpcFailure(grpc.StatusCode.INTERNAL, cut(text), code)
 
 
 def cut(text: str, limit_bytes: int = MAX_DETAILS_BYTES) -> str:

@@ -65,6 +65,8 @@ LABELS: Final[Mapping[str, LabelEntry]] = {
         "lease; taken away, for the lease ran out.",
         tuple(SplitEvent),
     ),
+    "code": LabelEntry("The error's code, as in docs/reference/errors.md; `INVARIANT_VIOLATION` for a bug."),
+    "thread": LabelEntry("A background thread of the server.", ("time", "discovery", "looks")),
     "kind": LabelEntry("What a split holds: rows of file slices, changes, or a stretch of a topic.", tuple(SplitKind)),
     "phase": LabelEntry(
         "Files opened and block headers read; log records decoded; the winner table built; base rows decoded; those "
@@ -146,6 +148,13 @@ _ENTRIES: Final = (
         "Commits of the table that the group has not committed. The lag is measured every 30 s, and when a group is "
         "new.",
         *_GROUP_TABLE,
+    ),
+    _counter("penstock_discovery_failures", "looks", "Looks for a group that failed, by error.", "code", *_GROUP_TABLE),
+    _counter(
+        "penstock_background_failures",
+        "failures",
+        "Rounds of a background thread that failed, and threads that ended and were started again.",
+        "thread",
     ),
     _gauge("penstock_group_lag_bytes", "bytes", "What those commits wrote.", *_GROUP_TABLE),
     _gauge("penstock_group_lag_seconds", "seconds", "Since the oldest of those commits completed.", *_GROUP_TABLE),

@@ -58,6 +58,8 @@ class Metrics(NoObserver):
         self._clock_s = clock_s
         self._names = _CappedNames(max_names)
         self._events = counter("penstock_split_events", registry)
+        self._looks_failed = counter("penstock_discovery_failures", registry)
+        self._threads_failed = counter("penstock_background_failures", registry)
         self._durations = {
             duration: histogram(f"penstock_{duration}_duration_seconds", registry) for duration in Duration
         }
@@ -93,9 +95,20 @@ class Metrics(NoObserver):
             for event in SplitEvent:
                 self._events.labels(event.value, name, gauges.kind.value)
 
-    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+    def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
         """See `Observer.group_lag`."""
-        self._lags.set(table, group, lag)
+        if lag is None:
+            self._lags.drop(table, group)
+        else:
+            self._lags.set(table, group, lag)
+
+    def discovery_failed(self, table: str, group: str, code: str) -> None:
+        """See `Observer.discovery_failed`."""
+        self._looks_failed.labels(code, self._names.of(group), table).inc()
+
+    def thread_failed(self, thread: str) -> None:
+        """See `Observer.thread_failed`."""
+        self._threads_failed.labels(thread).inc()
 
     def group_gone(self, table: str, group: str) -> None:
         """See `Observer.group_gone`."""

@@ -60,6 +60,7 @@ def _group(activity: Activity, table: str, group: str, known: GroupActivity, now
         "table": table,
         "group": group,
         "up": gauges is None or gauges.up,
+        "error": "" if gauges is None else gauges.error_code,
         "pending": 0 if gauges is None else gauges.pending_splits,
         "held": 0 if gauges is None else gauges.assigned_splits,
         "finished": known.finished,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Final
 
@@ -94,8 +95,8 @@ class RunningServer:
         with self._lock:
             if self._stopping or self._broken:
                 return
-            self._readiness.set(ready)
             self._ready = ready
+            self._readiness.set(ready)
             self._say_now()
 
     def set_trouble(self, source: str, reason: str) -> None:
@@ -176,6 +177,7 @@ def serve(tables: Mapping[str, str], listen: str, *, scan_event_time: EventTimeS
         service = opened.enter_context(built(settings, scan_event_time=scan_event_time))
         running = serve_enumerator(service, groups=service, settings=settings)
         service.keeper.when_lost = running.cannot_go_on
+        service.on_trouble(partial(running.set_trouble, "background threads"))
         running.at_end(opened.pop_all().close)
         return running
 
@@ -302,10 +304,11 @@ def serve_forever(
                     log.info("health for probes at %s", probed)
                 to_come.set(service)
                 service.keeper.when_lost = server.cannot_go_on
+                service.on_trouble(partial(server.set_trouble, "background threads"))
                 server.set_ready()
                 ready(server.address)
                 while not ended.wait(SIGNAL_POLL_S):  # Python runs no handler inside a wait that the signal just missed
-                    pass
+                    service.check_threads()
                 server.stop(settings.grace_ms / 1000 if grace_s is None else grace_s)
         except EndedWhileWaiting:
             log.info("told to end while another server held the state")

@@ -113,7 +113,8 @@ class Journal:
     def append(
         self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
     ) -> Ticket:
-        """Queues one append of `Store.append`. Overloaded: too much waits for the disk, and nothing was queued."""
+        """Queues one append of `Store.append`. Overloaded: too much waits for the disk, and nothing was queued;
+        never of an append without records and plans, which takes no room."""
         batch = _Batch(list(records), list(plans), list(dropped), size_bytes=_size(records, plans))
         batch.kept.update(plan.plan_id for plan in plans)
         return self._put(batch)
@@ -148,7 +149,7 @@ class Journal:
         return ticket
 
     def _check_bounds(self, records: int, size_bytes: int) -> None:
-        if not self._queue:
+        if not self._queue or not (records or size_bytes):
             return
         if self._queued_records + records > self._max_records or self._queued_bytes + size_bytes > self._max_bytes:
             raise Overloaded(
@@ -157,15 +158,25 @@ class Journal:
             )
 
     def _write_all(self) -> None:
-        while True:
+        """Until the journal is closed. Should this end in any other way, all that waits and comes later fails."""
+        waiting: list[_Batch] = []
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._queue or self._closing)
+                    if not self._queue:
+                        return
+                    waiting, self._queue = list(self._queue), deque()
+                    self._queued_records = self._queued_bytes = 0
+                self._write(_merged(waiting))
+                waiting = []
+        except BaseException as error:  # noqa: BLE001 - as below
             with self._changed:
-                self._changed.wait_for(lambda: self._queue or self._closing)
-                if not self._queue:
-                    return
-                waiting, self._queue = list(self._queue), deque()
-                self._queued_records = self._queued_bytes = 0
-            self._write(_merged(waiting))
-            del waiting
+                self._failure = self._failure or error
+                waiting += self._queue
+                self._queue.clear()
+            for batch in waiting:
+                batch.settle(self._failure)
 
     def _write(self, batches: list[_Batch]) -> None:
         error: BaseException | None = self._failure

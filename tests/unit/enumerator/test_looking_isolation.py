@@ -1,0 +1,277 @@
+"""One table's look fails by each class of exception: the other table's rounds and all leases go on, and the failure is
+shown, counted and tried again. A background thread that ends is reported and started again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from test_looking_threads import until
+from test_service import LAG, Clock, Script, at
+
+from penstock.enumerator import looking_threads
+from penstock.enumerator.core.answers import Settings
+from penstock.enumerator.keeper import Keeper, durable_keeper
+from penstock.enumerator.observer import NoObserver
+from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.store.journal import DirectJournal, Journal, Ticket
+from penstock.enumerator.store.memory import MemoryStore
+from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
+from penstock.enumerator.watch.table_watch import Look
+from penstock.enumerator.watch.values import Advance, Following, Progress
+from penstock.proto.errors import ConfigurationError, CorruptFile, InvariantViolation, Overloaded, StorageError
+from penstock.proto.groups import GroupLag, GroupScope, GroupSpec, StartAt
+from penstock.proto.positions import EARLIEST, Position
+from penstock.proto.queries import Incremental, PlanRequest
+
+FAILURES = (
+    Overloaded("too much"),
+    ConfigurationError("cannot be encoded"),
+    OverflowError("Python integer 27670116110564327421 out of bounds for uint64"),
+    MemoryError(),
+    ValueError("bug"),
+    InvariantViolation("bug"),
+    RecursionError("too deep"),
+    SystemExit("not an Exception"),
+)
+STOPPING = (ConfigurationError,)
+"""Classes that stop a group where planning raises them: no repetition would help."""
+
+
+@dataclass
+class Counted(NoObserver):
+    """Counts failures."""
+
+    looks: list[tuple[str, str, str]] = field(default_factory=list)
+    threads: list[str] = field(default_factory=list)
+
+    def discovery_failed(self, table: str, group: str, code: str) -> None:
+        self.looks.append((table, group, code))
+
+    def thread_failed(self, thread: str) -> None:
+        self.threads.append(thread)
+
+
+@dataclass
+class Hostile(Script):
+    """Asking about table `bad` raises `error` at `step`, as long as it is set."""
+
+    error: BaseException | None = None
+    step: str = "advance"
+    raised: int = 0
+
+    def _fail(self, step: str, path: str) -> None:
+        if self.error is not None and step == self.step and path == "/lake/bad":
+            self.raised += 1
+            raise self.error
+
+    def glance(self, path: str) -> Look:
+        self._fail("glance", path)
+        return super().glance(path)
+
+    def advance(self, path: str, name: str, following: Following) -> Advance:
+        self._fail("advance", path)
+        return super().advance(path, name, following)
+
+    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
+        self._fail("lag", path)
+        return LAG
+
+
+@dataclass
+class World:
+    """A service that follows tables `bad` and `good`, each with group `g` and reader `r`, from their beginning."""
+
+    script: Hostile
+    keeper: Keeper
+    clock: Clock
+    service: EnumeratorService
+    counted: Counted
+    reasons: list[str] = field(default_factory=list)
+
+    def join(self, table: str) -> None:
+        scope = GroupScope(request=PlanRequest(table=table, query=Incremental()))
+        self.service.join_group("g", "r", GroupSpec(scope=scope, start=StartAt(EARLIEST)), table)
+
+    def planned(self, table: str) -> Position:
+        return self.service.describe_group(table, "g").summary.planned
+
+    def until_no_readers(self) -> None:
+        """Lets three leases pass, in steps, as a greater gap between ticks would be a standstill."""
+        for _ in range(8):
+            self.clock.now_ms += 400
+            until(lambda: self.keeper.ticked_ms == self.clock.now_ms)
+        until(lambda: not any(self.service.describe_group(table, "g").readers for table in ("bad", "good")))
+
+
+@contextmanager
+def running(script: Hostile, keeper_of: Callable[[Clock, Settings], Keeper] | None = None) -> Iterator[World]:
+    clock, settings = Clock(), Settings(lease_ms=1_000)
+    keeper = keeper_of(clock, settings) if keeper_of else Keeper(clock_ms=clock, settings=settings)
+    counted = Counted()
+    keeper.observer = counted
+    service = EnumeratorService(
+        {"bad": "/lake/bad", "good": "/lake/good"}, reads=script, clock_ms=clock, keeper=keeper, poll_ms=5
+    )
+    world = World(script, keeper, clock, service, counted)
+    service.on_trouble(world.reasons.append)
+    service.start()
+    try:
+        yield world
+    finally:
+        service.stop()
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("step", ["glance", "advance"])
+def test_a_look_that_fails_is_trouble_of_its_group_alone(error: BaseException, step: str) -> None:
+    script = Hostile(newest=3, error=error, step=step)
+    stops = isinstance(error, STOPPING)
+    with running(script) as world:
+        world.join("bad")
+        until(lambda: bool(world.service.describe_group("bad", "g").error))
+        shown = world.service.describe_group("bad", "g")
+        assert shown.error_code and str(error) in shown.error
+        assert shown.summary.state == ("stopped" if stops else "running")
+        until(lambda: world.counted.looks == [("bad", "g", shown.error_code)])
+        listed = {each.summary.table: each.error_code for each in world.service.describe_server().groups}
+        assert listed == {"bad": shown.error_code}
+        world.join("good")
+        until(lambda: world.planned("good") == at(3))
+        world.until_no_readers()
+        if not stops:
+            until(lambda: script.raised >= 2)  # repeated after pauses
+            script.error = None
+            world.clock.now_ms += 60_000
+            until(lambda: world.planned("bad") == at(3))
+            assert not world.service.describe_group("bad", "g").error
+        assert world.reasons == []
+
+
+def test_the_lag_of_one_table_cannot_end_the_measuring_of_another() -> None:
+    with running(Hostile(newest=3, error=OverflowError("sum"), step="lag")) as world:
+        world.join("bad")
+        world.join("good")
+        until(lambda: world.planned("good") == at(3))
+        assert world.service.describe_group("good", "g").lag == LAG
+        shown = world.service.describe_group("bad", "g")
+        assert shown.lag is None and shown.error_code == "INVARIANT_VIOLATION" and "OverflowError: sum" in shown.error
+
+
+class RefusingJournal(DirectJournal):
+    """Refuses the next so many appends that hold something, as a journal does whose disk is behind."""
+
+    refuse = 0
+
+    def append(
+        self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
+    ) -> Ticket:
+        if records and self.refuse:
+            self.refuse -= 1
+            raise Overloaded("the state's disk is behind")
+        return super().append(records, plans, dropped)
+
+
+def test_a_disk_that_is_behind_for_a_moment_ends_neither_discovery_nor_leases() -> None:
+    store = MemoryStore()
+    journal = RefusingJournal(store)
+
+    def keeper_of(clock: Clock, settings: Settings) -> Keeper:
+        return durable_keeper(store, journal, clock_ms=clock, settings=settings)
+
+    script = Hostile(newest=1)
+    with running(script, keeper_of) as world:
+        world.join("bad")
+        until(lambda: world.planned("bad") == at(1))
+        journal.refuse = 2
+        script.newest = 2
+        until(lambda: len(world.counted.looks) == 1)
+        world.clock.now_ms += 500
+        until(lambda: len(world.counted.looks) == 2)
+        assert set(world.counted.looks) == {("bad", "g", "OVERLOADED")}
+        world.clock.now_ms += 500
+        assert world.planned("bad") == at(1), "the second pause is longer"
+        world.join("good")
+        until(lambda: world.planned("good") == at(2))
+        world.clock.now_ms += 500
+        until(lambda: world.planned("bad") == at(2))
+        journal.refuse = 2  # now the end of leases is refused
+        world.until_no_readers()
+        assert journal.refuse == 0 and "time" in world.counted.threads
+        assert world.reasons == []
+
+
+def test_a_state_that_cannot_be_kept_by_a_bug_of_the_store_is_reported() -> None:
+    lost: list[str] = []
+    store = MemoryStore()
+    journal = Journal(store)
+    keeper = durable_keeper(store, journal, clock_ms=Clock(), settings=Settings())
+    keeper.when_lost = lambda error: lost.append(str(error))
+    journal._write = None  # type: ignore[method-assign, assignment] # its thread ends by a TypeError
+    for _ in range(2):
+        with pytest.raises(StorageError, match="the state cannot be kept: TypeError"):
+            keeper.tick()
+    assert "TypeError" in lost[0]
+    journal.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("thread", ["time", "discovery"])
+def test_a_thread_that_ends_is_reported_and_started_again(thread: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(Hostile(newest=3)) as world:
+        world.join("bad")
+        until(lambda: world.planned("bad") == at(3))
+        name = {"time": "tick", "discovery": "look"}[thread]
+        real = getattr(Keeper, name)
+
+        def ends(keeper: Keeper, *given: object) -> object:
+            """SystemExit ends a thread without a word."""
+            if keeper is world.keeper and threading.current_thread().name == f"penstock-{thread}":
+                monkeypatch.setattr(Keeper, name, real)
+                raise SystemExit
+            return real(keeper, *given)
+
+        monkeypatch.setattr(Keeper, name, ends)
+        until(lambda: len(world.reasons) >= 2)
+        assert world.reasons[0].startswith(f"thread {thread} ended") and world.reasons[1] == ""
+        until(lambda: world.counted.threads == [thread])
+        world.join("good")
+        until(lambda: world.planned("good") == at(3))
+        world.until_no_readers()
+
+
+def test_a_thread_that_stands_still_is_reported_until_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that stood still as a whole is not."""
+    with running(Hostile(newest=3)) as world:
+        world.join("good")
+        world.clock.now_ms += looking_threads.STALLED_MS * 10
+        until(lambda: world.keeper.ticked_ms == world.clock.now_ms)
+        assert world.reasons == []
+        standing, go_on = threading.Event(), threading.Event()
+        tick = Keeper.tick
+
+        def stands(keeper: Keeper) -> None:
+            if keeper is world.keeper:
+                standing.set()
+                assert go_on.wait(30)
+            tick(keeper)
+
+        monkeypatch.setattr(Keeper, "tick", stands)
+        assert standing.wait(30)
+        for _ in range(4):
+            world.clock.now_ms += looking_threads.STALLED_MS // 3
+            until(lambda: world.service._threads._checked_ms == world.clock.now_ms)  # type: ignore[union-attr]
+        until(lambda: len(world.reasons) >= 1)
+        assert world.reasons[0].startswith("thread time has completed no round for 30 s")
+        go_on.set()
+        until(lambda: world.reasons[-1] == "")
+
+
+def test_a_damaged_table_stops_its_group_and_counts() -> None:
+    with running(Hostile(newest=3, error=CorruptFile("t: 20260101.commit: bad"))) as world:
+        world.join("bad")
+        until(lambda: world.service.describe_group("bad", "g").summary.state == "stopped")
+        until(lambda: world.counted.looks == [("bad", "g", "CORRUPT_FILE")])
