@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar
 
@@ -19,6 +20,7 @@ from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base_schema import ColumnSource, Lacking, Stored, Widened, column_sources
 from penstock.reader.calendar_rebase import CalendarRebase
 from penstock.reader.calendar_zones import UnknownZone
+from penstock.reader.decoded_size import BatchSize, ReadSize, joined_keys, longest_value, pieces, read_size
 from penstock.reader.encoded_text import (
     IndexOutOfDictionary,
     checked,
@@ -31,7 +33,8 @@ from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupBounds
 from penstock.reader.widening import HUDI_TOO, NotExact, widened
 from penstock.table.legacy_calendar import legacy_calendar
-from penstock.table.parquet_checks import ParquetError, check_columns, check_pages, check_statistics, tells_storage
+from penstock.table.parquet_checks import ParquetError, check_columns, check_statistics, tells_storage
+from penstock.table.parquet_pages import ChunkPages, check_pages
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
 from penstock.table.storage import Storage, is_near
@@ -40,10 +43,6 @@ _NEAR_BUFFER_BYTES: Final = 16 << 10
 _FAR_BUFFER_BYTES: Final = 1 << 20
 """What is read at once of each column; from a far store a read is a request. Buffers of just 64 KiB let the peak over a
 file of many row groups grow by a quarter, in Arrow's own pool; smaller and larger ones do not."""
-
-_AIM_BYTES: Final = 1 << 20
-_FEW_ROWS: Final = 8192
-"""Batches have about so many bytes, if that is at least so many rows: more would only take memory."""
 
 _FOOTER_BYTES: Final = 256 << 20
 _FAILURES: Final = (
@@ -54,22 +53,10 @@ _FAILURES: Final = (
     OSError,
     ParquetError,
     IndexOutOfDictionary,
+    pa.ArrowIndexError,
 )
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class BatchSize:
-    """At most `rows` rows a batch, and about `size_bytes` bytes."""
-
-    rows: int
-    size_bytes: int
-
-    def rows_of(self, row_bytes: int) -> int:
-        """How many rows of this size to decode at once; at least 1."""
-        row_bytes = max(1, row_bytes)
-        return max(1, min(self.rows, self.size_bytes // row_bytes, max(_FEW_ROWS, _AIM_BYTES // row_bytes)))
 
 
 class BaseFile:
@@ -104,6 +91,8 @@ class BaseFile:
         self._encoded: list[str] = []
         self._tally = tally
         self._checked_columns: dict[int, frozenset[str]] = {}
+        self._pages: dict[int, dict[int, ChunkPages]] = {}
+        self._with_indices: tuple[tuple[str, ...], pq.ParquetFile] | None = None
         self._statistics_fit = False
         self._bounds: RowGroupBounds | None = None
         try:
@@ -190,26 +179,26 @@ class BaseFile:
         told = self._told_constants(number)
         stored = [column for column in stored if column not in told] or stored
         self._check_pages(number, stored)
-        rows = self._guarded(lambda: self._rows_per_read(number, size, stored))
+        read = self._guarded(lambda: self._read_size(number, size, stored))
+        file = self._guarded(lambda: self._opened_as(read.as_indices))
         batches = self._guarded(
-            lambda: self._file.iter_batches(rows, row_groups=[number], columns=stored, use_threads=False)
+            lambda: file.iter_batches(read.rows, row_groups=[number], columns=stored, use_threads=False)
         )
-        constants = {column: one_value(text, rows) for column, text in told.items()}
+        constants = {column: one_value(text, read.rows) for column, text in told.items()}
         left = self.rows_of(number)
         while (raw := self._guarded(lambda: next(batches, None))) is not None:
             left -= raw.num_rows
-            batch = self._conformed(self._rebased(raw), sources, constants)
-            step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, text_bytes(batch))))
-            for begin in range(0, batch.num_rows, step):
-                yield batch if step >= batch.num_rows else batch.slice(begin, step)
+            parts = pieces(raw, size, self._stored_schema, self._encoded)
+            while (piece := self._guarded(partial(next, parts, None))) is not None:
+                batch = self._conformed(self._rebased(piece), sources, constants)
+                step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, text_bytes(batch))))
+                for begin in range(0, batch.num_rows, step):
+                    yield batch if step >= batch.num_rows else batch.slice(begin, step)
         self._check_count(number, left)
 
-    def read_keys(self, number: int) -> pa.Array:
-        """The keys of all rows of the row group, in file order."""
-        self._check_pages(number, [self._key])
-        table = self._guarded(lambda: self._file.read_row_group(number, columns=[self._key], use_threads=False))
-        self._check_count(number, self.rows_of(number) - table.num_rows)
-        return self._checked_keys(table.column(self._key).cast(pa.large_string()).combine_chunks())
+    def read_keys(self, number: int, size: BatchSize) -> pa.Array | None:
+        """The keys of all rows of the row group, in file order; None if they take too much memory to hold at once."""
+        return joined_keys(batch.column(0) for batch in self._read(number, size, [self._key]))
 
     def _check_count(self, number: int, left: int) -> None:
         if left:
@@ -230,11 +219,19 @@ class BaseFile:
         if self._encoded:
             self._file = self._guarded(lambda: self._open(self._file.metadata))
 
-    def _open(self, footer: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    def _opened_as(self, as_indices: tuple[str, ...]) -> pq.ParquetFile:
+        """The file, with these leaves as indices too; the last such file is kept, as row groups are mostly alike."""
+        if not as_indices:
+            return self._file
+        if self._with_indices is None or self._with_indices[0] != as_indices:
+            self._with_indices = as_indices, self._open(self._file.metadata, as_indices)
+        return self._with_indices[1]
+
+    def _open(self, footer: pq.FileMetaData | None = None, as_indices: tuple[str, ...] = ()) -> pq.ParquetFile:
         file = pq.ParquetFile(
             self._source,
             metadata=footer,
-            read_dictionary=self._encoded,
+            read_dictionary=[*self._encoded, *as_indices],
             buffer_size=_NEAR_BUFFER_BYTES if is_near(self._storage) else _FAR_BUFFER_BYTES,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",
@@ -248,7 +245,8 @@ class BaseFile:
         """Once each column of a row group: no page of it fills the memory. A far store would take a request a page."""
         fresh = frozenset(columns) - self._checked_columns.setdefault(number, frozenset())
         if fresh and is_near(self._storage):
-            self._guarded(lambda: check_pages(self._source, self._file.metadata, number, fresh))
+            found = self._guarded(lambda: check_pages(self._source, self._file.metadata, number, fresh))
+            self._pages.setdefault(number, {}).update(found)
         self._checked_columns[number] |= fresh
 
     def _check_statistics(self) -> None:
@@ -327,16 +325,23 @@ class BaseFile:
             raise CorruptFile(f"{self._where}: a row without {self._key}: the file is damaged, restore or rewrite it")
         return keys
 
-    def _rows_per_read(self, number: int, size: BatchSize, columns: Collection[str]) -> int:
-        """Rows that one read decodes, judged by the footer; decoded rows may be wider, they are cut afterwards."""
-        group = self._file.metadata.row_group(number)
-        wanted = set(columns)
-        size_bytes = 0
-        for place in range(group.num_columns):
-            path = self._file.schema.column(place).path  # the chunk's own may be wrong
-            if path in wanted or path.partition(".")[0] in wanted:
-                size_bytes += max(0, group.column(place).total_uncompressed_size)
-        return size.rows_of(size_bytes // max(1, int(group.num_rows)))
+    def _read_size(self, number: int, size: BatchSize, columns: Collection[str]) -> ReadSize:
+        pages = self._pages.get(number, {})
+        return read_size(
+            self._file.metadata,
+            number,
+            columns,
+            size,
+            pages,
+            lambda path: self._longest_value(number, path),
+            skip=self._encoded,
+        )
+
+    def _longest_value(self, number: int, path: str) -> int | None:
+        """Of the leaf's dictionary in the row group, which one row, read as indices, brings along."""
+        file = self._open(self._file.metadata, (path,))
+        batch = next(file.iter_batches(1, row_groups=[number], columns=[path], use_threads=False), None)
+        return None if batch is None or not batch.num_columns else longest_value(batch.column(0))
 
     def _guarded(self, action: Callable[[], _T]) -> _T:
         """The action's answer; a failure as CorruptFile, or StorageError where the storage is to blame."""
@@ -386,6 +391,6 @@ class BaseRowGroup:
         """Its rows in file order; columns and types as `BaseFile` was asked for."""
         return self.file.read(self.number, self.size, self.columns)
 
-    def keys(self) -> pa.Array:
-        """The record keys of all its rows, in file order."""
-        return self.file.read_keys(self.number)
+    def keys(self) -> pa.Array | None:
+        """The record keys of all its rows, in file order; None if they take too much memory to hold at once."""
+        return self.file.read_keys(self.number, self.size)

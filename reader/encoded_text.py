@@ -100,7 +100,7 @@ def checked(column: pa.DictionaryArray) -> pa.Array:
     low, high = extremes["min"].as_py(), extremes["max"].as_py()
     if low is not None and not 0 <= low <= high < len(column.dictionary):
         raise IndexOutOfDictionary(f"index {low if low < 0 else high} into a dictionary of {len(column.dictionary)}")
-    if _longest_bytes(column) > _MOST_VALUE_BYTES:
+    if longest_bytes(column) > _MOST_VALUE_BYTES:
         return _texts(column)
     return column
 
@@ -146,7 +146,7 @@ def text_bytes(batch: pa.RecordBatch) -> int:
     more = 0
     for column in batch.columns:
         if is_encoded(column.type):
-            more += batch.num_rows * _longest_bytes(column)
+            more += batch.num_rows * longest_bytes(column)
     return int(batch.nbytes) + more
 
 
@@ -186,7 +186,8 @@ class PlainText:
         return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _longest_bytes(column: pa.DictionaryArray) -> int:
+def longest_bytes(column: pa.DictionaryArray) -> int:
+    """The bytes of the longest value of the column's dictionary."""
     if len(column.dictionary) == 1:  # most are, and a call of a kernel takes longer than all else here
         text = column.dictionary[0].as_buffer()
         return 0 if text is None else int(text.size)

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.splits import Scan, Split, WholeFile
-from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.base_file import BaseFile
+from penstock.reader.decoded_size import BatchSize
 from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
 from penstock.reader.merge.fold import RecordKind

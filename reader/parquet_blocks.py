@@ -17,7 +17,8 @@ import pyarrow as pa
 from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation
 from penstock.proto.splits import FileRef, WholeFile
 from penstock.reader.avro_records import CHUNK_BYTES, CHUNK_ROWS
-from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.base_file import BaseFile
+from penstock.reader.decoded_size import BatchSize
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames

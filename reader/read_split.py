@@ -18,8 +18,9 @@ from penstock.proto.changes import ChangesOf, GroupChanges
 from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch, StateVersionError
 from penstock.proto.hybrid import KafkaRange
 from penstock.proto.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
-from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.base_file import BaseFile
 from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
+from penstock.reader.decoded_size import BatchSize
 from penstock.reader.memory import frugal
 from penstock.reader.output import output_schema
 from penstock.reader.partition_constants import PartitionConstants

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch, TableError
+from penstock.reader.decoded_size import joined_keys
 from penstock.reader.java_texts import float_texts
 from penstock.table.schema.avro import AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema, RecordType
 
@@ -177,10 +178,9 @@ class KeyedRowGroup:
             keys = self._keys(batch)
             yield pa.RecordBatch.from_arrays([*batch.columns, keys], names=[*batch.schema.names, RECORD_KEY])
 
-    def keys(self) -> pa.Array:
-        """The keys of all its rows, in file order."""
-        made = [self._keys(batch).cast(pa.large_string()) for batch in self.group.batches()]
-        return pa.concat_arrays(made) if made else pa.array([], pa.large_string())
+    def keys(self) -> pa.Array | None:
+        """The keys of all its rows, in file order; None if they take too much memory to hold at once."""
+        return joined_keys(self._keys(batch) for batch in self.group.batches())
 
     def _keys(self, batch: pa.RecordBatch) -> pa.Array:
         try:

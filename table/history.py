@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.positions import InstantTime
 from penstock.table.instants import Action
-from penstock.table.parquet_checks import check_columns, check_pages, tells_storage
+from penstock.table.parquet_checks import check_columns, tells_storage
+from penstock.table.parquet_pages import check_pages
 from penstock.table.properties import TableProperties
 from penstock.table.storage import Storage, is_near, shown_uri
 

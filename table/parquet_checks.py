@@ -2,13 +2,13 @@
 
 pyarrow's reader answers most damage with an error. Not so its accessors of a footer: a row group of more columns than
 the schema has, a column of another type than the schema says, and statistics shorter than a value of their type throw
-through code that does not catch, and end the process. And its page reader takes a page header's sizes at their word:
-two lengths of 31 bits are allocated before a byte is looked at. Belongs here: those checks. Not here: reading rows.
+through code that does not catch, and end the process. Belongs here: those checks. Not here: page headers
+(`parquet_pages`), reading rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -16,17 +16,6 @@ import pyarrow.parquet as pq
 
 from penstock.table.thrift import BINARY, INTEGERS, LISTS, STRUCT, ThriftError, ThriftReader
 
-MAX_PAGE_BYTES: Final = 512 << 20
-"""Largest page, uncompressed, that is decoded. Writers cut pages at 1 MiB; only a single larger value makes a larger
-one."""
-
-_BLOWN_UP: Final = 40_000
-"""The most bytes that a stored byte of a page can stand for (a run of zstd's, rounded up). Which codec it is must not
-be asked: that accessor too ends the process, if the codec is unknown."""
-
-_SMALL_PAGE: Final = 64 << 10
-_HEADER_BYTES: Final = 256
-_MAX_HEADER_BYTES: Final = 16 << 20
 _TAIL: Final = 64 << 10
 _REMOTE: Final = ("AWS Error", "HTTP", "curl", "timed out", "Timeout", "GcsClient", "Azure")
 """What failures of a remote store have in their text, where Parquet's own have not."""
@@ -76,88 +65,6 @@ def check_statistics(source: pa.NativeFile) -> None:
         _check_footer(ThriftReader(whole, len(whole) - length))
     except ThriftError as error:
         raise ParquetError(f"its footer: {error}") from None
-
-
-def check_pages(source: pa.NativeFile, metadata: pq.FileMetaData, group: int, columns: Collection[str]) -> None:
-    """ParquetError if one of these top-level columns has not a value for each row, or a page of it is larger than it
-    can be or leaves its column chunk.
-
-    Reads each page's header: for files that are near (memory, local), about 10 µs a page. `check_columns` comes first.
-    """
-    row_group, leaves = metadata.row_group(group), metadata.schema
-    for place in range(row_group.num_columns):
-        leaf = leaves.column(place)  # the chunk's own path may be wrong or missing
-        path = leaf.path
-        if path in columns or path.partition(".")[0] in columns:
-            column = row_group.column(place)
-            try:
-                if column.num_values != row_group.num_rows and not leaf.max_repetition_level:
-                    raise ParquetError(f"{column.num_values} values where the row group has {row_group.num_rows} rows")
-                _check_chunk(source, column, source.size())
-            except (ParquetError, ThriftError) as error:
-                raise ParquetError(f"row group {group}, column {path[:200]!r}: {error}") from None
-
-
-def _check_chunk(source: pa.NativeFile, column: pq.ColumnChunkMetaData, size: int) -> None:
-    at = column.data_page_offset
-    dictionary = column.dictionary_page_offset if column.has_dictionary_page else None
-    if dictionary and 0 < dictionary < at:
-        at = dictionary
-    end = at + column.total_compressed_size
-    if not 0 <= at <= end <= size:
-        raise ParquetError(f"bytes {at} to {end} in a file of {size}")
-    most = min(MAX_PAGE_BYTES, max(column.total_uncompressed_size, _SMALL_PAGE))
-    seen, expected = 0, column.num_values
-    while seen < expected and at < end:
-        stored, uncompressed, values, header = _page(source, at, end)
-        limit = min(most, _SMALL_PAGE + _BLOWN_UP * max(stored, 0))
-        left = end - at - header
-        if not 0 <= stored <= left or not 0 <= uncompressed <= limit:
-            raise ParquetError(
-                f"page at byte {at} of {stored} bytes, {uncompressed} uncompressed, where {left} are left and at most "
-                f"{limit} are decoded"
-            )
-        seen += values
-        at += header + stored
-
-
-def _page(source: pa.NativeFile, at: int, end: int) -> tuple[int, int, int, int]:
-    """(stored bytes, uncompressed bytes, values, bytes of the header) of the page that begins at this byte."""
-    window = _HEADER_BYTES
-    while True:
-        data = source.read_at(min(window, end - at), at)
-        try:
-            return _page_header(ThriftReader(data))
-        except ThriftError as error:
-            if window >= min(_MAX_HEADER_BYTES, end - at):
-                raise ParquetError(f"page header at byte {at}: {error}") from None
-            window *= 16
-
-
-def _page_header(reader: ThriftReader) -> tuple[int, int, int, int]:
-    stored = uncompressed = -1
-    values = 0
-    for number, kind in reader.fields():
-        if number == 2 and kind in INTEGERS:
-            uncompressed = reader.integer()
-        elif number == 3 and kind in INTEGERS:
-            stored = reader.integer()
-        elif number in (5, 8) and kind == STRUCT:
-            values = _first_number(reader)
-        else:
-            reader.skip(kind)
-    return stored, uncompressed, max(0, values), reader.at
-
-
-def _first_number(reader: ThriftReader) -> int:
-    """Field 1 of a struct: the number of values of a data page."""
-    found = 0
-    for number, kind in reader.fields():
-        if number == 1 and kind in INTEGERS:
-            found = reader.integer()
-        else:
-            reader.skip(kind)
-    return found
 
 
 def _check_footer(reader: ThriftReader) -> None:

@@ -16,9 +16,10 @@ import pyarrow as pa
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.files import FileRef, SliceFiles
 from penstock.proto.splits import Origin, Scan, WholeFile, WholeRecords
-from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.base_file import BaseFile
 from penstock.reader.batches import BATCH_BYTES, Emission
 from penstock.reader.changes.states import States
+from penstock.reader.decoded_size import BatchSize
 from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import read_log
 from penstock.reader.merge.keys import Matches, RecordTable, check_positions

@@ -40,8 +40,8 @@ class RowGroup(Protocol):
         """Its rows in file order, with key, ordering and output columns."""
         ...
 
-    def keys(self) -> pa.Array:
-        """The record keys of all its rows, in file order."""
+    def keys(self) -> pa.Array | None:
+        """The record keys of all its rows, in file order; None if they take too much memory to hold at once."""
         ...
 
 
@@ -148,7 +148,8 @@ class Merge:
         if not group.hands_on and not table.may_meet(first_row, group.num_rows):
             yield Passed(group.num_rows)
             return
-        known = table.match(group.keys(), first_row) if table.wants_row_groups else None
+        keys = group.keys() if table.wants_row_groups else None
+        known = table.match(keys, first_row) if keys is not None else None
         row = first_row
         for batch in group.batches():
             if known is None:

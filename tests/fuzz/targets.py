@@ -18,7 +18,8 @@ from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import FileRef, WholeFile
 from penstock.reader.avro_records import AvroDecoder, record_bounds
-from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.base_file import BaseFile
+from penstock.reader.decoded_size import BatchSize
 from penstock.reader.kernels.deletes import walk_deletes
 from penstock.reader.parquet_blocks import ParquetBlock
 from penstock.table.archive import ArchiveCache, read_archive

@@ -16,9 +16,10 @@ from thrift_tree import I32, Node
 from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.proto.errors import CorruptFile
 from penstock.proto.splits import FileRef, WholeFile
-from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.base_file import BaseFile
+from penstock.reader.decoded_size import BatchSize
 from penstock.reader.encoded_text import PlainText
-from penstock.table import parquet_checks
+from penstock.table import parquet_pages
 from penstock.table.schema.avro import parse_record_schema
 
 RECORD = parse_record_schema(
@@ -190,7 +191,7 @@ def test_fault_17_a_page_of_a_hostile_size_is_corrupt_before_it_is_allocated(fie
 
 
 def test_a_page_beyond_the_limit_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_checks, "MAX_PAGE_BYTES", 1000)
+    monkeypatch.setattr(parquet_pages, "MAX_PAGE_BYTES", 1000)
     with pytest.raises(CorruptFile, match="at most 1000 are decoded"):
         read(written(use_dictionary=False))
 

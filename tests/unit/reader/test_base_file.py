@@ -12,7 +12,8 @@ import pytest
 
 from penstock.proto.errors import CorruptFile, PenstockError, SchemaMismatch, StorageError
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
-from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.base_file import BaseFile
+from penstock.reader.decoded_size import BatchSize
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage import open_storage
 

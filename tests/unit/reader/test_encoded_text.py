@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.proto.splits import FileRef, WholeFile
-from penstock.reader.base_file import BaseFile, BatchSize
+from penstock.reader.base_file import BaseFile
+from penstock.reader.decoded_size import BatchSize
 from penstock.reader.encoded_text import (
     IndexOutOfDictionary,
     PlainText,

@@ -18,7 +18,7 @@ from slices import BASE_INSTANT, SliceFolder, comparable
 from penstock.proto.errors import CorruptBlock, InvariantViolation, SchemaMismatch
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader import log_records, parquet_blocks
-from penstock.reader.base_file import BatchSize
+from penstock.reader.decoded_size import BatchSize
 from penstock.reader.parquet_blocks import ParquetBlock
 from penstock.table.log.blocks import BlockPlace, LogBlock, read_blocks
 from penstock.table.schema.avro import parse_record_schema
