@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -20,10 +21,11 @@ import pyarrow as pa
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.requests import plan_request
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import InvariantViolation
+from penstock.proto.errors import InvariantViolation, PenstockError
 from penstock.proto.log_fields import tell_to
 from penstock.proto.options import Door, GivenOptions, parse_options
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitReport
+from penstock.proto.retry import Retry
 from penstock.proto.splits import Scan
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
 from penstock.table.columns import resolve_column
@@ -71,7 +73,7 @@ class Reading:
             for index in count():
                 if left == 0:
                     return
-                answer = self.enumerator.next_split(self.opened.plan_id, slot, index)
+                answer = self._retry.call(partial(self.enumerator.next_split, self.opened.plan_id, slot, index))
                 if isinstance(answer, EndOfSlot):
                     break
                 tally = SplitTally(event_time=self.event_time, event_time_unit=self.options.event_time_unit or "")
@@ -90,12 +92,24 @@ class Reading:
                 report = replace(tally.report(), rows=rows - before)
                 tell_to(log, "split read", **self._ids, slot=slot, index=index, split=answer.split.split_id,
                         rows=report.rows)  # fmt: skip
-                self.enumerator.finish_split(self.opened.plan_id, slot, index, report)
+                self._deliver(slot, index, report)
                 if on_report is not None:
                     on_report(report)
                 done += 1
                 if on_progress is not None:
                     on_progress(Progress(rows, done, self.opened.splits))
+
+    def _deliver(self, slot: int, index: int, report: SplitReport) -> None:
+        """The rows of the split were handed on: a report that cannot be delivered is logged, and fails nothing."""
+        try:
+            self._retry.call(partial(self.enumerator.finish_split, self.opened.plan_id, slot, index, report))
+        except PenstockError as error:
+            tell_to(log, "report not delivered", level=logging.WARNING, **self._ids, slot=slot, index=index,
+                    code=error.code, error=str(error)[:500])  # fmt: skip
+
+    @property
+    def _retry(self) -> Retry:
+        return Retry(policy=self.options.retry_if_given)
 
     @property
     def _ids(self) -> dict[str, Any]:
@@ -117,9 +131,9 @@ class Reading:
 
 def open_reading(table: str, options: GivenOptions) -> Reading:
     """Plans a read; `table` is a path or URI, or with `server` a name. Errors: `penstock.proto.errors`."""
-    enumerator = enumerator_for(options.server, options.access)
-    request = plan_request(table, options, lambda: enumerator.describe_table(table), slots=1)
-    opened = enumerator.open_plan(request)
+    enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry_if_given)
+    request = plan_request(table, options, lambda: retry.call(lambda: enumerator.describe_table(table)), slots=1)
+    opened = retry.call(lambda: enumerator.open_plan(request))
     event_time = options.event_time and _column(opened.scan, options.event_time)
     return Reading(output_schema(opened.scan), enumerator, opened, options, event_time)
 

@@ -25,7 +25,7 @@ from penstock.engine.handed_out import HandedOut
 from penstock.engine.hybrid_requests import access_of
 from penstock.engine.membership import BEATS_A_LEASE, Membership
 from penstock.engine.open_split import OpenSplit
-from penstock.engine.patience import Patience, Surroundings
+from penstock.engine.patience import Surroundings
 from penstock.engine.topic_access import topic_reading
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, LeaseError, PenstockError
 from penstock.proto.group_names import checked_name
@@ -43,6 +43,7 @@ from penstock.proto.groups import (
 from penstock.proto.log_fields import bound, tell_to
 from penstock.proto.options import GivenOptions
 from penstock.proto.positions import Position
+from penstock.proto.retry import Retry
 from penstock.proto.splits import Scan
 from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, read_split
 from penstock.table.columns import resolve_column
@@ -96,13 +97,18 @@ class GroupReader:
         self._group = checked_name("group", options.group or "")
         self._reader_id = checked_name("reader id", options.reader_id or "")
         self._ids: dict[str, Any] = {"table": shown_uri(table), "group": self._group, "reader": self._reader_id}
-        self._describe = cache(lambda: self._door.describe_table(table))
+        self._woken = threading.Event()
+        self._retry = Retry(
+            policy=options.retry,
+            now_ms=self._around.now_ms,
+            wait=partial(self._around.wait, self._woken),
+            stopped=self._woken.is_set,
+        )
+        self._describe = cache(lambda: self._retry.call(lambda: self._door.describe_table(table)))
         self._spec = group_spec(table, options, self._describe)
         self._read_options = ReadOptions(batch_rows=options.batch_rows)
         self._access = access_of(options)
         self._scans: OrderedDict[str, Scan] = OrderedDict()
-        self._woken = threading.Event()
-        self._patience = Patience(self._around, self._woken)
         self._membership: Membership | None = None
         self._end_pulse: Callable[[], object] | None = None
         self._joins = 0
@@ -132,9 +138,7 @@ class GroupReader:
         self._caught_up = self._ended = False
         request_id = uuid.uuid4().hex
         sent_ms = self._around.now_ms()  # before the first attempt: any of them may be the one that counted
-        joined = self._patience.asked(
-            lambda: self._door.join_group(self._group, self._reader_id, self._spec, request_id)
-        )
+        joined = self._retry.call(lambda: self._door.join_group(self._group, self._reader_id, self._spec, request_id))
         membership = Membership(joined, sent_ms, self._around.now_ms)
         self._joins += 1
         self._membership = membership
@@ -196,7 +200,7 @@ class GroupReader:
         zone = self._options.timeline_timezone
         start = StartAt(to) if isinstance(to, Position) else group_start("to", to, self._table, zone, self._describe)
         self._stop_working()
-        outcome = self._patience.asked(lambda: self._door.reset_group(self._table, self._group, start, dry_run=False))
+        outcome = self._retry.call(lambda: self._door.reset_group(self._table, self._group, start, dry_run=False))
         self.join()
         return outcome
 
@@ -267,7 +271,7 @@ class GroupReader:
                 )
             split = self._open
             with bound(**self._ids, **_split_ids(split.assigned)):
-                piece = self._patience.asked(split.take)
+                piece = self._retry.call(split.take)
             membership.require()
             if split.ended:
                 tell_to(log, "split read", **self._ids, **_split_ids(split.assigned), rows=split.rows)
@@ -308,7 +312,7 @@ class GroupReader:
         number = self._asked + 1  # kept until it is answered: asked again, the server answers the same
         request_id = uuid.uuid4().hex
         with bound(**self._ids, request=request_id):
-            answer: GroupAnswer = self._patience.asked(
+            answer: GroupAnswer = self._retry.call(
                 lambda: membership.asked(lambda: self._door.request_splits(member, most, number))
             )
         self._caught_up = False
@@ -331,7 +335,7 @@ class GroupReader:
             call = partial(self._door.commit_splits, membership.member, part)
             request_id = uuid.uuid4().hex
             with bound(**self._ids, request=request_id):
-                self._patience.asked(partial(membership.asked, call))
+                self._retry.call(partial(membership.asked, call))
             for one in part:
                 tell_to(log, "split committed", **self._ids, plan=one.ref.plan_id, index=one.ref.index,
                         finished=one.finished, next=one.ordinal, request=request_id)  # fmt: skip

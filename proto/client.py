@@ -26,7 +26,8 @@ from penstock.proto.log_fields import bound_fields, tell_to
 from penstock.proto.positions import Position
 from penstock.proto.queries import PlanRequest
 from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
-from penstock.proto.rpc_errors import RpcFailure, error_of, may_help_again, received
+from penstock.proto.retry import RetryPolicy
+from penstock.proto.rpc_errors import error_of, may_help_again, received
 from penstock.proto.splits import Scan
 from penstock.proto.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 from penstock.proto.v1 import penstock_pb2 as pb
@@ -63,19 +64,19 @@ def _named_request(call: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """How long a call may take, and how an unreachable server is asked again.
+    """How long a call may take, and how often it is made within that time.
 
-    `attempts` counts the first one. Pauses grow two and a half times from `first_pause_ms` to `longest_pause_ms`, a
-    fifth more or less by chance, and are never shorter than a server that is asked too much says (RetryInfo); a
-    deadline spans all attempts of a call. Only what may help is tried again (StorageError, Overloaded), and not a call
-    that ran into its deadline. A heartbeat has a deadline of its own: one that is late renews nothing. Every call of
+    `attempts` counts the first one. Delays between attempts are those of `RetryPolicy`, from `first_pause_ms` to
+    `longest_pause_ms`, and never shorter than an overloaded server asks for (RetryInfo); a deadline spans all attempts
+    of a call. A call that ran into its deadline is not made again here: whoever waits longer than one call
+    (`retryTimeout`) repeats it. A heartbeat has a deadline of its own: one that is late renews nothing. Every call of
     the service may be repeated: its request id, or its member's sequence, says that it is the same.
     """
 
     deadline_ms: int = 30_000
     plan_deadline_ms: int = 300_000
     heartbeat_deadline_ms: int = 5_000
-    attempts: int = 5
+    attempts: int = 6
     first_pause_ms: int = 200
     longest_pause_ms: int = 3_000
 
@@ -92,6 +93,15 @@ class CallLimits:
             if getattr(self, name) < least:
                 raise ConfigurationError(f"{name} of a call: got {getattr(self, name)}, expected {least} or more")
 
+    def retry(self, deadline_ms: int) -> RetryPolicy:
+        """The policy of one call."""
+        return RetryPolicy(
+            timeout_ms=deadline_ms,
+            first_delay_ms=self.first_pause_ms,
+            longest_delay_ms=self.longest_pause_ms,
+            attempts=self.attempts,
+        )
+
 
 class EnumeratorClient(GroupCalls):
     """An `Enumerator` and a `GroupDoor` that ask the server at `address`: HOST:PORT, off loopback only over TLS
@@ -99,7 +109,7 @@ class EnumeratorClient(GroupCalls):
 
     Holds no connection itself: all clients of one address in a process share one, made on the first call and made anew
     in a forked child. So it is cheap, may be used from any thread, and may be pickled. Errors are the server's own; a
-    server that does not answer is a StorageError naming the address.
+    server that does not answer is a ServerUnavailable naming the address.
     """
 
     def __init__(self, address: str, limits: CallLimits | None = None, access: ServerAccess = NO_ACCESS) -> None:
@@ -169,40 +179,36 @@ class EnumeratorClient(GroupCalls):
         request.request_id = request.request_id or _named_request(name) or uuid.uuid4().hex
         request.client_version = __version__
         deadline_ms = self._deadline_ms(name)
-        end_s = time.monotonic() + deadline_ms / 1000
-        for attempt in range(self._limits.attempts):
+        policy = self._limits.retry(deadline_ms)
+        begin_s = time.monotonic()
+        attempt = 1
+        while True:
+            left_s = begin_s + deadline_ms / 1000 - time.monotonic()
             stub = connections.stub(self._address, self._access)
             try:
-                answer = getattr(stub, name)(
-                    request, timeout=max(0.001, end_s - time.monotonic()), metadata=call_metadata(self._access)
-                )
+                answer = getattr(stub, name)(request, timeout=max(0.001, left_s), metadata=call_metadata(self._access))
             except grpc.RpcError as error:
                 failure = received(error)
                 told = error_of(failure, name, self._address)
                 tell_to(log, "call failed", level=logging.DEBUG, call=name, request=request.request_id,
-                        server=self._address, attempt=attempt + 1, code=getattr(told, "code", "BUG"))  # fmt: skip
-                pause_s = self._pause_s(attempt, failure)
-                last = attempt + 1 >= self._limits.attempts or time.monotonic() + pause_s >= end_s
-                if last or not may_help_again(failure, told):
+                        server=self._address, attempt=attempt, code=getattr(told, "code", "BUG"))  # fmt: skip
+                elapsed_ms = (time.monotonic() - begin_s) * 1000
+                delay_ms = policy.delay_ms(attempt, elapsed_ms, told, random.random())
+                if delay_ms is None or elapsed_ms + delay_ms >= deadline_ms or not may_help_again(failure, told):
                     raise told from error
-                time.sleep(pause_s)
+                time.sleep(delay_ms / 1000)
+                attempt += 1
                 continue
             if not isinstance(answer, answer_type):
                 raise InvariantViolation(f"the stub of {name} gave a {type(answer).__name__}")
             tell_to(log, "call answered", level=logging.DEBUG, call=name, request=request.request_id,
-                    server=self._address, attempt=attempt + 1)  # fmt: skip
+                    server=self._address, attempt=attempt)  # fmt: skip
             return answer
-        raise InvariantViolation(f"{name} was given {self._limits.attempts} attempts")
 
     def _deadline_ms(self, name: str) -> int:
         if name in _PLANNING:
             return self._limits.plan_deadline_ms
         return self._limits.heartbeat_deadline_ms if name == "Heartbeat" else self._limits.deadline_ms
-
-    def _pause_s(self, attempt: int, failure: RpcFailure) -> float:
-        limits = self._limits
-        pause_ms = min(limits.longest_pause_ms, limits.first_pause_ms * 2.5**attempt)
-        return max(pause_ms * random.uniform(0.8, 1.2), failure.retry_ms) / 1000
 
     def __repr__(self) -> str:
         return f"EnumeratorClient({self._address!r})"

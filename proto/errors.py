@@ -28,8 +28,9 @@ PenstockError
 ├── StateVersionError             FAILED_PRECONDITION  a record of a format version this build does not know
 ├── StateDamaged                  DATA_LOSS            the service's own state directory holds damaged records
 ├── Overloaded                    RESOURCE_EXHAUSTED   a stated limit is reached; asking later may help
-└── StorageError                  UNAVAILABLE          storage or the server did not answer; asking again may help
-    └── KafkaUnavailable                               nor did the brokers of a topic
+└── StorageError                  UNAVAILABLE          storage did not answer; asking again may help
+    ├── KafkaUnavailable                               nor did the brokers of a topic
+    └── ServerUnavailable                              nor did the Penstock server
 
 InvariantViolation (INTERNAL) stands outside: it is our own bug, is never caught and never retried.
 
@@ -49,8 +50,8 @@ class PenstockError(Exception):
     grpc_status: ClassVar[str] = "UNKNOWN"
     exit_code: ClassVar[int] = 1
     retryable: ClassVar[bool] = False
-    retry_ms: int = 200
-    """Of what is retryable: how long to wait before asking again; whoever raises it may know better."""
+    retry_ms: int = 0
+    """Of what is retryable: how long to wait at least before asking again; 0: the caller's own delay (`retry`)."""
     advice: ClassVar[str] = "read the text"
     """What to do about it, in a line of docs/reference/errors.md."""
 
@@ -283,13 +284,23 @@ class Overloaded(PenstockError):
 
 
 class StorageError(PenstockError):
-    """Storage or the server did not answer; asking again may help."""
+    """Storage did not answer; asking again may help."""
 
     code = "STORAGE"
     grpc_status = "UNAVAILABLE"
     exit_code = 75
     retryable = True
-    advice = "ask again; if it stays, look at the storage or the server that the text names"
+    advice = "ask again; if it stays, check the storage that the text names"
+
+
+class ServerUnavailable(StorageError):
+    """The Penstock server cannot be reached or did not answer; asking again may help."""
+
+    code = "SERVER_UNAVAILABLE"
+    advice = (
+        "check that `penstock serve` runs at the address that the text names and can be reached; a client asks again "
+        "for as long as `retryTimeout` says"
+    )
 
 
 class KafkaUnavailable(StorageError):

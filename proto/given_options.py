@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from penstock.proto.access import ServerAccess
 from penstock.proto.hybrid import ClientConfig
+from penstock.proto.retry import RetryPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class GivenOptions:
     server_cert: str = ""
     server_key: str = ""
     server_token: str = ""
+    retry_timeout_us: int | None = None
     max_commits_per_trigger: int = 0
     max_files_per_trigger: int = 0
     max_bytes_per_trigger: int = 0
@@ -77,3 +79,14 @@ class GivenOptions:
     def access(self) -> ServerAccess:
         """How `server` is spoken to. ConfigurationError for options that do not go together."""
         return ServerAccess(ca=self.server_ca, cert=self.server_cert, key=self.server_key, token=self.server_token)
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """For readers that run on by themselves (Spark, consumers): a minute where `retryTimeout` is not given."""
+        given_us = self.retry_timeout_us
+        return RetryPolicy() if given_us is None else RetryPolicy(timeout_ms=given_us // 1000)
+
+    @property
+    def retry_if_given(self) -> RetryPolicy:
+        """For a single read: no retry beyond those of the client where `retryTimeout` is not given."""
+        return RetryPolicy(attempts=1) if self.retry_timeout_us is None else self.retry

@@ -27,6 +27,7 @@ from penstock.proto.option_streams import STREAM_OPTIONS
 from penstock.proto.option_types import (
     Address,
     Choice,
+    Duration,
     Names,
     Number,
     OnOff,
@@ -143,6 +144,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
         doors=EVERYWHERE,
         doc="Where the token for `server` is: a file, or `env:NAME`, an environment variable; never the token itself. "
         "It is read at each call, so a replaced one counts at once.",
+    ),
+    Option(
+        name="retryTimeout",
+        type=Duration(),
+        doors=EVERYWHERE,
+        doc="How long a call is repeated, with growing delays, while storage or `server` does not answer or is "
+        "overloaded. Not given: 1 minute in Spark (driver and tasks) and in consumers; elsewhere the few attempts "
+        "that a client makes within seconds.",
     ),
     Option(
         name="slots",

@@ -30,6 +30,7 @@ from penstock.proto.errors import (
     PermissionDenied,
     PlanError,
     PositionExpired,
+    ServerUnavailable,
     StateVersionError,
     StorageError,
     TableNotFound,
@@ -45,6 +46,8 @@ MAX_DETAILS_BYTES: Final = 4000
 """Details travel percent-encoded in a header, and gRPC drops headers above 8 KiB in all."""
 MAX_RETRYABLE_DETAILS_BYTES: Final = 2000
 """Theirs travel twice: google.rpc.Status repeats the text."""
+DEFAULT_RETRY_MS: Final = 200
+"""What RetryInfo says for an error that does not say how long to wait."""
 MAX_RETRY_MS: Final = 60_000
 """A longer pause that a server asks for is taken as this one."""
 _CUT: Final = " … (cut)"
@@ -100,7 +103,7 @@ def failure_of(error: Exception) -> RpcFailure:
     Anything outside the tree is a bug: INTERNAL, with its type and text but no stack trace.
     """
     if isinstance(error, PenstockError):
-        retry_ms = error.retry_ms if error.retryable else 0
+        retry_ms = (error.retry_ms or DEFAULT_RETRY_MS) if error.retryable else 0
         limit_bytes = MAX_RETRYABLE_DETAILS_BYTES if retry_ms else MAX_DETAILS_BYTES
         return RpcFailure(
             grpc.StatusCode[error.grpc_status], cut(str(error), limit_bytes), error.code, min(retry_ms, MAX_RETRY_MS)
@@ -136,8 +139,11 @@ def error_of(failure: RpcFailure, call: str, address: str) -> PenstockError | In
         return InvariantViolation(failure.details)
     if failure.code:
         known = all_error_classes().get(failure.code)
-        return (known or _BY_STATUS.get(failure.status, PenstockError))(failure.details)
-    return _error_of_grpc(failure, call, address)
+        error = (known or _BY_STATUS.get(failure.status, PenstockError))(failure.details)
+    else:
+        error = _error_of_grpc(failure, call, address)
+    error.retry_ms = failure.retry_ms
+    return error
 
 
 def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockError:
@@ -149,13 +155,15 @@ def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockErro
                 "server, or give the authority that signed it (option serverCa) and the name it is made out to"
             )
         case grpc.StatusCode.UNAVAILABLE:
-            return StorageError(
+            return ServerUnavailable(
                 f"{asked}: the server cannot be reached ({failure.details}): "
                 "is `penstock serve` running there, is the address the one it printed, and do both sides speak TLS, or "
                 "both not?"
             )
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return StorageError(f"{asked}: no answer within the deadline: the server is overloaded or its storage slow")
+            return ServerUnavailable(
+                f"{asked}: no answer within the deadline: the server is overloaded or its storage slow"
+            )
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in failure.details:
             instead = _SMALLER.get(call, "ask for fewer columns, or for a shorter range")
             return ConfigurationError(f"{asked}: {failure.details}: {instead}")
@@ -171,7 +179,7 @@ def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockErro
         case grpc.StatusCode.PERMISSION_DENIED:
             return PermissionDenied(f"{asked}: refused with {failure.status.name}: {failure.details}")
         case _:
-            return StorageError(f"{asked}: the call broke off with {failure.status.name}: {failure.details}")
+            return ServerUnavailable(f"{asked}: the call broke off with {failure.status.name}: {failure.details}")
 
 
 def _reason(details: str) -> str:

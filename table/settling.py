@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from penstock.proto.errors import CorruptFile
+from penstock.proto.retry import RetryPolicy
 
 T = TypeVar("T")
 
 FRESH_NS: Final = 3 * 10**9
 """A file that was changed this long ago is what its writer left."""
-_PAUSES_S: Final = (0.01, 0.03, 0.06, 0.1, 0.2, 0.4, 0.7)
+_RETRY: Final = RetryPolicy(first_delay_ms=10, longest_delay_ms=700, attempts=8)
 
 
 def read_settled(
@@ -30,12 +31,12 @@ def read_settled(
     """What `parse` makes of the bytes; a file that it refuses is read again for a second and a half, but only while
     `modified_ns` (nanoseconds since the epoch; 0 or None: not known) says that it was changed just now. Then the
     CorruptFile of `parse`; errors of `read`."""
-    for pause_s in _PAUSES_S:
+    for failures in range(1, _RETRY.attempts or 1):
         try:
             return parse(read())
         except CorruptFile:
             changed = modified_ns()
             if not changed or abs(wall_ns() - changed) > FRESH_NS:
                 break
-        pause(pause_s)
+        pause(_RETRY.backoff_ms(failures, chance=0) / 1000)
     return parse(read())

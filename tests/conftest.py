@@ -97,7 +97,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def nobody_writes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test damages is damaged at once: its writer, the test, is done. Live writers are waited for."""
     if {"unit", "faults", "golden", "contract"} & set(request.path.parts[len(TESTS.parts) :][:1]):
-        monkeypatch.setattr("penstock.table.settling._PAUSES_S", (0.0,))
+        from penstock.proto.retry import RetryPolicy
+
+        monkeypatch.setattr("penstock.table.settling._RETRY", RetryPolicy(first_delay_ms=0, attempts=2))
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="What a read would read.")
 
-_FLAGS_OF_READING = ("limit", "server", "serverCa", "serverCert", "serverKey", "serverToken", "batchRows")
+_FLAGS_OF_READING = (
+    "limit",
+    "server",
+    "serverCa",
+    "serverCert",
+    "serverKey",
+    "serverToken",
+    "retryTimeout",
+    "batchRows",
+)
 """They say nothing about a plan that is made here."""
 
 

@@ -15,6 +15,7 @@ from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.reading import resolved
 from penstock.engine.spark.slot_reader import SlotReader
+from penstock.proto.retry import Retry
 
 
 class PenstockBatchReader(DataSourceReader):
@@ -31,9 +32,11 @@ class PenstockBatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The plan's slots; []: no rows. Errors: `penstock.proto.errors`."""
         table, options = self._load.table, self._load.options
-        enumerator = enumerator_for(options.server, options.access)
-        request = plan_request(table, options, lambda: enumerator.describe_table(table))
-        slots = plan_slots(enumerator, options.server, request, self._reading.schema, options.access)
+        enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry)
+        request = plan_request(table, options, lambda: retry.call(lambda: enumerator.describe_table(table)))
+        slots = retry.call(
+            lambda: plan_slots(enumerator, options.server, request, self._reading.schema, options.access)
+        )
         return [InputPartition(slot) for slot in slots]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -30,6 +30,7 @@ from penstock.proto.errors import InvariantViolation, SchemaMismatch
 from penstock.proto.options import GivenOptions
 from penstock.proto.queries import PlanRequest, SnapshotAsOf
 from penstock.proto.reports import TableDescription
+from penstock.proto.retry import Retry
 from penstock.reader.output import output_schema
 from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
@@ -48,17 +49,18 @@ def schema_of(load: Loaded) -> StructType:
     have them, else when the batch or stream starts.
     """
     table, options = load.table, load.options
-    enumerator = enumerator_for(options.server, options.access)
+    enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry)
 
     @cache
     def describe() -> TableDescription:
-        return enumerator.describe_table(table)
+        return retry.call(lambda: enumerator.describe_table(table))
 
     if only_a_batch(options):
         query = query_of(table, options, describe)
         if isinstance(query, SnapshotAsOf):
             request = request_of(table, query, options, slots=1)
-            return _shown(spark_schema(output_schema(enumerator.open_plan(request).scan)), options)
+            opened = retry.call(lambda: enumerator.open_plan(request))
+            return _shown(spark_schema(output_schema(opened.scan)), options)
     else:
         check_streamable(options)
         stream_start(table, options, describe)

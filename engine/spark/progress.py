@@ -1,4 +1,4 @@
-"""How far a stream may advance: limits, the pinned target, rest while idle, time that passes, patience with storage.
+"""How far a stream may advance: limits, the pinned target, rest while idle, time that passes.
 
 Pure but for what it is given: the enumerator's answers, a clock and a pause come in from outside. Knows no Spark.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 
-from penstock.proto.errors import StorageError
 from penstock.proto.hybrid import Phase
 from penstock.proto.positions import Position
 from penstock.proto.queries import RoundLimits
@@ -20,26 +19,6 @@ IDLE_S: Final = 0.2
 REST_S: Final = 0.05
 """Spark asks an idle source about 65 times a second, each time through a socket; each answer without a look waits so
 long. Short, for another source of the query may have rows."""
-PATIENCE_S: Final = 60.0
-"""How long an unreachable storage or server is retried before the query fails (Spark itself does not retry)."""
-_FIRST_PAUSE_S: Final = 0.1
-_LONGEST_PAUSE_S: Final = 5.0
-
-T = TypeVar("T")
-
-
-def with_patience(call: Callable[[], T], clock: Callable[[], float], pause: Callable[[float], None]) -> T:
-    """The call's answer; a StorageError is retried with growing pauses until PATIENCE_S have passed, then raised."""
-    give_up, wait = clock() + PATIENCE_S, _FIRST_PAUSE_S
-    while True:
-        try:
-            return call()
-        except StorageError:
-            if clock() + wait > give_up:
-                raise
-        pause(wait)
-        wait = min(wait * 2, _LONGEST_PAUSE_S)
-
 
 NextAsked = Callable[[StreamPoint, RoundLimits, Position | None], NextBatch]
 """Asks for the batch behind a point, within limits, up to a target."""
@@ -69,7 +48,7 @@ class StreamProgress:
 
     def pin(self, newest: Callable[[], Position]) -> None:
         """Fixes the newest position now as the end of this run: nothing that completes later is taken."""
-        self._target = with_patience(newest, self._clock, self._pause)
+        self._target = newest()
 
     def pin_to_topic(self) -> None:
         """Ends this run of a hybrid stream behind the first batch that takes all the topic then holds; or where the
@@ -93,7 +72,7 @@ class StreamProgress:
         if start == self._idle_at and now < self._idle_until_s:
             self._pause(min(REST_S, self._idle_until_s - now))
             return NextBatch(point=start)
-        found = with_patience(lambda: self._next_batch(start, limits, self._target), self._clock, self._pause)
+        found = self._next_batch(start, limits, self._target)
         if found.point != start:
             self._drained = self._ends_with_topic and _takes_all(found.point)
             self._idle_at, self._quiet_since_s = None, self._clock()

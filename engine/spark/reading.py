@@ -35,5 +35,6 @@ def resolved(
         event_time_unit=options.event_time_unit,
         narrows=narrows,
         access=access_of(options),
+        retry=options.retry,
     )
     return Loaded(load.table, replace(options, columns=columns, event_time=event_time)), reading

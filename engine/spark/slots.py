@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from penstock.proto.access import NO_ACCESS, ServerAccess
+from penstock.proto.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -67,7 +68,8 @@ class SlotReading:
 
     `watermarked` is the whole schema with the columns of a watermark, None without them; `event_time_unit` that of a
     column of plain numbers; `narrows`: columns may have been widened since the schema was fixed. `access`: to the topic
-    that a hybrid stream goes on in; references to secrets in it are resolved in the task.
+    that a hybrid stream goes on in; references to secrets in it are resolved in the task. `retry`: how long a task
+    waits for storage or a server, as the driver does.
     """
 
     schema: StructType
@@ -78,6 +80,7 @@ class SlotReading:
     event_time_unit: str | None = None
     narrows: bool = False
     access: KafkaAccess | None = field(default=None, repr=False)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
 
 def pack(sizes_bytes: Sequence[int], cores: int, requested: int = 0) -> list[tuple[int, ...]]:

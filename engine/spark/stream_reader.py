@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -30,7 +29,7 @@ from penstock.engine.enumerators import enumerator_for
 from penstock.engine.spark.offsets import Offset, continued, offset_of, point_of, scope_digest
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots
-from penstock.engine.spark.progress import StreamProgress, with_patience
+from penstock.engine.spark.progress import StreamProgress
 from penstock.engine.spark.reading import resolved
 from penstock.engine.spark.schema_changes import SchemaChange
 from penstock.engine.spark.schema_watch import SchemaWatch
@@ -48,12 +47,11 @@ from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import NO_LIMITS, Changes, RoundLimits
 from penstock.proto.reports import TableDescription
+from penstock.proto.retry import Retry
 from penstock.proto.streams import CommitsBatch, NextBatch, NoBatch, StreamPoint, StreamScope, batch_request
 from penstock.table.storage import shown_uri
 
 log = logging.getLogger("penstock.engine.spark")
-
-T = TypeVar("T")
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -73,7 +71,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_stream_options(load.options)
         self._load, self._reading = resolved(load, schema, narrows=True)
         self._initial: Offset | None = None
-        self._clock, self._pause = clock, pause
+        self._retry = Retry(policy=load.options.retry, now_ms=lambda: clock() * 1000, wait=pause)
         self._given = enumerator
         self._new_id = new_id
         self._limits = stream_limits(load.options)
@@ -89,7 +87,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark calls it twice and takes the second answer: it stays the same for the reader's life.
         """
         if self._initial is None:
-            point = self._patiently(self._first_point)
+            point = self._retry.call(self._first_point)
             self._progress.begin(point)
             self._initial = offset_of(point, self._digest, self._scope.upto)
         return self._initial
@@ -132,7 +130,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         if end.get("version") == 1:  # told nothing but its position
             point = replace(point, content=CommitsBatch(before.progress.position))
-        slots = self._patiently(lambda: self._slots(point))
+        slots = self._retry.call(lambda: self._slots(point))
         return [InputPartition(slot) for slot in slots]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -154,7 +152,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _scope(self) -> StreamScope:
         """Options checked against the table, by the first call of this process that asks about the stream."""
-        scope = self._patiently(lambda: stream_scope(self._load.table, self._load.options, self._describe))
+        scope = stream_scope(self._load.table, self._load.options, self._describe)
         return replace(scope, request=replace(scope.request, of_stream=self._new_id()))
 
     @cached_property
@@ -199,7 +197,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._check_now(start, error, only=limits.max_commits == 1)
         step = replace(limits, max_commits=1)
         try:
-            found = self._patiently(lambda: self._progress.within_target(start, step))
+            found = self._progress.within_target(start, step)
         except ConfigurationError as error:
             self._check_now(start, error, only=True)
             raise
@@ -222,15 +220,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start.progress.kafka is not None:
             raise self._schemas.mismatch(broken, start.progress.position, None) from error
         if only:
-            end = self._enumerator.newest_position(self._load.table, start.progress.position, 1)
+            end = self._retry.call(
+                lambda: self._enumerator.newest_position(self._load.table, start.progress.position, 1)
+            )
             raise self._schemas.mismatch(broken, start.progress.position, end) from error
 
     def _next_batch(self, point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
-        return self._enumerator.next_batch(replace(self._scope, limits=limits, target=target), point)
+        scope = replace(self._scope, limits=limits, target=target)
+        return self._retry.call(lambda: self._enumerator.next_batch(scope, point))
 
     def _newest(self) -> Position:
         try:
-            return self._enumerator.newest_position(self._load.table)
+            return self._retry.call(lambda: self._enumerator.newest_position(self._load.table))
         except TableNotFound:
             return EARLIEST
 
@@ -242,7 +243,4 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return point
 
     def _describe(self) -> TableDescription:
-        return self._enumerator.describe_table(self._load.table)
-
-    def _patiently(self, call: Callable[[], T]) -> T:
-        return with_patience(call, self._clock, self._pause)
+        return self._retry.call(lambda: self._enumerator.describe_table(self._load.table))

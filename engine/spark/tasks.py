@@ -5,9 +5,11 @@ Runs on executors. Never lists a table, never plans: an embedded slot carries it
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import logging
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -21,13 +23,16 @@ from penstock.engine.spark.watermark_columns import added, marker_batch
 from penstock.engine.spark.workers import scan_of
 from penstock.engine.topic_access import topic_reading
 from penstock.proto.codec import decode_scan, decode_split
-from penstock.proto.errors import InvariantViolation
+from penstock.proto.errors import InvariantViolation, PenstockError
 from penstock.proto.reports import EndOfSlot, NextSplit
+from penstock.proto.retry import Retry
 from penstock.proto.splits import Scan, Split
-from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
+from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, output_schema, read_split
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
+
+log = logging.getLogger("penstock.engine.spark")
 
 
 def read_partition(partition: InputPartition | None, reading: SlotReading) -> Iterator[pa.RecordBatch]:
@@ -59,11 +64,11 @@ def _read_packed(slot: PackedSlot, reading: SlotReading) -> Generator[pa.RecordB
 
 def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Generator[pa.RecordBatch, None, None]:
     """The slot's list is walked from its start: any attempt of a slot gives the same rows."""
-    enumerator = enumerator_for(pulled.server, pulled.access)
-    scan = scan_of(enumerator, pulled.server, pulled.plan_id)
+    enumerator, retry = enumerator_for(pulled.server, pulled.access), Retry(policy=reading.retry)
+    scan = retry.call(lambda: scan_of(enumerator, pulled.server, pulled.plan_id))
     shape = casting(output_schema(scan), reading.schema, table=scan.table, narrows=reading.narrows)
     for index in count():
-        match enumerator.next_split(pulled.plan_id, pulled.slot, index):
+        match retry.call(partial(enumerator.next_split, pulled.plan_id, pulled.slot, index)):
             case EndOfSlot():
                 return
             case NextSplit(split=split):
@@ -71,7 +76,15 @@ def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Generator[pa.Recor
                 read = _rows(scan, split, shape, reading, tally)
                 rows = yield from _watermarked(read, reading, pulled.watermark_us)
                 report = replace(tally.report(), rows=rows)
-                enumerator.finish_split(pulled.plan_id, pulled.slot, index, report)
+                _deliver(partial(enumerator.finish_split, pulled.plan_id, pulled.slot, index, report), retry)
+
+
+def _deliver(send_report: Callable[[], None], retry: Retry) -> None:
+    """The rows of the split are with Spark: a report that cannot be delivered is logged, and never fails the task."""
+    try:
+        retry.call(send_report)
+    except PenstockError as error:
+        log.warning("the report of a split that was read could not be delivered: [%s] %s", error.code, error)
 
 
 def _watermarked(
@@ -98,7 +111,11 @@ def _rows(
         return rows
     options = ReadOptions(batch_rows=reading.batch_rows if limit is None else min(reading.batch_rows, limit))
     topics = topic_reading(scan, reading.access)
-    with closing(read_split(scan, split, options=options, tally=tally, topics=topics)) as batches:
+
+    def opened(start: int) -> Generator[SplitBatch, None, None]:
+        return read_split(scan, split, start=start, options=options, tally=tally, topics=topics)
+
+    with closing(_resumed(opened, Retry(policy=reading.retry))) as batches:
         for found in batches:
             batch = found.batch if limit is None else found.batch.slice(0, limit - rows)
             yield from shape.batches(batch)
@@ -106,3 +123,30 @@ def _rows(
             if rows == limit:
                 break
     return rows
+
+
+def _resumed(
+    opened: Callable[[int], Generator[SplitBatch, None, None]], retry: Retry
+) -> Generator[SplitBatch, None, None]:
+    """The batches of a split that `opened` reads from an ordinal on. After an error that may get better the split is
+    read again from the row after the last batch. Closing the generator closes the reading."""
+    next_ordinal = 0
+    reading: Generator[SplitBatch, None, None] | None = None
+
+    def step() -> SplitBatch | None:
+        nonlocal reading
+        if reading is None:
+            reading = opened(next_ordinal)
+        try:
+            return next(reading, None)
+        except PenstockError:
+            reading = None
+            raise
+
+    try:
+        while (piece := retry.call(step)) is not None:
+            next_ordinal = piece.next_ordinal
+            yield piece
+    finally:
+        if reading is not None:
+            reading.close()

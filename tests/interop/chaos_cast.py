@@ -28,7 +28,7 @@ from penstock.proto.errors import Fenced, PenstockError
 LEASE_S = 4
 READERS = 4
 STARTING_S = 2.0
-MAY_END_WITH = ("FENCED", "STORAGE")
+MAY_END_WITH = ("FENCED", "STORAGE", "SERVER_UNAVAILABLE")
 """Errors with which a reader may end by itself here: its lease ran out while it, or the server, stood still."""
 
 

@@ -38,7 +38,7 @@ MOST_OPEN = 30
 """Windows in Spark's state: three or four at the frontier, more while a stream catches up; a long run has many more."""
 EXCUSES = re.compile(
     r"terminated with exception: (?:(?:null|Connection reset|Broken pipe) )?SQLSTATE"  # its planner is gone
-    r"|Python worker exited unexpectedly|StorageError|failed to connect to all addresses"
+    r"|Python worker exited unexpectedly|StorageError|ServerUnavailable|failed to connect to all addresses"
 )
 """A stream may fail with one of these, and go on when it is started again: its planner or workers were killed, or the
 server was away for longer than they wait."""

@@ -38,6 +38,7 @@ CODES = {
     "OVERLOADED": ("RESOURCE_EXHAUSTED", 75),
     "STORAGE": ("UNAVAILABLE", 75),
     "KAFKA_UNAVAILABLE": ("UNAVAILABLE", 75),
+    "SERVER_UNAVAILABLE": ("UNAVAILABLE", 75),
 }
 """Code -> (gRPC status, exit code): users' scripts rely on these."""
 
@@ -66,6 +67,7 @@ def test_only_what_may_pass_is_retryable() -> None:
     assert {cls for cls in _tree() if cls.retryable} == {
         errors.StorageError,
         errors.KafkaUnavailable,
+        errors.ServerUnavailable,
         errors.Overloaded,
     }
 

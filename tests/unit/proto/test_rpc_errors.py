@@ -15,6 +15,7 @@ from penstock.proto.errors import (
     PenstockError,
     PermissionDenied,
     PlanError,
+    ServerUnavailable,
     StorageError,
     Unauthenticated,
     all_error_classes,
@@ -76,10 +77,10 @@ def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
         (
             "UNAVAILABLE",
             "connection refused",
-            StorageError,
+            ServerUnavailable,
             "cannot be reached .connection refused.: is `pens",
         ),
-        ("DEADLINE_EXCEEDED", "", StorageError, "no answer within the deadline"),
+        ("DEADLINE_EXCEEDED", "", ServerUnavailable, "no answer within the deadline"),
         ("RESOURCE_EXHAUSTED", "Received message larger than max (9 vs. 8)", ConfigurationError, "fewer columns"),
         ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!", Overloaded, "Concurrent RPC limit"),
         (
@@ -90,9 +91,9 @@ def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
         ),
         ("PERMISSION_DENIED", "not you", PermissionDenied, "PERMISSION_DENIED: not you"),
         ("UNAUTHENTICATED", "who?", Unauthenticated, "UNAUTHENTICATED: who?"),
-        ("CANCELLED", "server stopped", StorageError, "broke off with CANCELLED: server stopped"),
-        ("INTERNAL", "RST_STREAM", StorageError, "broke off with INTERNAL"),
-        ("UNKNOWN", "", StorageError, "broke off with UNKNOWN"),
+        ("CANCELLED", "server stopped", ServerUnavailable, "broke off with CANCELLED: server stopped"),
+        ("INTERNAL", "RST_STREAM", ServerUnavailable, "broke off with INTERNAL"),
+        ("UNKNOWN", "", ServerUnavailable, "broke off with UNKNOWN"),
     ],
 )
 def test_failures_of_grpc_itself_name_the_call_and_the_server(

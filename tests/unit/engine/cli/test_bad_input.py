@@ -269,7 +269,7 @@ def test_a_server_that_is_not_there_may_be_asked_again(
     monkeypatch.setattr(client, "CallLimits", lambda: limits)
     ended = cli("read", "t", "--server", f"127.0.0.1:{unused_port}")
     assert (ended.code, ended.stdout) == (75, b"")
-    assert ended.stderr.startswith("error [STORAGE]: ")
+    assert ended.stderr.startswith("error [SERVER_UNAVAILABLE]: ")
     assert f"127.0.0.1:{unused_port}" in ended.stderr
 
 

@@ -1,14 +1,12 @@
-"""How far a stream may advance: limits, pinned target, rest while idle, silence, patience. Time is a number here."""
+"""How far a stream may advance: limits, pinned target, rest while idle, silence. Time is a number here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from penstock.engine.spark.progress import IDLE_S, PATIENCE_S, REST_S, StreamProgress, with_patience
-from penstock.proto.errors import StorageError, TableNotFound
+from penstock.engine.spark.progress import IDLE_S, REST_S, StreamProgress
 from penstock.proto.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import NO_LIMITS, RoundLimits
@@ -39,12 +37,9 @@ class Commits:
     def __init__(self, commits: int) -> None:
         self.commits = commits
         self.calls = 0
-        self.failures: list[Exception] = []
 
     def next_batch(self, point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
         self.calls += 1
-        if self.failures:
-            raise self.failures.pop(0)
         done = number(point)
         top = self.commits if target is None else min(self.commits, int(target.order_key))
         end = min(top, done + limits.max_commits) if limits.max_commits else top
@@ -55,8 +50,6 @@ class Commits:
 
     def newest(self) -> Position:
         self.calls += 1
-        if self.failures:
-            raise self.failures.pop(0)
         return at(self.commits).progress.position
 
 
@@ -215,37 +208,6 @@ class TestSilence:
         assert moved.watermark.at_us == END_OF_TIME_US
         clock.now_s += 100
         assert stream.advance(moved, ONE).point is moved
-
-
-@pytest.mark.parametrize("pins", [True, False])
-def test_storage_that_fails_a_while_is_waited_for(clock: Clock, pins: bool) -> None:
-    table = Commits(1)
-    stream = progress(table, clock)
-    table.failures = [StorageError("away")] * 8
-    call: Callable[[], object] = (lambda: stream.pin(table.newest)) if pins else lambda: stream.advance(at(0), ONE)
-    call()
-    assert table.calls == 9
-    assert clock.pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
-
-
-def test_patience_has_an_end(clock: Clock) -> None:
-    calls = []
-
-    def away() -> None:
-        calls.append(clock())
-        raise StorageError("away")
-
-    with pytest.raises(StorageError):
-        with_patience(away, clock, clock.pause)
-    assert PATIENCE_S - 10 <= calls[-1] - calls[0] <= PATIENCE_S
-
-
-def test_another_error_is_not_retried(clock: Clock) -> None:
-    table = Commits(1)
-    table.failures = [TableNotFound("gone")]
-    with pytest.raises(TableNotFound):
-        progress(table, clock).advance(at(0), ONE)
-    assert clock.pauses == []
 
 
 class TestTopic:

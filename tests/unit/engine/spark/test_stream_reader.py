@@ -27,7 +27,10 @@ from penstock.engine.spark.watermark_columns import with_columns
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import (
     ConfigurationError,
+    Overloaded,
+    PenstockError,
     SchemaMismatch,
+    ServerUnavailable,
     StateVersionError,
     StorageError,
     TableNotFound,
@@ -342,16 +345,40 @@ def test_a_micro_batch_of_nothing_has_no_tasks_and_no_plan() -> None:
     assert script.requests == []
 
 
-def test_a_server_that_is_away_is_waited_for() -> None:
-    script = Script(failures=[StorageError("away")] * 3)
+@pytest.mark.parametrize("error", [StorageError, ServerUnavailable, Overloaded])
+def test_a_server_that_is_away_is_waited_for(error: type[PenstockError]) -> None:
+    script = Script(failures=[error("away")] * 3)
     stream = reader(script, after="earliest")
     start = stream.initialOffset()
-    script.failures = [StorageError("away")] * 3
+    script.failures = [error("away")] * 3
     end = stream.latestOffset(start, None)
-    script.failures = [StorageError("away")] * 3
+    script.failures = [error("away")] * 3
     assert len(stream.partitions(start, end)) == 2
-    script.failures = [StorageError("away")] * 3
+    script.failures = [error("away")] * 3
     stream.prepareForTriggerAvailableNow()
+
+
+@pytest.mark.parametrize(("options", "waited_s"), [({}, 60.0), ({"retryTimeout": "2 minutes"}, 120.0)])
+def test_waiting_for_a_server_has_an_end(options: dict[str, str], waited_s: float) -> None:
+    clock = Clock()
+    script = Script()
+    stream = reader(script, clock=clock, after="earliest", **options)
+    start = stream.initialOffset()
+    script.failures = [ServerUnavailable("away")] * 1000
+    with pytest.raises(ServerUnavailable):
+        stream.latestOffset(start, None)
+    assert clock.now_s == pytest.approx(waited_s)
+
+
+def test_an_error_that_cannot_get_better_is_raised_at_once() -> None:
+    clock = Clock()
+    script = Script()
+    stream = reader(script, clock=clock, after="earliest")
+    start = stream.initialOffset()
+    script.failures = [TableNotFound("gone")]
+    with pytest.raises(TableNotFound):
+        stream.latestOffset(start, None)
+    assert clock.now_s == 0
 
 
 class TestVersions:

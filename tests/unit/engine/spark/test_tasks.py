@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,14 +19,26 @@ from penstock.engine.spark import batch_reader, tasks, workers
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots, schema_of
 from penstock.engine.spark.reading import resolved
-from penstock.engine.spark.slots import MarkerSlot, PackedSlot, PulledSlot, SlotReading
+from penstock.engine.spark.slots import MarkerSlot, PackedSlot, PulledSlot, Slot, SlotReading
 from penstock.engine.spark.tasks import read_partition
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.access import ServerAccess
-from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch, UnknownPlan
+from penstock.proto.errors import (
+    ConfigurationError,
+    InvariantViolation,
+    Overloaded,
+    PenstockError,
+    PermissionDenied,
+    SchemaMismatch,
+    ServerUnavailable,
+    StorageError,
+    UnknownPlan,
+)
 from penstock.proto.options import GivenOptions
 from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.retry import Retry
 from penstock.proto.streams import Watermark
+from penstock.reader.read_split import read_split
 
 pytestmark = pytest.mark.golden
 
@@ -117,6 +132,141 @@ def test_a_limit_stops_each_split_and_its_report(
 def test_a_plan_that_is_gone(schema: st.StructType, enumerator: EmbeddedEnumerator) -> None:
     with pytest.raises(UnknownPlan):
         list(read_partition(InputPartition(PulledSlot(SERVER, "gone", 0)), reading(schema)))
+
+
+class Away:
+    """Stands in for a server: the named calls fail with `error` until a moment of the clock, which waits move."""
+
+    def __init__(self, real: EmbeddedEnumerator, error: PenstockError, until_ms: float, calls: set[str]) -> None:
+        self.real, self.error, self.until_ms, self.calls = real, error, until_ms, calls
+        self.now_ms = 0.0
+        self.failed = 0
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self.real, name)
+
+        def asked(*given: Any) -> Any:
+            if name in self.calls and self.now_ms < self.until_ms:
+                self.failed += 1
+                raise self.error
+            return call(*given)
+
+        return asked
+
+    def wait(self, seconds: float) -> None:
+        self.now_ms += seconds * 1000
+
+
+CALLS = {"describe_plan", "next_split", "finish_split"}
+FOR_EVER = float("inf")
+
+
+@pytest.fixture
+def away(enumerator: EmbeddedEnumerator, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Away]:
+    """Puts a server that is away before the tasks."""
+
+    def made(error: PenstockError, until_ms: float, calls: set[str] = CALLS) -> Away:
+        server = Away(enumerator, error, until_ms, calls)
+        monkeypatch.setattr(tasks, "enumerator_for", lambda *asked: server)
+        timed = partial(Retry, now_ms=lambda: server.now_ms, wait=server.wait)
+        monkeypatch.setattr(tasks, "Retry", timed)
+        return server
+
+    return made
+
+
+def all_rows(slots: list[Slot], asked: SlotReading) -> list[Any]:
+    return rows([batch for slot in slots for batch in read_partition(InputPartition(slot), asked)])
+
+
+@pytest.mark.parametrize("call", sorted(CALLS))
+@pytest.mark.parametrize("error", [ServerUnavailable("away"), Overloaded("busy"), StorageError("its state is read")])
+def test_a_task_waits_for_a_server_that_restarts(
+    table: str,
+    schema: st.StructType,
+    enumerator: EmbeddedEnumerator,
+    golden: Any,
+    away: Callable[..., Away],
+    call: str,
+    error: PenstockError,
+) -> None:
+    slots = plan_slots(enumerator, SERVER, request(table, 2), schema)
+    server = away(error, 9_000, {call})
+    assert all_rows(slots, reading(schema)) == sorted(
+        tuple(row.values()) for row in golden.expected(CASE, "snapshot").to_pylist()
+    )
+    assert server.failed > 3
+    assert enumerator.totals(slots[0].plan_id).rows == 41  # type: ignore[union-attr]
+
+
+def test_a_task_waits_as_long_as_the_driver(
+    table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, away: Callable[..., Away]
+) -> None:
+    slots = plan_slots(enumerator, SERVER, request(table, 1), schema)
+    options = GivenOptions(retry_timeout_us=120_000_000)
+    for asked, waited_ms in ((GivenOptions(), 60_000), (options, 120_000)):
+        server = away(ServerUnavailable("away"), FOR_EVER)
+        with pytest.raises(ServerUnavailable, match="away"):
+            all_rows(slots, resolved(Loaded(table, asked), schema)[1])
+        assert server.now_ms == pytest.approx(waited_ms)
+
+
+@pytest.mark.parametrize("error", [ServerUnavailable("away"), UnknownPlan("idled out"), PermissionDenied("not you")])
+def test_a_report_that_cannot_be_delivered_fails_no_task(
+    table: str,
+    schema: st.StructType,
+    enumerator: EmbeddedEnumerator,
+    away: Callable[..., Away],
+    error: PenstockError,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    slots = plan_slots(enumerator, SERVER, request(table, 1), schema)
+    server = away(error, FOR_EVER, {"finish_split"})
+    assert len(all_rows(slots, reading(schema))) == 41
+    assert server.failed
+    assert f"could not be delivered: [{error.code}]" in caplog.text
+
+
+@pytest.mark.parametrize("error", [UnknownPlan("gone"), PermissionDenied("not you"), ConfigurationError("bad")])
+def test_a_task_fails_at_once_where_waiting_cannot_help(
+    table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, away: Callable[..., Away], error: PenstockError
+) -> None:
+    slots = plan_slots(enumerator, SERVER, request(table, 1), schema)
+    server = away(error, FOR_EVER)
+    with pytest.raises(type(error)):
+        all_rows(slots, reading(schema))
+    assert (server.now_ms, server.failed) == (0, 1)
+
+
+@pytest.mark.parametrize("server", [None, SERVER])
+@pytest.mark.parametrize("limit", [None, 3])
+def test_storage_that_fails_within_a_split_is_read_on_from_there(
+    table: str,
+    schema: st.StructType,
+    enumerator: EmbeddedEnumerator,
+    away: Callable[..., Away],
+    monkeypatch: pytest.MonkeyPatch,
+    server: str | None,
+    limit: int | None,
+) -> None:
+    """Each reading breaks off behind its first batch."""
+    slots = plan_slots(enumerator, server, request(table, 1), schema)
+    away(StorageError("-"), 0)
+    asked = reading(schema, limit, batch_rows=2)
+    expected = all_rows(slots, asked)
+    starts: list[int] = []
+
+    def broken(scan: Any, split: Any, *, start: int, **more: Any) -> Iterator[Any]:
+        starts.append(start)
+        with closing(read_split(scan, split, start=start, **more)) as batches:
+            for number, batch in enumerate(batches):
+                if number == 1:
+                    raise StorageError("reset")
+                yield batch
+
+    monkeypatch.setattr(tasks, "read_split", broken)
+    assert all_rows(slots, asked) == expected
+    assert max(starts) > 0
 
 
 def test_a_wrong_type_is_told_before_a_task_runs(table: str, enumerator: EmbeddedEnumerator) -> None:
