@@ -22,6 +22,7 @@ from penstock.enumerator.selection import TimelineFacts
 from penstock.enumerator.watch.checks import (
     newest_active,
     on_layout,
+    refuse_archived_late,
     refuse_invalidated,
     refuse_late,
     refuse_newer_position,
@@ -160,6 +161,8 @@ def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Prog
         archived = _archived(table, facts, gone)
         refuse_invalidated(facts, progress, gone, archived, table_id)
         refuse_newer_position(facts, progress, reaches or _is_archived(table, facts, progress.position), table_id)
+        if gone and progress.layout == layout and _may_be_late(table, facts, progress, gone):
+            refuse_archived_late(facts, with_archive(facts, table.archive()), progress, gone)
     if progress.layout != layout:
         progress = on_layout(with_archive(facts, table.archive()), progress, layout)
         tell(
@@ -168,6 +171,21 @@ def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Prog
         )  # fmt: skip
     refuse_late(facts, progress)
     return progress
+
+
+def _may_be_late(table: HudiTable, facts: TimelineFacts, progress: Progress, gone: Collection[InstantTime]) -> bool:
+    """Whether the archive has to be read for late instants: a history tells of each write when it completed."""
+    completions = table.archived_completions()
+    if not all(item in completions for item in gone):
+        return True
+    first, known = min(gone), progress.consumed | progress.ahead
+    return any(
+        first < requested
+        and requested not in known
+        and completion <= progress.position.order_key
+        and facts.timeline.completed_write(requested) is None
+        for requested, completion in completions.items()
+    )
 
 
 def _archived(table: HudiTable, facts: TimelineFacts, gone: Collection[InstantTime]) -> Collection[str]:

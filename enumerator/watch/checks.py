@@ -26,7 +26,7 @@ def refuse_late(facts: TimelineFacts, progress: Progress) -> None:
     """LateInstant if a data instant is completed at or behind the position that was not consumed there.
 
     Instants older than every consumed one that is still active were archived, and remembered no longer, when the
-    position moved: they are not late.
+    position moved: they are not late. Nor are those that a savepoint keeps in front of the active timeline.
     """
     if is_earliest(progress.position):
         return
@@ -35,12 +35,39 @@ def refuse_late(facts: TimelineFacts, progress: Progress) -> None:
         order_key = facts.timeline.order_key(item)
         if Position(order_key) > progress.position or item.requested_time in known or not facts.is_data(item):
             continue
-        raise LateInstant(
-            f"instant {item.requested_time} of table {facts.table} is completed at order key {order_key}, at or behind "
-            f"position {progress.position}, which had passed it when it was not completed yet: its rows were not "
-            f"delivered and will not be. Read range ({just_before(order_key)}, {order_key}] once, then {_RESET}; "
-            "writers whose clocks agree, or table version 8 and above, prevent this"
-        )
+        if item.requested_time < facts.timeline.first_active:
+            continue
+        raise _late(facts.table, item, order_key, progress)
+
+
+def refuse_archived_late(
+    active: TimelineFacts, whole: TimelineFacts, progress: Progress, gone: Collection[InstantTime]
+) -> None:
+    """LateInstant if a data instant completed at or behind the position and was archived before anybody looked.
+
+    `whole` are the active facts with the archive, `gone` the consumed instants that were archived since the position
+    moved. Hudi archives in order of requested time (`TimelineArchiverV2.getInstantsToArchive`): what was archived when
+    the position moved was requested before all of `gone`, so an instant behind the first of them was active then, or
+    not completed.
+    """
+    if not gone or is_earliest(progress.position):
+        return
+    first, known = min(gone), progress.consumed | progress.ahead
+    for item in whole.timeline.completed_writes:
+        order_key = whole.timeline.order_key(item)
+        if item.requested_time <= first or item.requested_time in known or Position(order_key) > progress.position:
+            continue
+        if active.timeline.completed_write(item.requested_time) is None and whole.is_data(item):
+            raise _late(active.table, item, order_key, progress)
+
+
+def _late(table: str, item: Instant, order_key: InstantTime, progress: Progress) -> LateInstant:
+    return LateInstant(
+        f"instant {item.requested_time} of table {table} is completed at order key {order_key}, at or behind "
+        f"position {progress.position}, which had passed it when it was not completed yet: its rows were not "
+        f"delivered and will not be. Read range ({just_before(order_key)}, {order_key}] once, then {_RESET}; "
+        "writers whose clocks agree, or table version 8 and above, prevent this"
+    )
 
 
 def vanished(facts: TimelineFacts, progress: Progress) -> frozenset[InstantTime]:
@@ -87,12 +114,16 @@ def remembered(facts: TimelineFacts, position: Position, before: Progress | None
     """The progress at a position of these facts: which active data instants it has consumed.
 
     Archived ones are forgotten but for the newest, which tells a table that was created anew as long as no other can.
+    So are those that a savepoint keeps in front of the active timeline, where later ones may be archived already
+    (`hoodie.archive.beyond.savepoint`).
     """
     inside = facts.timeline.completed_writes
     consumed = {
         item.requested_time
         for item in inside
-        if Position(facts.timeline.order_key(item), 0) < position and facts.is_data(item)
+        if item.requested_time >= facts.timeline.first_active
+        and Position(facts.timeline.order_key(item), 0) < position
+        and facts.is_data(item)
     }
     ahead = frozenset(
         item.requested_time

@@ -59,12 +59,17 @@ def scripted(golden: Any, tmp_path: pathlib.Path, case: str) -> ScriptedTimeline
     return ScriptedTimeline(golden.copy(case, tmp_path), tmp_path / "aside")
 
 
+def archived_data(table: HudiTable) -> list[InstantTime]:
+    """Requested times of the archived data instants: while they were active, a progress remembered all of them."""
+    return sorted(InstantTime(time) for time, commit in table.archive().commits.items() if not commit.is_service)
+
+
 @pytest.mark.parametrize("case", ["A_archive_v9_h120", "A_archive_v6_h0150"])
 def test_fault_12_consumed_instants_that_were_archived_are_no_fault(golden: Any, case: str) -> None:
     table = open_table(str(golden.table(case)))
     newest = start_progress(table, None)
-    archived = sorted(table.archive().commits)
-    remembering = replace(newest, consumed=newest.consumed | {InstantTime(archived[-1]), InstantTime(archived[0])})
+    archived = archived_data(table)
+    remembering = replace(newest, consumed=newest.consumed | set(archived))
     assert advance(table, "t", following(remembering)) == NothingNew()
     unknown = replace(newest, consumed=newest.consumed | {InstantTime("20200101000000000")})
     with pytest.raises(DataInvalidated, match=r"20200101000000000 of table .* neither active nor archived"):
@@ -151,6 +156,21 @@ def test_fault_14_an_instant_that_completes_behind_the_position_is_told(
     script.give(late)
     with pytest.raises(LateInstant, match=rf"instant {late} of table .* order key {script.keys[late]}, .* reset"):
         advance(table, "t", following(progress))
+
+
+@pytest.mark.parametrize("case", ["A_archive_v9_h120", "A_archive_v6_h0150", "B_v9_arch_mor", "B_v6_arch_mor"])
+def test_fault_14_a_late_instant_that_is_archived_before_the_next_look_is_told(golden: Any, case: str) -> None:
+    """It completed behind the position, and the archiver took it together with what was consumed around it."""
+    table = open_table(str(golden.table(case)))
+    newest, archived = start_progress(table, None), archived_data(table)
+    *known, late = archived
+    assert known
+    missed = replace(newest, consumed=newest.consumed | set(known))
+    with pytest.raises(LateInstant, match=rf"instant {late} of table .* behind position {newest.position}, .* reset"):
+        advance(table, "t", following(missed))
+    for remembered in (archived, archived[1:], archived[-1:]):
+        whole = replace(newest, consumed=newest.consumed | set(remembered))
+        assert advance(table, "t", following(whole)) == NothingNew()
 
 
 def test_weak_point_13_layout_1_waits_for_a_hollow_commit(golden: Any, tmp_path: pathlib.Path) -> None:

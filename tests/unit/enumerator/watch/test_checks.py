@@ -8,6 +8,7 @@ from scripted_facts import at, facts, stat
 from penstock.enumerator.watch.checks import (
     just_before,
     on_layout,
+    refuse_archived_late,
     refuse_invalidated,
     refuse_late,
     remembered,
@@ -114,3 +115,42 @@ def test_the_same_layout_changes_nothing() -> None:
 
 def test_the_key_before() -> None:
     assert just_before("20260131000000000") == "20260130999999999" and just_before("010") == "009"
+
+
+WHOLE = facts(
+    ("02_03.commit", "INSERT", [stat("a")], []),
+    ("04_09.commit", "UPSERT", [stat("a")], []),
+    ("05_08.commit", "COMPACT", [stat("a")], []),
+    ("06_07.commit", "UPSERT", [stat("a")], []),
+    ("08_40.commit", "UPSERT", [stat("a")], []),
+    ("10_11.commit", "INSERT", [stat("a"), stat("b")], []),
+    ("15_25.commit", "COMPACT", [stat("a")], []),
+    ("20_31.commit", "UPSERT", [stat("a")], []),
+)
+"""`KNOWN` with archived instants."""
+
+
+@pytest.mark.parametrize("consumed", [("04", "06", "10", "20"), ("06", "10", "20"), ("10", "20")])
+def test_an_archived_instant_that_was_consumed_or_archived_before_is_not_late(consumed: tuple[str, ...]) -> None:
+    """Nor is a service, nor what completed behind the position."""
+    of = progress("31", *consumed)
+    refuse_archived_late(KNOWN, WHOLE, of, vanished(KNOWN, of))
+
+
+def test_fault_14_an_instant_that_was_archived_between_two_looks_is_late() -> None:
+    of = progress("31", "02", "06", "10", "20")
+    with pytest.raises(LateInstant, match=r"instant 04 of table t .* order key 09, at or behind position 31"):
+        refuse_archived_late(KNOWN, WHOLE, of, vanished(KNOWN, of))
+
+
+def test_what_a_savepoint_keeps_in_front_of_the_timeline_is_neither_remembered_nor_late() -> None:
+    """`hoodie.archive.beyond.savepoint`: later instants are archived, and were remembered no longer."""
+    kept = facts(
+        ("02_03.commit", "INSERT", [stat("a")], []),
+        ("02_03.savepoint", "", [], []),
+        ("10_11.commit", "INSERT", [stat("a")], []),
+    )
+    assert kept.timeline.first_active == "10"
+    then = remembered(kept, at("11"), None, 2)
+    assert then.consumed == {"10"}
+    refuse_late(kept, then)
