@@ -36,6 +36,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "state": ("penstock state check /var/lib/penstock",),
     "state check": ("penstock state check /var/lib/penstock --format json",),
+    "state backup": ("penstock state backup /var/lib/penstock /backups/penstock-2026-11-22.db",),
+    "state restore": ("penstock state restore /backups/penstock-2026-11-22.db /var/lib/penstock",),
     "config": ("penstock config check penstock.toml",),
     "config check": ("penstock config check penstock.toml --kind server",),
     "token": ("penstock token new spark --expires 2027-01-31",),

@@ -38,13 +38,60 @@ def check(
         write_json(fields)
     else:
         del fields["kinds"]
-        write_text_table(("field", "value"), [(name, _text(value)) for name, value in fields.items()])
+        _write(fields, form)
         if report.kinds:
             typer.echo()
             rows = [(k.kind, str(k.version), str(k.records), str(k.size_bytes)) for k in report.kinds]
             write_text_table(("kind", "version", "records", "payload_bytes"), rows)
     if report.damage:
         raise StateDamaged(report.damage)
+
+
+@app.command("backup")
+def backup(
+    context: typer.Context,
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="The directory of `serve --state`.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; it must not be there yet.")],
+    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
+) -> None:
+    """Copy a state directory into one file, and check the copy. A server may run."""
+    from penstock.enumerator.state_backup import back_up
+
+    with working(shell_of(context), f"backing {directory} up"):
+        report = back_up(directory, file)
+    fields = {"file": file, "records": report.records, "plans": report.plans, "splits": report.splits}
+    _write({**fields, "size_bytes": report.size_bytes}, form)
+
+
+@app.command("restore")
+def restore(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `state backup`.")],
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="The directory of `serve --state`; no server runs.")],
+    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
+) -> None:
+    """Put a backup into a state directory. Every reader of before is fenced; groups go on from the backup's positions,
+    so what was committed after the backup is delivered again. What the directory held is moved into a folder in it."""
+    from penstock.enumerator.state_backup import restore as restored
+
+    with working(shell_of(context), f"restoring {directory}"):
+        outcome = restored(file, directory)
+    fields: dict[str, object] = {
+        "directory": directory,
+        "groups": outcome.groups,
+        "readers_fenced": outcome.readers,
+        "plans_forgotten": outcome.plans,
+        "first_epoch": outcome.first_epoch,
+        "moved_to": None if outcome.moved_to is None else str(outcome.moved_to),
+    }
+    _write(fields, form)
+
+
+def _write(fields: dict[str, object], form: ReportFormat) -> None:
+    if form is ReportFormat.JSON:
+        write_json(fields)
+    else:
+        write_text_table(("field", "value"), [(name, _text(value)) for name, value in fields.items()])
 
 
 def reported(report: StateReport) -> dict[str, object]:

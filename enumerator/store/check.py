@@ -97,7 +97,7 @@ def _fill(report: StateReport, directory: Path, *, live: bool) -> None:
         raise DamagedRow("it is missing, though its WAL is there")
     if not live:
         check_wal_at_rest(directory)
-    with _unchanged(directory, live=live) as uri, closing(connect(uri)) as connection:
+    with unchanged(directory, live=live) as uri, closing(connect(uri)) as connection:
         set_up_reader(connection)
         connection.execute("BEGIN")
         meta = checked_meta(connection, directory)
@@ -141,7 +141,7 @@ def _whole(connection: sqlite3.Connection, plans: list[PlanRow]) -> Iterator[Pla
 
 
 @contextmanager
-def _unchanged(directory: Path, *, live: bool) -> Iterator[str]:
+def unchanged(directory: Path, *, live: bool) -> Iterator[str]:
     """The URI by which SQLite reads the database with its WAL and makes, changes and deletes no file of it."""
     database = directory / DATABASE
     wal = directory / WAL

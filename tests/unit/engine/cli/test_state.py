@@ -139,3 +139,21 @@ def test_where_no_state_is_is_exit_2(cli: Cli, tmp_path: pathlib.Path, there: bo
 def test_without_a_command_it_shows_its_help(cli: Cli) -> None:
     ended = cli("state")
     assert ended.code == 2 and "check" in ended.stderr
+
+
+def test_a_state_is_backed_up_beside_its_server_and_restored_when_it_ended(cli: Cli, tmp_path: pathlib.Path) -> None:
+    state, file = tmp_path / "s", tmp_path / "backup.db"
+    store = open_sqlite(state)
+    store.append([StoredRecord("numbers", 1, b'{"last":7}')])
+    ended = cli("state", "backup", state, file, "--format", "json")
+    assert ended.code == 0 and ended.json["file"] == str(file)
+    assert (ended.json["records"], ended.json["plans"], ended.json["splits"]) == (1, 0, 0)
+    again = cli("state", "backup", state, file)
+    assert again.code != 0 and "there already" in again.stderr
+    refused = cli("state", "restore", file, state)
+    assert refused.code != 0 and "serves from it" in refused.stderr
+    store.close()
+    restored = cli("state", "restore", file, state)
+    assert restored.code == 0 and "moved_to" in restored.text and str(state / "replaced-") in restored.text
+    assert cli("state", "restore", file, tmp_path / "new", "--format", "json").json["moved_to"] is None
+    assert cli("state", "check", state, "--format", "json").json["records"] == 2
