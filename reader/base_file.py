@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.splits import FileRef, RowGroupRun, WholeFile
-from penstock.reader.base_schema import ColumnSource, Lacking, Stored, Widened, column_sources
+from penstock.reader.base_schema import ENUM, ColumnSource, Lacking, Stored, Widened, column_sources
 from penstock.reader.calendar_rebase import CalendarRebase
 from penstock.reader.calendar_zones import UnknownZone
 from penstock.reader.decoded_size import BatchSize, ReadSize, joined_keys, longest_value, pieces, read_size
@@ -265,9 +265,10 @@ class BaseFile:
         return {}
 
     def _layout(self) -> tuple[pa.Schema, list[str]]:
-        """The file's schema and its leaves' physical types."""
-        leaves = self._file.schema
-        return self._file.schema_arrow, [leaves.column(place).physical_type for place in range(len(leaves))]
+        """The file's schema, and of each leaf its physical type, or that it is an enum."""
+        leaves = (self._file.schema.column(place) for place in range(len(self._file.schema)))
+        kinds = [ENUM if leaf.logical_type.type == ENUM else leaf.physical_type for leaf in leaves]
+        return self._file.schema_arrow, kinds
 
     def _rebased(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         if self._rebase is None:

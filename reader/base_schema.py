@@ -18,6 +18,7 @@ from penstock.table.schema.avro import (
     AvroField,
     AvroType,
     Decimal,
+    EnumType,
     Fixed,
     MapType,
     Primitive,
@@ -28,6 +29,9 @@ from penstock.table.schema.avro import (
 from penstock.table.schema.compatibility import Promoted, Refused, compatible, lacking
 from penstock.table.schema.history import FileNames
 
+ENUM: Final = "ENUM"
+"""A leaf of text that the file calls an enum. pyarrow gives its values as binary."""
+
 _INT96: Final = "INT96"
 _MILLIS: Final = Primitive("long", "timestamp-millis")
 _MICROS: Final = Primitive("long", "timestamp-micros")
@@ -35,6 +39,8 @@ _LOCAL_MILLIS: Final = Primitive("long", "local-timestamp-millis")
 _LOCAL_MICROS: Final = Primitive("long", "local-timestamp-micros")
 _PLAIN: Final = {
     pa.bool_(): Primitive("boolean"),
+    pa.int8(): Primitive("int"),  # TINYINT and SMALLINT of Hudi's row writer (`HoodieRowParquetWriteSupport`)
+    pa.int16(): Primitive("int"),
     pa.int32(): Primitive("int"),
     pa.int64(): Primitive("long"),
     pa.float32(): Primitive("float"),
@@ -102,9 +108,9 @@ def column_sources(
     """Where each wanted column of the table comes from, in the order wanted.
 
     By name, or by id where `names` tells what the file calls the columns. `physical` are the physical types of the
-    file's leaves in order (INT96 is none that Arrow's type tells of). SchemaMismatch, beginning with `where` and
-    naming the column and both types, for any other pair of types, for a name the file has twice, and for a missing
-    column that may not be null: Hudi writes and reads none of these.
+    file's leaves in order, or ENUM for enums (Arrow's type tells neither those nor INT96). SchemaMismatch, beginning
+    with `where` and naming the column and both types, for any other pair of types, for a name the file has twice, and
+    for a missing column that may not be null: Hudi writes and reads none of these.
     """
     leaves = iter(physical)
     own = {field.name: list(_leaves(field.type, leaves)) for field in file_schema}
@@ -198,6 +204,8 @@ def _flat(kind: pa.DataType, physical: str, table: AvroType) -> AvroType | None:
         return Decimal(kind.precision, kind.scale)
     if pa.types.is_fixed_size_binary(kind):
         return table if isinstance(table, Vector) and table.size == kind.byte_width else Fixed(kind.byte_width)
+    if physical == ENUM and kind == pa.binary():
+        return table if isinstance(table, EnumType) else Primitive("string")
     return _PLAIN.get(kind)
 
 

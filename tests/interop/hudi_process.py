@@ -31,23 +31,27 @@ KAFKA_SOURCE = (
     "org.apache.commons:commons-pool2:2.11.1",
 )
 """Spark's own, and what it needs of others."""
+JAVA_CLIENT = "org.apache.hudi:hudi-java-client:1.2.0"
+"""Hudi's writer without Spark. It needs the bundle of its own release: 1.2.1 calls what 1.2.0 does not have."""
+
 NEWEST = "1.2.0"
 CACHE = REPOSITORY / ".cache" / "hudi"
 
 
 @dataclass(frozen=True)
 class HudiEnvironment:
-    """Where a release runs: a Python with PySpark 3.5, its bundle, and Spark's Kafka source; `jar` None lets Spark
-    resolve bundle and source."""
+    """Where a release runs: a Python with PySpark 3.5, its bundle, and Spark's Kafka source and the Java client as far
+    as it has them; `jar` None lets Spark resolve bundle and source."""
 
     python: pathlib.Path
     release: str
     jar: pathlib.Path | None
     kafka_source: tuple[pathlib.Path, ...] = ()
+    java_client: tuple[pathlib.Path, ...] = ()
 
     def bundle_arguments(self) -> list[str]:
         if self.jar:
-            return ["--jar", ",".join(map(str, (self.jar, *self.kafka_source)))]
+            return ["--jar", ",".join(map(str, (self.jar, *self.kafka_source, *self.java_client)))]
         return ["--package", f"{BUNDLE}:{self.release},{KAFKA_SOURCE[0]}", "--ivy", str(CACHE / "ivy")]
 
 
@@ -79,13 +83,13 @@ def fetch_bundle(release: str, folder: pathlib.Path) -> pathlib.Path | None:
     return jar
 
 
-def fetch_kafka_source(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
-    """Spark's Kafka source by Maven, each jar once; () leaves it to Spark, as `fetch_bundle` does."""
+def fetch_jars(artifacts: Sequence[str], folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
+    """Artifacts by Maven without what they depend on, each jar once; () where there is no Maven."""
     maven = shutil.which("mvn")
     if not maven:
         return ()
     folder.mkdir(parents=True, exist_ok=True)
-    for artifact in KAFKA_SOURCE:
+    for artifact in artifacts:
         _, name, release = artifact.split(":")
         if not (folder / f"{name}-{release}.jar").exists():
             copy = (f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")
@@ -126,8 +130,9 @@ def make_environment(release: str = NEWEST) -> HudiEnvironment:
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        kafka_source = fetch_kafka_source(CACHE / "jars" / "kafka-source")
-        return HudiEnvironment(ready_python(), release, ready_bundle(release), kafka_source)
+        kafka_source = fetch_jars(KAFKA_SOURCE, CACHE / "jars" / "kafka-source")
+        java_client = fetch_jars([JAVA_CLIENT], CACHE / "jars" / "java-client") if release == NEWEST else ()
+        return HudiEnvironment(ready_python(), release, ready_bundle(release), kafka_source, java_client)
 
 
 class Hudi(PeerProcess):
@@ -153,6 +158,10 @@ class Hudi(PeerProcess):
     def write_query(self, table: pathlib.Path, select: str, options: Mapping[str, str]) -> None:
         """One write of a SQL query's rows."""
         self._ask({"do": "write", "path": str(table), "select": select, "options": dict(options)})
+
+    def write_records(self, table: pathlib.Path, **request: Any) -> None:
+        """One write of Avro records by the Java client (`hudi_java_client.java_write`)."""
+        self._ask({"do": "java_write", "path": str(table), **request})
 
     def race(
         self,

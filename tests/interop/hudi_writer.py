@@ -13,6 +13,7 @@ Requests on stdin, one answer on stdout each, `{"ok": …}` or `{"error": text}`
     {"do": "race", "path", "slow", "fast"}                   two writes (as above): `slow` is requested first, and its
                                                              rows are held back until `fast` is done
     {"do": "write_range" or "run_sink", "path", …}           from a topic (hudi_topics)
+    {"do": "java_write", "path", …}                          Avro records by the Java client (hudi_java_client)
     {"do": "instants", "path"}                               [[requested, completion or null, action]] of completed ones
 """
 
@@ -186,6 +187,10 @@ def answer(spark, request):
         import hudi_topics
 
         return getattr(hudi_topics, request["do"])(spark, request)
+    if request["do"] == "java_write":
+        import hudi_java_client
+
+        return hudi_java_client.java_write(spark, request)
     if request["do"] == "instants":
         return instants(pathlib.Path(request["path"]))
     raise ValueError(f"unknown request {request['do']!r}")

@@ -1,0 +1,68 @@
+"""Writes by Hudi's Java client, inside the process of `hudi_writer`: Avro records, with types that no Spark column has.
+
+The client's jar lies beside the bundle's, which holds all that it needs; Py4J calls it, so no second JVM starts.
+"""
+
+import json
+
+
+def java_write(spark, request):
+    """One write: `rows` are records of `schema` in Avro's own JSON encoding, `keys` their [record key, partition path].
+
+    The first write creates the table with `properties`, those of hoodie.properties. `operation` is insert, upsert,
+    bulk_insert or delete; `options` are the write config's.
+    """
+    jvm, path = spark._jvm, request["path"]
+    hudi = jvm.org.apache.hudi
+    storage = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
+    if request.get("properties"):
+        builder = hudi.common.table.HoodieTableMetaClient.newTableBuilder()
+        builder.fromProperties(_properties(jvm, request["properties"])).initTable(storage, path)
+    config = hudi.config.HoodieWriteConfig.newBuilder().withPath(path)
+    config = config.withProperties(_properties(jvm, request["options"])).withSchema(request["schema"])
+    config = config.withEngineType(jvm.org.apache.hudi.common.engine.EngineType.JAVA).build()
+    client = hudi.client.HoodieJavaWriteClient(hudi.client.common.HoodieJavaEngineContext(storage), config)
+    try:
+        instant = client.startCommit()
+        statuses = _written(jvm, client, request, instant)
+        failed = [status.getErrors().toString() for status in statuses if status.hasErrors()]
+        if failed:
+            raise RuntimeError(f"records that the Java client could not write: {failed[:3]}")
+        if not client.commit(instant, statuses):
+            raise RuntimeError(f"the Java client could not commit {instant}")
+    finally:
+        client.close()
+
+
+def _written(jvm, client, request, instant):
+    keys = [jvm.org.apache.hudi.common.model.HoodieKey(key, partition) for key, partition in request["keys"]]
+    if request["operation"] == "delete":
+        return client.delete(_list(jvm, keys), instant)
+    records = [
+        jvm.org.apache.hudi.common.model.HoodieAvroIndexedRecord(key, record)
+        for key, record in zip(keys, _records(jvm, request), strict=True)
+    ]
+    write = {"insert": client.insert, "upsert": client.upsert, "bulk_insert": client.bulkInsert}
+    return write[request["operation"]](_list(jvm, records), instant)
+
+
+def _records(jvm, request):
+    avro = jvm.org.apache.avro
+    schema = avro.Schema.Parser().parse(request["schema"])
+    reader = avro.generic.GenericDatumReader(schema)
+    for row in request["rows"]:
+        yield reader.read(None, avro.io.DecoderFactory.get().jsonDecoder(schema, json.dumps(row)))
+
+
+def _list(jvm, values):
+    listed = jvm.java.util.ArrayList()
+    for value in values:
+        listed.add(value)
+    return listed
+
+
+def _properties(jvm, options):
+    properties = jvm.org.apache.hudi.common.config.TypedProperties()
+    for name, value in options.items():
+        properties.setProperty(name, value)
+    return properties
