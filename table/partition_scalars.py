@@ -1,6 +1,7 @@
 """The value that a segment of a partition path stands for, as its column's type. Pure.
 
-Source: Hudi `HoodieSparkUtils.parsePartitionColumnValues` (the path's value, unescaped, cast to the column's type).
+Source: Hudi `HoodieSparkUtils.parsePartitionColumnValues` (the path's value, unescaped, cast to the column's type by
+Spark).
 Not here: which segment belongs to which column (`table.partition_values`).
 """
 
@@ -21,34 +22,41 @@ _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3
 _NO_NUMBER: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """As Java prints them."""
 
-_DATE: Final = re.compile(r"([0-9]{4}|\+[1-9][0-9]{4,6}|-(?!0000)(?:[0-9]{4}|[1-9][0-9]{4,6}))-([0-9]{2})-([0-9]{2})")
-"""As Java prints it: a year behind 9999 has a sign."""
+_DATE: Final = re.compile(r"(?P<year>[+-]?[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?")
+_TIMESTAMP: Final = re.compile(
+    r"(?P<year>[+-]?[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T](?P<hour>[0-9]{1,2})"
+    r"(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9.].*)?)?)?)?)?)?"
+)
+"""What Spark takes for a date and for a timestamp (`SparkDateTimeUtils.stringToDate`, `stringToTimestamp`). A year is
+enough, so some numbers are years."""
+
+_TIME_OF_TODAY: Final = re.compile(r"T.*|[0-9]{1,2}:.*")
+"""A time alone, which is one of the day of the read to Spark."""
 
 _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _ERA_YEARS: Final = 400
 _ERA_DAYS: Final = 146_097
-_MOMENT: Final = re.compile(
-    r"(?P<date>[0-9]{4}-[0-9]{1,2}-[0-9]{1,2})(?:[ T](?P<time>[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2})"
-    r"(?:\.(?P<fraction>[0-9]{1,9}))?)?Z?"
-)
-_EPOCH: Final = re.compile(r"-?[0-9]{7,20}")
+_DAY_SECONDS: Final = 86_400
 _TRUTH: Final = {"true": True, "false": False}
 
 
 def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scalar:
     """The value that a path's segment stands for, as a column's type; None is null. Errors begin with `where`.
 
-    A timestamp's text is UTC. One that the writer left as a number is null, as it is for Hudi.
+    Dates and timestamps are what Spark's cast gives: a year alone is its first day, text that Spark cannot cast is null
+    (so is a timestamp that the writer left as a number of few or many digits). A timestamp's text is UTC.
+    SchemaMismatch for types that Hudi fails on (nested ones, times, local timestamps, unless they are spelled out) and
+    for timestamps of a zone or without a day; CorruptFile for text that is no value of another type.
     """
     if text is None:
         return pa.scalar(None, kind)
-    if pa.types.is_timestamp(kind) and (moment := _MOMENT.fullmatch(text)):
-        return _timestamp(moment, kind, where)
-    if pa.types.is_timestamp(kind) and kind.tz and _EPOCH.fullmatch(text):
-        return pa.scalar(None, kind)
-    if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_nested(kind):
-        raise SchemaMismatch(f"{where}: partition value {text[:80]!r} as {kind}: Hudi does not read such a path either")
+    if pa.types.is_time(kind) or pa.types.is_nested(kind):
+        raise _refused(text, kind, where)
     try:
+        if pa.types.is_date32(kind):
+            return pa.scalar(_date(text), pa.int32()).cast(kind)
+        if pa.types.is_timestamp(kind):
+            return pa.scalar(_timestamp(text, kind, where), pa.int64()).cast(kind)
         value = _parsed(text, kind)
         if value is not None:
             return pa.scalar(value, kind)
@@ -60,16 +68,46 @@ def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scal
     )
 
 
-def _timestamp(moment: re.Match[str], kind: pa.TimestampType, where: str) -> pa.Scalar:
-    date, time, fraction = (moment[name] or "" for name in ("date", "time", "fraction"))
+def _refused(text: str, kind: pa.DataType, where: str) -> SchemaMismatch:
+    return SchemaMismatch(f"{where}: partition value {text[:80]!r} as {kind}: Hudi does not read such a path either")
+
+
+def _date(text: str) -> int | None:
+    """Days since 1970; None if Spark casts the text to null."""
+    match = _DATE.fullmatch(text)
+    days = None if match is None else _day_of(match)
+    return days if days is not None and -(1 << 31) <= days < 1 << 31 else None
+
+
+def _timestamp(text: str, kind: pa.TimestampType, where: str) -> int | None:
+    """Microseconds since 1970; None if Spark casts the text to null."""
+    match = _TIMESTAMP.fullmatch(text)
+    if _TIME_OF_TODAY.fullmatch(text) or (match and match["zone"] not in (None, "Z")):
+        raise SchemaMismatch(
+            f"{where}: partition value {text[:80]!r} as {kind}: timestamps of a zone, and without a day, are not read; "
+            "write timestamps of UTC"
+        )
+    micros = None if match is None else _micros_of(match)
+    if kind.tz is None and (match is None or match["day"] is None or micros is None):
+        raise _refused(text, kind, where)
+    return micros
+
+
+def _day_of(match: re.Match[str]) -> int | None:
     try:
-        year, month, day = (int(part) for part in date.split("-"))
-        hour, minute, second = (int(part) for part in (time or "0:0:0").split(":"))
-        clock = datetime.time(hour, minute, second, int(fraction[:6].ljust(6, "0")))
-        found = datetime.datetime.combine(datetime.date(year, month, day), clock)
+        return _days(int(match["year"]), int(match["month"] or 1), int(match["day"] or 1))
     except ValueError:
-        raise CorruptFile(f"{where}: partition value {moment[0][:80]!r} is no {kind}") from None
-    return pa.scalar(found.replace(tzinfo=datetime.UTC) if kind.tz else found, kind)
+        return None
+
+
+def _micros_of(match: re.Match[str]) -> int | None:
+    days = _day_of(match)
+    hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
+    if days is None or hour > 23 or minute > 59 or second > 59:
+        return None
+    seconds = days * _DAY_SECONDS + hour * 3600 + minute * 60 + second
+    micros = seconds * 1_000_000 + int((match["fraction"] or "")[:6].ljust(6, "0"))
+    return micros if -(1 << 63) <= micros < 1 << 63 else None
 
 
 def _parsed(text: str, kind: pa.DataType) -> str | bytes | bool | int | float | decimal.Decimal | None:
@@ -82,9 +120,6 @@ def _parsed(text: str, kind: pa.DataType) -> str | bytes | bool | int | float | 
         return _TRUTH.get(text.lower())
     if pa.types.is_integer(kind):
         return int(text) if _INTEGER.fullmatch(text) else None
-    if pa.types.is_date32(kind):
-        date = _DATE.fullmatch(text)
-        return None if date is None else _days(*map(int, date.groups()))
     if pa.types.is_floating(kind) and text in _NO_NUMBER:
         return _NO_NUMBER[text]
     if not _NUMBER.fullmatch(text):
