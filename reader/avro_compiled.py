@@ -53,6 +53,9 @@ class CompiledReader:
 
         BadRecord or BadValue for what does not fit the schema.
         """
+        short = np.flatnonzero(end - begin < len(self._plan.program))  # each field takes a byte at least
+        if len(short):
+            begin, end = begin[: short[0]], end[: short[0]]
         plan, rows = self._plan, len(begin)
         wide = np.zeros((plan.wide_slots, rows), np.int64)
         narrow = np.zeros((plan.narrow_slots, rows), np.int32)
@@ -62,8 +65,8 @@ class CompiledReader:
         fill = np.zeros(plan.text_slots, np.int64)
         valid = np.ones((len(plan.lanes), rows), np.uint8)
         bad = run_kernel(plan, data, begin, end, (wide, narrow, small, offsets, text, fill, valid))
-        if bad >= 0:
-            raise BadRecord(bad, "does not fit its schema")
+        if bad >= 0 or len(short):
+            raise BadRecord(bad if bad >= 0 else int(short[0]), "does not fit its schema")
         bitmaps = np.packbits(valid, axis=1, bitorder="little")
         full = np.asarray(valid.all(axis=1))
         arrays = []

@@ -3,6 +3,9 @@
 fastavro only sees the physical layout: longs, bytes, fixed, arrays, records, unions with null. What the bytes mean
 (text, times, decimals, booleans, enums, maps) is decided by `avro_values`, as on the compiled road; fastavro's own
 conversions, names and leniencies have no part in it.
+
+Memory is bounded by the bytes: a record of one field is written as that field (the bytes are the same), so that a chain
+of records around one byte makes no object for each; what is fixed is decoded as bytes, whose nulls take nothing.
 """
 
 from __future__ import annotations
@@ -55,9 +58,9 @@ class FallbackReader:
         ]
         arrays = []
         for key, written, type_ in self._columns:
-            raw = pa.array([row[key] for row in rows], _physical_arrow(written.type))
+            raw = pa.array([row[key] for row in rows], _physical_arrow(written.type, written.nullable))
             try:
-                arrays.append(_shaped(raw, written.type, type_))
+                arrays.append(_shaped(raw, written.type, type_, written.nullable))
             except BadValue as bad_value:
                 raise BadValue(f"column {written.name}: {bad_value}") from None
         return arrays
@@ -91,6 +94,9 @@ class _Physical:
         return {"type": "record", "name": name, "fields": parts}
 
     def _slot(self, type_: AvroType, null_branch: int) -> object:
+        lone = _lone_field(type_, null_branch >= 0)
+        if lone is not None:
+            return self._slot(lone.type, null_branch if null_branch >= 0 else lone.null_branch)
         if null_branch < 0:
             return self._type(type_)
         return ["null", self._type(type_)] if null_branch == 0 else [self._type(type_), "null"]
@@ -128,42 +134,61 @@ def _entry(type_: MapType) -> tuple[AvroField, ...]:
     return (AvroField("key", Primitive("bytes")), AvroField("value", type_.values, nullable, type_.null_branch))
 
 
-def _physical_arrow(type_: AvroType) -> pa.DataType:
+def _lone_field(type_: AvroType, nullable: bool) -> AvroField | None:
+    """The field that stands for a record which has no other. None where both may be null: a union holds no union."""
+    if not isinstance(type_, RecordType) or len(type_.fields) != 1 or (nullable and type_.fields[0].nullable):
+        return None
+    return type_.fields[0]
+
+
+def _physical_arrow(type_: AvroType, nullable: bool) -> pa.DataType:
+    lone = _lone_field(type_, nullable)
+    if lone is not None:
+        return _physical_arrow(lone.type, nullable or lone.nullable)
     match type_:
         case Primitive("boolean" | "float" | "double" as kind):
             return pa.binary(_SIZES[kind])
-        case Primitive("bytes" | "string") | Decimal(_, _, None):
+        case Primitive("bytes" | "string") | Decimal() | Fixed():
             return pa.binary()
         case Primitive() | EnumType():
             return pa.int64()
-        case Decimal(_, _, int(size)) | Fixed(size):
-            return pa.binary(size)
-        case ArrayType(items):
-            return pa.list_(_physical_arrow(items))
+        case ArrayType(items, null_branch):
+            return pa.list_(_physical_arrow(items, null_branch >= 0))
         case MapType():
-            return pa.list_(_physical_arrow(RecordType(_entry(type_))))
+            return pa.list_(_physical_arrow(RecordType(_entry(type_)), False))
         case RecordType(fields):
-            return pa.struct([(f"f{place}", _physical_arrow(field.type)) for place, field in enumerate(fields)])
+            inner = [_physical_arrow(field.type, field.nullable) for field in fields]
+            return pa.struct([(f"f{place}", kind) for place, kind in enumerate(inner)])
 
 
-def _shaped(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
-    """Physical values, freshly built (offset 0), as the Arrow form of `wanted`."""
+def _shaped(array: pa.Array, written: AvroType, wanted: AvroType, nullable: bool) -> pa.Array:
+    """Physical values, freshly built (offset 0), as the Arrow form of `wanted`; `nullable`: whether `written` is."""
     rows, buffers, target = len(array), array.buffers(), arrow_type(wanted)
     validity = buffers[0] if array.null_count else None
     match written, wanted:
-        case ArrayType(items), ArrayType(wanted_items):
-            child = _shaped(array.values, items, wanted_items)
+        case ArrayType(items, null_branch), ArrayType(wanted_items):
+            child = _shaped(array.values, items, wanted_items, null_branch >= 0)
             return pa.Array.from_buffers(target, rows, [validity, buffers[1]], children=[child])
         case MapType(), MapType(wanted_values):
             raw_keys, raw_values = array.values.flatten()
-            keys = _shaped(raw_keys, Primitive("string"), Primitive("string"))
-            values = _shaped(raw_values, written.values, wanted_values)
+            keys = _shaped(raw_keys, Primitive("string"), Primitive("string"), False)
+            values = _shaped(raw_values, written.values, wanted_values, written.null_branch >= 0)
             entries = pa.StructArray.from_arrays([keys, values], fields=[target.key_field, target.item_field])
             return pa.Array.from_buffers(target, rows, [validity, buffers[1]], children=[entries])
         case RecordType(fields), RecordType(wanted_fields):
-            parts = {field.name: (field.type, part) for field, part in zip(fields, array.flatten(), strict=True)}
+            lone = _lone_field(written, nullable)
+            stored = array.flatten() if lone is None else [array]
+            parts = {field.name: (field, part) for field, part in zip(fields, stored, strict=True)}
+            nullable = nullable and lone is not None  # then a null of the record is one of its field
+            if lone is not None and lone.nullable:
+                validity = None
             children = [
-                _shaped(parts[field.name][1], parts[field.name][0], field.type)
+                _shaped(
+                    parts[field.name][1],
+                    parts[field.name][0].type,
+                    field.type,
+                    nullable or parts[field.name][0].nullable,
+                )
                 if field.name in parts
                 else pa.nulls(rows, arrow_type(field.type))
                 for field in wanted_fields

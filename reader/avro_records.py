@@ -25,7 +25,18 @@ from penstock.reader.widening import HUDI_TOO, NotExact, widened
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.schema.arrow import arrow_type
-from penstock.table.schema.avro import AvroField, AvroType, Fixed, RecordSchema, Vector, parse_record_schema
+from penstock.table.schema.avro import (
+    ArrayType,
+    AvroField,
+    AvroType,
+    EnumType,
+    Fixed,
+    MapType,
+    RecordSchema,
+    RecordType,
+    Vector,
+    parse_record_schema,
+)
 from penstock.table.schema.compatibility import Promoted, Refused, compatible, lacking
 
 CHUNK_ROWS: Final = 8192
@@ -100,6 +111,7 @@ class AvroDecoder:
         decoded = {name: (written if name in promoted else wanted)[name].type for name in columns}
         present = [name for name in columns if name in written]
         self._places = [present.index(name) if name in written else None for name in columns]
+        self._symbols_bytes = sum(_longest_symbol(written[name].type) for name in present)
         self._fallback = FallbackReader(writer, [(name, decoded[name]) for name in present])
         flat = all(isinstance(written[name].type, FLAT) for name in present)
         self._check = StructureCheck(writer) if compiled and not flat else None
@@ -120,15 +132,19 @@ class AvroDecoder:
         """Batches of the records data[begin[i]:end[i]], in this order: any choice of the records of `record_bounds`.
         Of data that comes in parts, one is held at a time.
 
-        A batch has at most 8192 rows, and 16 MiB of records (2 MiB by fastavro) or a single one. CorruptBlock, naming
+        A batch has at most 8192 rows, and 16 MiB of records (2 MiB by fastavro) or a single one; fewer where enums have
+        long symbols. CorruptBlock, naming
         place and record number (of those handed in), if a record does not fit the writer's schema or a value its type.
         """
         begin, end = np.asarray(begin, np.int64), np.asarray(end, np.int64)
         if begin.shape != end.shape:
             raise InvariantViolation(f"{begin.shape} beginnings of records, {end.shape} ends")
         room = TextRoom()
-        limit_bytes = FALLBACK_CHUNK_BYTES if self._compiled is None else min(CHUNK_BYTES, self._compiled.most_bytes)
-        for first, last in _chunks(end - begin, limit_bytes):
+        limit_bytes = FALLBACK_CHUNK_BYTES * 8 // max(self._symbols_bytes, 8)
+        if self._compiled is not None:
+            limit_bytes = min(CHUNK_BYTES, self._compiled.most_bytes)
+        most_rows = max(1, min(CHUNK_ROWS, CHUNK_BYTES // max(self._symbols_bytes, 1)))
+        for first, last in _chunks(end - begin, limit_bytes, most_rows):
             begins, ends = begin[first:last], end[first:last]
             if isinstance(data, LogParts):
                 part, at = data.part(int(begins.min()), int(ends.max()) + kernel.OVERRUN)
@@ -215,14 +231,27 @@ def _inside(begin: np.ndarray, end: np.ndarray, size: int) -> bool:
     return bool(begin.min() >= 0 and (begin <= end).all() and end.max() <= size)
 
 
-def _chunks(sizes: np.ndarray, limit_bytes: int) -> Iterator[tuple[int, int]]:
-    """Runs first..last-1 of records: as many as fit CHUNK_ROWS and the bytes, or a single one."""
+def _longest_symbol(avro_type: AvroType) -> int:
+    """The most bytes that an index of an enum in the type stands for; 0 without an enum."""
+    match avro_type:
+        case EnumType(symbols):
+            return max(len(symbol.encode()) for symbol in symbols)
+        case ArrayType(inner) | MapType(inner):
+            return _longest_symbol(inner)
+        case RecordType(fields):
+            return max(_longest_symbol(field.type) for field in fields)
+        case _:
+            return 0
+
+
+def _chunks(sizes: np.ndarray, limit_bytes: int, most_rows: int) -> Iterator[tuple[int, int]]:
+    """Runs first..last-1 of records: as many as fit the rows and the bytes, or a single one."""
     behind = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
         before = int(behind[first - 1]) if first else 0
         by_bytes = int(np.searchsorted(behind, before + limit_bytes, side="right"))
-        last = min(first + CHUNK_ROWS, max(first + 1, by_bytes))
+        last = min(first + most_rows, max(first + 1, by_bytes))
         yield first, last
         first = last
 

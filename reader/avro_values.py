@@ -17,6 +17,9 @@ _INT_MIN: Final = -(1 << 31)
 _INT_MAX: Final = (1 << 31) - 1
 _MILLIS_LIMIT: Final = ((1 << 63) - 1) // 1000
 
+MAX_SYMBOL_BYTES: Final = 128 << 20
+"""Text of the symbols of one column in one batch at most: an index takes a byte, its symbol may be long."""
+
 
 class BadRecord(Exception):
     """Record `row` of those handed in does not fit its schema."""
@@ -71,8 +74,11 @@ def texts(
 
 
 def symbols(indexes: np.ndarray, validity: pa.Buffer | None, names: tuple[str, ...]) -> pa.Array:
-    """Enum symbols by their index. BadValue for an index that names none."""
+    """Enum symbols by their index. BadValue for an index that names none, and for more text than MAX_SYMBOL_BYTES."""
     _check_range(indexes, 0, len(names) - 1, "an enum index without a symbol")
+    sizes = np.array([len(name.encode()) for name in names], np.int64)
+    if len(indexes) * int(sizes.max()) > MAX_SYMBOL_BYTES and int(sizes[indexes].sum()) > MAX_SYMBOL_BYTES:
+        raise BadValue(f"enum symbols of {int(sizes[indexes].sum())} bytes, at most {MAX_SYMBOL_BYTES} are decoded")
     places = pa.Array.from_buffers(
         pa.int32() if indexes.dtype == np.int32 else pa.int64(), len(indexes), [validity, pa.py_buffer(indexes)]
     )

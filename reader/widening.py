@@ -71,18 +71,18 @@ def widened(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
 
 def _numbers_of(array: pa.Array, vector: Vector, target: pa.ListType) -> pa.Array:
     """Lists of the numbers that stored vectors (binary or fixed) hold."""
-    stored = _cast(array, pa.binary(vector.size))
-    behind = np.concatenate([[0], np.cumsum(stored.is_valid().to_numpy(zero_copy_only=False)) * vector.dimension])
+    valid = array.is_valid()
+    behind = np.concatenate([[0], np.cumsum(valid.to_numpy(zero_copy_only=False)) * vector.dimension])
     if behind[-1] > _MOST_ITEMS:
         raise NotExact(f"{behind[-1]} numbers of vectors in one batch, at most {_MOST_ITEMS}")
-    there = stored.drop_null()
+    there = _cast(array.drop_null(), pa.binary(vector.size))  # a null of a fixed width takes that width
     start = there.offset * vector.size
     numbers = pa.Array.from_buffers(
         target.value_type,
         len(there) * vector.dimension,
         [None, there.buffers()[1].slice(start, len(there) * vector.size)],
     )
-    mask = stored.is_null() if stored.null_count else None
+    mask = array.is_null() if array.null_count else None
     return pa.ListArray.from_arrays(pa.array(behind, pa.int32()), numbers, type=target, mask=mask)
 
 

@@ -149,4 +149,8 @@ class Fields:
         return value
 
     def _wrong(self, name: str, value: object, expected: str) -> CorruptFile:
-        return CorruptFile(f"{self.where}, field {self.path}{name}: got {str(value)[:80]!r}, expected {expected}")
+        try:
+            shown = str(value)[:80]
+        except RecursionError:
+            shown = "a value that nests too deeply"
+        return CorruptFile(f"{self.where}, field {self.path}{name}: got {shown!r}, expected {expected}")

@@ -173,12 +173,9 @@ def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any)
             if count == 0:
                 step = steps[step, 1]
                 continue
-            if count < 0:  # then its size in bytes follows
-                size, p = _varint(data, p)
-                if size < 0 or size > stop - p:
-                    return np.int64(FAR)
-                p += size
-                continue
+            if count < 0:  # then its size in bytes follows; readers of the items do not look at it
+                _, p = _varint(data, p)
+                count = -count
             left[depth] = count
             depth += 1
         elif kind == STEP_ITEM_END:

@@ -24,6 +24,7 @@ def _refuse(name: str) -> NoReturn:
     raise Unfit(f"is no JSON: {name} is no number there")
 
 
+_NOTHING: Final = object()
 _DECODER: Final = json.JSONDecoder(parse_float=NumberText, parse_constant=_refuse)
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -44,7 +45,27 @@ def parse_json(data: bytes) -> object:
 
 
 def json_text(value: object) -> str:
-    """A value as Jackson writes it: compact, numbers with a fraction as Java's `BigDecimal` writes them."""
+    """A value as Jackson writes it: compact, numbers with a fraction as Java's `BigDecimal` writes them. Without
+    recursion: what nests as deeply as the parser takes it is written too."""
+    parts: list[str] = []
+    pending: list[tuple[str, object]] = [("", value)]  # text to write, then a value unless it is _NOTHING
+    while pending:
+        text, item = pending.pop()
+        parts.append(text)
+        if isinstance(item, dict):
+            pending.append(("}", _NOTHING))
+            members = [(f"{',' if place else '{'}{_flat_text(name)}:", item[name]) for place, name in enumerate(item)]
+            pending.extend(reversed(members or [("{", _NOTHING)]))
+        elif isinstance(item, list):
+            pending.append(("]", _NOTHING))
+            items = [("," if place else "[", inner) for place, inner in enumerate(item)]
+            pending.extend(reversed(items or [("[", _NOTHING)]))
+        elif item is not _NOTHING:
+            parts.append(_flat_text(item))
+    return "".join(parts)
+
+
+def _flat_text(value: object) -> str:
     if isinstance(value, NumberText):
         return _number_text(value)
     if isinstance(value, str):
@@ -53,12 +74,8 @@ def json_text(value: object) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{json_text(name)}:{json_text(item)}" for name, item in value.items()) + "}"
-    assert isinstance(value, list)
-    return "[" + ",".join(map(json_text, value)) + "]"
+    assert isinstance(value, int)
+    return str(value)
 
 
 def _escape(found: re.Match[str]) -> str:

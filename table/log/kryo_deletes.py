@@ -32,6 +32,9 @@ _KEY_BY_NAME: Final = re.compile(rb"org\.apache\.hudi\.common\.model\.HoodieKe\x
 _WRAPPER_SCALE: Final = 15
 _DAY_MS: Final = 86_400_000
 _MAX_NAMES: Final = 64
+_MOST_TEXT: Final = 64
+"""Bytes of keys and ordering values for each byte of the block at most (and 1 MiB): a reference takes three bytes,
+whatever it refers to."""
 
 Value = tuple[int, int, bytes]
 """An ordering value: its wrapper branch, its number, its text."""
@@ -82,8 +85,12 @@ class _Kryo:
             raise self.damage("a reference in the place of the array")
         self._objects.append(None)
         found = KryoDeletes()
+        left = (1 << 20) + _MOST_TEXT * len(self._content)
         for _ in range(self._count() - 1):
             key, value = self._record() if name.endswith("DeleteRecord;") else (self._key(), (NULL, 0, b""))
+            left -= 4 * len(key) + len(value[2])
+            if left < 0:
+                raise self.damage("references repeat more text than a delete block has")
             found.keys.append(key)
             found.values.append(value)
         return found

@@ -335,7 +335,10 @@ def _encodable(text: str) -> bool:
 
 
 def _shown(value: object) -> str:
-    return repr(value)[:200]
+    try:
+        return repr(value)[:200]
+    except RecursionError:
+        return "a value that nests too deeply"
 
 
 def _height(avro_type: AvroType) -> int:

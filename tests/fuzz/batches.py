@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 RUNNER = pathlib.Path(__file__).parent / "run_batch.py"
@@ -36,13 +36,28 @@ class Outcome:
         self.grown_kib = max(self.grown_kib, other.grown_kib)
 
 
+def checked_kernels(environment: Mapping[str, str]) -> str:
+    """The folder of kernels that check their bounds: that of the suites, or one beside it."""
+    folder = environment.get("NUMBA_CACHE_DIR", "")
+    if environment.get("NUMBA_BOUNDSCHECK") == "1" and folder:
+        return folder
+    return (
+        f"{folder}-checked" if folder else str(pathlib.Path(tempfile.gettempdir()) / f"penstock-checked-{os.getuid()}")
+    )
+
+
 def run_batch(kind: str, first: int, count: int, *options: str) -> Outcome:
     """The outcome of one batch; a process that died is a problem that names the seed at work."""
     with tempfile.TemporaryDirectory() as folder:
         progress = pathlib.Path(folder) / "progress"
         progress.write_bytes(bytes(8))
         command: Sequence[str] = [sys.executable, str(RUNNER), kind, str(first), str(count), str(progress), *options]
-        environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}  # threads reserve address space of their own
+        environment = {
+            **os.environ,
+            "MALLOC_ARENA_MAX": "2",  # threads reserve address space of their own
+            "NUMBA_BOUNDSCHECK": "1",
+            "NUMBA_CACHE_DIR": checked_kernels(os.environ),
+        }
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
             seed = int.from_bytes(progress.read_bytes()[:8], "little")

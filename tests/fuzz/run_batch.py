@@ -1,10 +1,11 @@
 """One batch of mutated inputs in a process of its own, so that a crash, a hang, a flood of memory is seen from outside.
 
-`python run_batch.py KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind or `table`; seeds FIRST to
-FIRST + COUNT - 1 (with `hypothesis`: COUNT seeds that hypothesis draws, the same ones each time). PROGRESS is a file
-that holds the seed at work in its first eight bytes. Prints the batch's outcome as JSON. Limits: address space
-MEMORY_BYTES beyond what the warm process has (RLIMIT_AS), CPU_S seconds of CPU time an input (ITIMER_PROF, whose
-signal ends the process).
+`python run_batch.py KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind, `table`, `bombs`, `grammar` (the
+decoders of `structured` take turns) or `grammar:` and a decoder's name; seeds FIRST to FIRST + COUNT - 1 (with
+`hypothesis`: COUNT seeds that hypothesis draws, the same ones each time). PROGRESS is a file that holds the seed at work
+in its first eight bytes. Prints the batch's outcome as JSON. Limits: address space beyond what the warm process has
+(RLIMIT_AS: MEMORY_BYTES, and GRAMMAR_BYTES for inputs of a few KB), CPU_S seconds of CPU time an input (ITIMER_PROF,
+whose signal ends the process). Kernels check their bounds (`batches.run_batch` sets NUMBA_BOUNDSCHECK).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from penstock.proto.errors import PenstockError
 
 MEMORY_BYTES = 768 << 20
 """The largest Parquet page and HFile block are 512 MiB."""
+GRAMMAR_BYTES = 192 << 20
 CPU_S = 20
 TABLES = (
     "A_merge_event_long_v9_h120",
@@ -50,6 +52,8 @@ MOST_FAILURES = 20
 class Batch:
     """Runs inputs of one kind and keeps what came of them."""
 
+    memory_bytes = MEMORY_BYTES
+
     def __init__(self, kind: str, progress: mmap.mmap) -> None:
         self.members = members()[kind]
         self.others = [*self.members, *(item for items in members().values() for item in items[:2])]
@@ -60,6 +64,11 @@ class Batch:
     def member(self, seed: int) -> Member:
         """The member that a seed changes."""
         return self.members[seed % len(self.members)]
+
+    def verdict(self, seed: int) -> str:
+        """What became of a seed's input."""
+        member = self.member(seed)
+        return self.judge(member, mutated(member, self.others, seed))
 
     def judge(self, member: Member, data: bytes) -> str:
         """What became of the bytes."""
@@ -72,17 +81,17 @@ class Batch:
 
     def run(self, seed: int) -> None:
         """One input."""
-        member = self.member(seed)
-        data = mutated(member, self.others, seed)
         self.progress[:8] = seed.to_bytes(8, "little")
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         try:
-            self.outcomes[self.judge(member, data)] += 1
+            self.outcomes[self.verdict(seed)] += 1
         except (Exception, RecursionError) as error:  # noqa: BLE001  whatever comes out is the finding
             self.outcomes["BUG"] += 1
             if len(self.failures) < MOST_FAILURES:
                 text = traceback.format_exc()[-1500:]
-                self.failures.append({"member": member.name, "seed": seed, "error": repr(error)[:300], "trace": text})
+                self.failures.append(
+                    {"member": self.member(seed).name, "seed": seed, "error": repr(error)[:300], "trace": text}
+                )
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -126,10 +135,77 @@ class TableBatch(Batch):
             assert self.judge(next(item for item in self.members if item.name.startswith(case)), b"") is not None
 
 
-def limit_memory() -> None:
+class GrammarBatch(Batch):
+    """Inputs of grammars, straight into their decoders, which take turns. An outcome is `decoder: verdict`."""
+
+    memory_bytes = GRAMMAR_BYTES
+
+    def __init__(self, name: str, progress: mmap.mmap) -> None:
+        import structured  # not for every kind: it imports every decoder
+
+        self.members, self.progress, self._judge = [], progress, structured.judge_seed
+        self.decoders = [structured.DECODERS[name]] if name else list(structured.DECODERS.values())
+        self.outcomes, self.failures = collections.Counter(), []
+
+    def member(self, seed: int) -> Member:
+        return Member("grammar", self.decoders[seed % len(self.decoders)].name, b"")
+
+    def verdict(self, seed: int) -> str:
+        turn, place = divmod(seed, len(self.decoders))
+        decoder = self.decoders[place]
+        return f"{decoder.name}: {self._judge(decoder, turn)}"
+
+    def warm(self) -> None:
+        for decoder in self.decoders:
+            for seed in range(1, 11):
+                self._judge(decoder, -seed)
+
+
+class BombBatch(Batch):
+    """Small inputs that would decode to much."""
+
+    memory_bytes = GRAMMAR_BYTES
+
+    def __init__(self, progress: mmap.mmap) -> None:
+        import bombs
+
+        self.members, self.progress, self._bombs = [], progress, bombs.BOMBS
+        self.outcomes, self.failures = collections.Counter(), []
+
+    def member(self, seed: int) -> Member:
+        return Member("bombs", self._bombs[seed][0].__name__, b"")
+
+    def verdict(self, seed: int) -> str:
+        bomb, expected = self._bombs[seed]
+        outcome: int | str
+        try:
+            outcome = bomb()
+        except PenstockError as error:
+            if "MemoryError" in str(error):
+                raise
+            outcome = error.code
+        assert outcome == expected, f"{outcome}, expected {expected}"
+        return "answer" if isinstance(outcome, int) else outcome
+
+    def warm(self) -> None:
+        from penstock.reader.read_split import warm_up
+
+        warm_up()
+
+
+def batch_of(kind: str, progress: mmap.mmap, folder: pathlib.Path) -> Batch:
+    """The batch of a kind."""
+    if kind == "table":
+        return TableBatch(progress, folder)
+    if kind == "bombs":
+        return BombBatch(progress)
+    return GrammarBatch(kind[8:], progress) if kind.startswith("grammar") else Batch(kind, progress)
+
+
+def limit_memory(most_more: int) -> None:
     """Caps the address space a little above what is in use now."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + MEMORY_BYTES
+    most = pages * resource.getpagesize() + most_more
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -153,10 +229,10 @@ def main() -> None:
     """Runs the batch that the arguments name."""
     kind, first, count, progress_file = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), pathlib.Path(sys.argv[4])
     with progress_file.open("r+b") as file, mmap.mmap(file.fileno(), 8) as progress:
-        batch = TableBatch(progress, progress_file.parent) if kind == "table" else Batch(kind, progress)
+        batch = batch_of(kind, progress, progress_file.parent)
         batch.warm()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        limit_memory()
+        limit_memory(batch.memory_bytes)
         if sys.argv[5:] == ["hypothesis"]:
             by_hypothesis(batch, count)
         else:

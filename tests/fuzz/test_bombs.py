@@ -1,0 +1,12 @@
+"""Small inputs that would decode to much are answered or refused, in a process of little memory."""
+
+from __future__ import annotations
+
+from batches import run_batch
+from bombs import BOMBS
+
+
+def test_a_small_input_takes_little_memory_whatever_it_would_decode_to() -> None:
+    outcome = run_batch("bombs", 0, len(BOMBS))
+    assert not outcome.problems, "\n\n".join(outcome.problems)
+    assert outcome.inputs == len(BOMBS)

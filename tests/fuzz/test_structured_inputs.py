@@ -1,0 +1,68 @@
+"""Inputs made by grammar, straight into every decoder: whole ones mean what was written, damaged ones are refused, or
+answered alike by all roads, within little memory."""
+
+from __future__ import annotations
+
+import collections
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from batches import Outcome, run_batch
+from grammar import Case, Decoder, Wire, case_of
+from structured import DECODERS, WrongAnswerError, coverage, judge
+
+from penstock.proto.errors import CorruptBlock
+
+INPUTS = 6_000
+NUMBER = next(iter(DECODERS))
+
+
+def test_inputs_by_grammar_mean_what_was_written_or_are_refused() -> None:
+    whole = Outcome()
+    with ThreadPoolExecutor(2) as pool:
+        for outcome in pool.map(lambda first: run_batch("grammar", first, INPUTS // 2), (0, INPUTS)):
+            whole.add(outcome)
+    assert not whole.problems, "\n\n".join(whole.problems[:5])
+    lost = [decoder.problem for decoder in coverage(whole.outcomes) if decoder.problem]
+    assert not lost, "\n".join(lost)
+
+
+def test_the_same_seed_gives_the_same_input() -> None:
+    for decoder in DECODERS.values():
+        assert all(case_of(decoder, seed) == case_of(decoder, seed) for seed in range(5))
+
+
+def test_most_seeds_of_damage_change_the_input() -> None:
+    for decoder in DECODERS.values():
+        first = [decoder.grammar(wire) for wire in (whole_wire(decoder), whole_wire(decoder))]
+        assert first[0] == first[1]
+        damaged = [case_of(decoder, seed) for seed in range(40)]
+        assert 5 < sum(whole for _, whole in damaged) < 35
+
+
+def whole_wire(decoder: Decoder) -> Wire:
+    return Wire(f"{decoder.name} same")
+
+
+def test_a_decoder_that_answers_something_else_is_wrong() -> None:
+    case = Case(b"x", None, [1])
+    for decode in (lambda _data, _context: [2], _refuse):
+        with pytest.raises(WrongAnswerError):
+            judge(Decoder("wrong", lambda _wire: case, decode), case, whole=True)
+    assert judge(Decoder("right", lambda _wire: case, lambda _data, _context: [1]), case, whole=True) == "whole"
+    assert judge(Decoder("wrong", lambda _wire: case, _refuse), case, whole=False) == "CORRUPT_BLOCK"
+
+
+def _refuse(_data: bytes, _context: object) -> object:
+    raise CorruptBlock("refused")
+
+
+def test_a_decoder_that_refuses_or_takes_everything_is_seen() -> None:
+    def problem(**outcomes: int) -> str:
+        counted = collections.Counter({f"{NUMBER}: {verdict}": count for verdict, count in outcomes.items()})
+        return next(found.problem for found in coverage(counted) if found.name == NUMBER)
+
+    assert problem(whole=40, answer=20, CORRUPT_BLOCK=40) == ""
+    assert "whole" in problem(whole=20, answer=40, CORRUPT_BLOCK=40)
+    assert "refused" in problem(whole=40, answer=60)
+    assert "0 inputs" in problem()
