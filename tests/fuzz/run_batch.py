@@ -2,10 +2,10 @@
 
 `python run_batch.py KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind, `table`, `bombs`, `grammar` (the
 decoders of `structured` take turns) or `grammar:` and a decoder's name; seeds FIRST to FIRST + COUNT - 1 (with
-`hypothesis`: COUNT seeds that hypothesis draws, the same ones each time). PROGRESS is a file that holds the seed at work
-in its first eight bytes. Prints the batch's outcome as JSON. Limits: address space beyond what the warm process has
-(RLIMIT_AS: MEMORY_BYTES, and GRAMMAR_BYTES for inputs of a few KB), CPU_S seconds of CPU time an input (ITIMER_PROF,
-whose signal ends the process). Kernels check their bounds (`batches.run_batch` sets NUMBA_BOUNDSCHECK).
+`hypothesis`: COUNT seeds that hypothesis draws, the same ones each time). PROGRESS is a file that holds the seed at
+work in its first eight bytes. Prints the batch's outcome as JSON. Limits: address space beyond what the warm process
+has (RLIMIT_AS: MEMORY_BYTES, and GRAMMAR_BYTES for inputs of a few KB), CPU_S seconds of CPU time an input
+(ITIMER_PROF, whose signal ends the process). Kernels check their bounds (`batches.run_batch` sets NUMBA_BOUNDSCHECK).
 """
 
 from __future__ import annotations
