@@ -167,7 +167,9 @@ class _ChangePlanner:
             file = self.listed.get(path)
             if file is None:
                 cleaned_by = self.state.cleaned.get(path, "")
-                gone = Missing(file=f"file {path}", named_by=here[1], cleaned_by=cleaned_by, superseded_by=here[1])
+                gone = Missing(
+                    file=f"file {path}", path=path, named_by=here[1], cleaned_by=cleaned_by, superseded_by=here[1]
+                )
                 raise gone.error(self.state.facts.table)
             if isinstance(file.name, LogName):
                 logs.append(file)

@@ -233,7 +233,10 @@ class Looker:
         except PenstockError as error:
             if is_repeated(error):
                 raise
-            self._stop(key, number, start, error)
+            if error.missing_file:
+                self._contradicted(key, number, start, error)
+            else:
+                self._stop(key, number, start, error)
             return 0
         if isinstance(found, NextRound):
             self._found(key, number, start, found)
@@ -317,10 +320,10 @@ class Looker:
              goes_on_behind=progress.position, reason=reason[:500])  # fmt: skip
         self._tell(ev.RangeLost(key=key, number=number, start=start, progress=progress, plan_id=plan_id))
 
-    def _contradicted(self, key: GroupKey, number: int, start: Position, error: PositionExpired) -> None:
-        """The table says that the range is lost, and a moment later that it can be answered: a file was out of sight
-        (a stale listing, an upload, a restored backup). The position stands; after MOST_CONTRADICTIONS looks in a row
-        the group stops."""
+    def _contradicted(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
+        """The table says that the range is lost, and a moment later that it can be answered; or a completed instant
+        names a file that is not there, and nothing took it. A file may be out of sight (a stale listing, an upload, a
+        restored backup): the position stands; after MOST_CONTRADICTIONS looks in a row the group stops."""
         trouble = self.troubles.get(key, Trouble())
         if trouble.code == error.code and trouble.count >= MOST_CONTRADICTIONS:
             self._stop(key, number, start, error)

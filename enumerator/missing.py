@@ -26,9 +26,11 @@ from penstock.table.slices import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
     """A file that is needed and not there. `named_by` is the instant whose metadata tells of it, `cleaned_by` the
-    clean that removed it, `superseded_by` an instant that wrote what took its place; '' each if there is none."""
+    clean that removed it, `superseded_by` an instant that wrote what took its place; '' each if there is none. `path`
+    is the file's in the table, '' where only its group is known."""
 
     file: str
+    path: str = ""
     named_by: str
     cleaned_by: str
     superseded_by: str
@@ -39,7 +41,12 @@ class Missing:
         return not self.cleaned_by and not self.superseded_by
 
     def error(self, table: str) -> PositionExpired | CorruptFile:
-        """PositionExpired if a clean took the file or may have, CorruptFile otherwise."""
+        """PositionExpired if a clean took the file or may have, CorruptFile otherwise. `missing_file` is its path."""
+        error = self._error(table)
+        error.missing_file = self.path
+        return error
+
+    def _error(self, table: str) -> PositionExpired | CorruptFile:
         told = f"instant {self.named_by} tells of it" if self.named_by else "the clean's metadata tells of it"
         if self.cleaned_by or self.superseded_by:
             how = (
@@ -115,6 +122,7 @@ def missing_of_group(
             bases = (item.base.name.instant for item in slices if item.base and visible and item.key > visible.key)
             return Missing(
                 file=f"file {file.ref.path}",
+                path=file.ref.path,
                 named_by=file.named_by,
                 cleaned_by=cleaned.get(file.ref.path, ""),
                 superseded_by=next(bases, later),

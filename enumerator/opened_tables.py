@@ -24,7 +24,7 @@ from penstock.enumerator.times_cache import TimesCache
 from penstock.enumerator.watch.table_watch import Look, TableWatch, nothing_changed
 from penstock.kafka.doors import OpenTopic
 from penstock.kafka.opening import open_topic
-from penstock.proto.errors import TableNotFound
+from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
 from penstock.proto.hybrid import Hybrid, KafkaAccess
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import PlanRequest, SnapshotPart, TopicRanges
@@ -126,6 +126,12 @@ class OpenedTables:
             if is_earliest(point.progress.position) and point.snapshot is None:
                 return NextBatch(point=point)
             raise
+        except CorruptFile as error:
+            if not self._streams.may_appear((path, error.missing_file), self._wall_ms()):
+                raise
+            raise StorageError(
+                f"{error}; it is waited for, as a listing may be stale: asking again may help"
+            ) from error
         if found.point == point and scope.upto is None and not hybrid:
             self._streams.idle.put((path, scope), IdleAt(point, glance))
         return found

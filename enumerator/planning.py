@@ -5,8 +5,11 @@ Shell: reads, then asks the pure parts. Not here: keeping of plans (`plans`), na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 from penstock.enumerator.change_plans import plan_changes
 from penstock.enumerator.discovery import (
@@ -16,7 +19,7 @@ from penstock.enumerator.discovery import (
     read_timeline,
     table_schema,
 )
-from penstock.enumerator.events import tell_fallback
+from penstock.enumerator.events import tell, tell_fallback
 from penstock.enumerator.filtered_files import without_ruled_out
 from penstock.enumerator.filtered_partitions import filter_of_rows
 from penstock.enumerator.history import with_archive
@@ -24,19 +27,24 @@ from penstock.enumerator.order import is_earliest, newest_position
 from penstock.enumerator.planner import plan_splits
 from penstock.enumerator.selection import TimelineFacts, select
 from penstock.enumerator.split_times import TimeSources, with_event_times
+from penstock.enumerator.table_state import TableState
 from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, StorageError, TableError
 from penstock.proto.positions import Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest
 from penstock.proto.reports import TableDescription
-from penstock.proto.splits import EventTimeOrdering, Plan
+from penstock.proto.splits import EventTimeOrdering, FileRef, Plan
 from penstock.table.hudi_table import HudiTable
 from penstock.table.merge_rules import merge_mode
 from penstock.table.metadata.files import FILES
 from penstock.table.metadata.metadata_table import indexes
 from penstock.table.properties import TableProperties
-from penstock.table.storage import shown_uri
+from penstock.table.slices import DataFile
+from penstock.table.storage import Storage, shown_uri
 from penstock.table.timeline import Timeline
 
+_MOST_STALE: Final = 16
+"""Instants of whose files a listing may lack some before it is asked for anew."""
+_MAX_LOOKED_AT: Final = 1_000
 Planning = Callable[[HudiTable, str, PlanRequest, Collection[str]], Plan]
 """`plan_request`, or what adds to it."""
 
@@ -50,9 +58,11 @@ def plan_request(
 ) -> Plan:
     """The plan of a request, from the table as it is now; its scan calls the table `table_name`.
 
-    A table changes while it is read: what fails for a file that is gone is tried once more from a fresh timeline, and
-    from its folders, so that no metadata table that lacks a file can be the reason. `passed_over` are requested times
-    of pending instants that hold no range back. `sources` are what event times may be told by beside the table's files.
+    A file that metadata names and the listing lacks is looked at by its name before it counts as missing, for a listing
+    may be stale. A table changes while it is read: what fails for a file that is gone is tried once more from a fresh
+    timeline, and from its folders, so that no metadata table that lacks a file can be the reason. `passed_over` are
+    requested times of pending instants that hold no range back. `sources` are what event times may be told by beside
+    the table's files.
     Errors as for `discovery.discover` and `planner.plan_splits`; CorruptFile for a base file without footer, where
     one is needed.
     """
@@ -131,6 +141,41 @@ def _planned(
     table: HudiTable, table_name: str, request: PlanRequest, passed_over: Collection[str], sources: TimeSources
 ) -> Plan:
     state = discover(table, table_name, request, passed_over)
+    strict = replace(request, skip_corrupt=False)
+    for _ in range(_MOST_STALE):
+        try:
+            plan = _of_state(table, table_name, state, strict, sources)
+            return replace(plan, scan=replace(plan.scan, skip_corrupt=request.skip_corrupt))
+        except (PositionExpired, CorruptFile) as error:
+            seen = _not_listed(table.storage, state.files, error.missing_file)
+            if not seen:
+                if not request.skip_corrupt:
+                    raise
+                return _of_state(table, table_name, state, request, sources)
+            state = replace(state, files=tuple(seen.get(file.ref.path, file) for file in state.files))
+            tell("stale listing", level=logging.WARNING, table=table_name, files=len(seen), first=error.missing_file)
+    raise StorageError(f"the listing of table {table_name} lacks files of many instants; asking again may help")
+
+
+def _not_listed(storage: Storage, files: Iterable[DataFile], missing: str) -> dict[str, DataFile]:
+    """By path, the files that are there although the listing lacks them: `missing`, and others that the same instant
+    names. Each is looked at by its name, at most _MAX_LOOKED_AT; none if `missing` is not there."""
+    unlisted = {file.ref.path: file for file in files if not file.listed}
+    first = unlisted.get(missing)
+    if first is None:
+        return {}
+    others = (file for file in unlisted.values() if file.named_by and file.named_by == first.named_by)
+    found: dict[str, DataFile] = {}
+    for file in (first, *islice((file for file in others if file is not first), _MAX_LOOKED_AT)):
+        info = storage.file_info(file.ref.path)
+        if info is not None:
+            found[file.ref.path] = replace(file, ref=FileRef(file.ref.path, info.size_bytes), listed=True)
+        elif file is first:
+            return {}
+    return found
+
+
+def _of_state(table: HudiTable, table_name: str, state: TableState, request: PlanRequest, sources: TimeSources) -> Plan:
     if isinstance(request.query, Changes):
         return with_event_times(table, state, request, plan_changes(state, request, request.query), sources)
     plan = plan_splits(state, request)

@@ -54,6 +54,8 @@ class PenstockError(Exception):
     """Of what is retryable: how long to wait at least before asking again; 0: the caller's own delay (`retry`)."""
     advice: ClassVar[str] = "read the text"
     """What to do about it, in a line of docs/reference/errors.md."""
+    missing_file: str = ""
+    """The path, in its table, of the file that is not there, where that is what failed. It stays in this process."""
 
 
 class ConfigurationError(PenstockError):

@@ -24,6 +24,9 @@ MAX_PLAN_SPLITS: Final = 200_000
 MAX_REACHES: Final = 20_000
 MAX_LISTS: Final = 4
 MAX_IDLE: Final = 64
+MAX_MISSING: Final = 1_000
+MISSING_MS: Final = 30_000
+"""How long a file that a completed instant names, and that is not there, may be out of sight before it is damage."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -76,6 +79,16 @@ class StreamMemory:
     )
     reaches: Kept[tuple[str, PlanRequest, EventTimeRule], Reach] = field(default_factory=lambda: Kept(MAX_REACHES))
     idle: Kept[tuple[str, StreamScope], IdleAt] = field(default_factory=lambda: Kept(MAX_IDLE))
+    missing: Kept[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: Kept(MAX_MISSING))
+
+    def may_appear(self, file: tuple[str, str], now_ms: int) -> bool:
+        """Whether a file (table's path, its own) that is not there is still waited for: MISSING_MS from when it was
+        first asked about here, '' never. What nobody has asked about for ten times as long is forgotten."""
+        since_ms, last_ms = self.missing.get(file) or (now_ms, now_ms)
+        if now_ms - last_ms > 10 * MISSING_MS:
+            since_ms = now_ms
+        self.missing.put(file, (since_ms, now_ms))
+        return bool(file[1]) and now_ms - since_ms < MISSING_MS
 
     def keep_plan(self, path: str, request: PlanRequest, plan: Plan) -> None:
         """For the one who will ask for it next."""

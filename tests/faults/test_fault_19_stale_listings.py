@@ -1,0 +1,174 @@
+"""Fault 19: a listing that lacks, for a time, files that completed instants name, on copies of real tables.
+
+What is there by its name is read although no listing shows it. What is not there either is looked for again, for a
+bounded time by the given clock, before it is damage. Nothing is lost in the meantime, with `onCorrupt=skip` neither.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.enumerator.core.answers import Settings
+from penstock.enumerator.followed_tables import FollowedTables
+from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.streams.memory import MISSING_MS
+from penstock.proto.errors import CorruptFile, StorageError
+from penstock.proto.groups import Assignments, GroupScope, GroupSpec, Member, StartAt
+from penstock.proto.positions import EARLIEST
+from penstock.proto.queries import Incremental, PlanRequest
+from penstock.proto.streams import StartBehind, StreamScope
+from penstock.table.storage import ArrowStorage, FileInfo
+
+BOTH = pytest.mark.parametrize("case", ["A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150"])
+HALF_A_MINUTE_MS = 32_000
+
+
+def newest_log(table: pathlib.Path) -> pathlib.Path:
+    """The log file of the newest instant."""
+    logs = [path for path in table.rglob(".*.log.*") if ".hoodie" not in path.parts and path.suffix != ".crc"]
+    return max(logs, key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
+def rows(table: pathlib.Path, **options: Any) -> list[str]:
+    """The rows, in an order of their own."""
+    found: pa.Table = penstock.read(table, **options).read_all()
+    return sorted(map(repr, found.to_pylist()))
+
+
+@pytest.fixture
+def hide(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Takes a name out of every listing."""
+    real = ArrowStorage.list_dir
+
+    def give(name: str) -> None:
+        def list_dir(storage: ArrowStorage, path: str) -> list[FileInfo]:
+            return [info for info in real(storage, path) if info.name != name]
+
+        monkeypatch.setattr(ArrowStorage, "list_dir", list_dir)
+
+    return give
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"query": "incremental", "after": "earliest"}, {"query": "cdc", "after": "earliest"}, {"onCorrupt": "skip"}],
+    ids=lambda options: "-".join(options.values()) or "snapshot",
+)
+def test_fault_19_a_file_that_no_listing_shows_is_read_by_its_name(
+    golden: Any, tmp_path: pathlib.Path, case: str, options: dict[str, str], hide: Callable[[str], None]
+) -> None:
+    table = golden.copy(case, tmp_path)
+    expected = rows(table, metadata="off", **options)
+    hide(newest_log(table).name)
+    assert rows(table, metadata="off", **options) == expected
+
+
+@BOTH
+def test_fault_19_a_file_that_is_gone_is_damage(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
+    """The negative control: what is not there by its name either is not passed over."""
+    table = golden.copy(case, tmp_path)
+    newest_log(table).unlink()
+    with pytest.raises(CorruptFile, match="is missing"):
+        rows(table)
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    now_ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class Followed:
+    """A group of a service without threads on one table, looked for by hand."""
+
+    def __init__(self, table: pathlib.Path) -> None:
+        self.clock, self.sequence = Clock(), 0
+        settings = Settings(lease_ms=3_600_000)
+        self.service = EnumeratorService(
+            {"t": str(table)},
+            reads=FollowedTables(wall_ms=self.clock),
+            clock_ms=self.clock,
+            keeper=Keeper(clock_ms=self.clock, settings=settings),
+            poll_ms=None,
+        )
+        scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
+        self.member: Member = self.service.join_group(
+            "g", "r", GroupSpec(scope=scope, start=StartAt(EARLIEST)), "one"
+        ).member
+
+    def look_for(self, spent_ms: int) -> None:
+        """Looks every half second."""
+        for _ in range(spent_ms // 500):
+            self.service.looker.look()
+            self.clock.now_ms += 500
+
+    def splits(self) -> set[str]:
+        self.sequence += 1
+        answer = self.service.request_splits(self.member, 1_000, self.sequence)
+        return {given.split.split_id for given in answer.splits} if isinstance(answer, Assignments) else set()
+
+
+@BOTH
+def test_fault_19_a_group_waits_for_a_file_and_goes_on_when_it_is_seen(
+    golden: Any, tmp_path: pathlib.Path, case: str
+) -> None:
+    table = golden.copy(case, tmp_path)
+    whole = Followed(table)
+    whole.look_for(500)
+    log = newest_log(table)
+    log.rename(tmp_path / "hidden")
+    followed = Followed(table)
+    followed.look_for(20_000)
+    described = followed.service.describe_group("t", "g")
+    assert (described.summary.state, described.error_code) == ("running", "CORRUPT_FILE")
+    assert log.name in described.error and not followed.splits()
+    (tmp_path / "hidden").rename(log)
+    followed.look_for(20_000)
+    assert not followed.service.describe_group("t", "g").error
+    assert followed.splits() == whole.splits() != set()
+
+
+@BOTH
+def test_fault_19_a_file_that_stays_away_stops_the_group(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
+    table = golden.copy(case, tmp_path)
+    log = newest_log(table)
+    log.unlink()
+    followed = Followed(table)
+    followed.look_for(HALF_A_MINUTE_MS)
+    described = followed.service.describe_group("t", "g")
+    assert (described.summary.state, described.error_code) == ("stopped", "CORRUPT_FILE")
+    assert log.name in described.error
+
+
+@BOTH
+def test_fault_19_a_stream_is_asked_to_come_again_until_the_file_is_seen_or_is_damage(
+    golden: Any, tmp_path: pathlib.Path, case: str
+) -> None:
+    table = golden.copy(case, tmp_path)
+    clock = Clock()
+    reads = FollowedTables(wall_ms=clock)
+    scope = StreamScope(request=PlanRequest(table="t", query=Incremental()))
+    point = reads.start_stream(str(table), "t", scope, StartBehind(EARLIEST))
+    log = newest_log(table)
+    log.rename(tmp_path / "hidden")
+    with pytest.raises(StorageError, match="it is waited for, as a listing may be stale"):
+        reads.next_batch(str(table), "t", scope, point)
+    clock.now_ms += MISSING_MS - 1
+    with pytest.raises(StorageError):
+        reads.next_batch(str(table), "t", scope, point)
+    clock.now_ms += 1
+    with pytest.raises(CorruptFile, match="is missing"):
+        reads.next_batch(str(table), "t", scope, point)
+    (tmp_path / "hidden").rename(log)
+    assert reads.next_batch(str(table), "t", scope, point).point != point
