@@ -10,6 +10,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -36,6 +37,7 @@ _MERGE_PLAN_BYTES: Final = 16 << 20
 _OLD_FOLDER: Final = f"{META_FOLDER}/archived"
 _DIGITS = re.compile(r"[0-9]{1,24}")
 _COMPACTIONS: Final = (Action.COMPACTION, Action.LOG_COMPACTION)
+_NO_COMMITS: Final = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
 _ACTIONS: Final = {str(action): action for action in (*WRITE_ACTIONS, Action.CLEAN, Action.ROLLBACK, Action.RESTORE)}
 
 
@@ -99,11 +101,7 @@ def read_archive(storage: Storage, properties: TableProperties, cache: ArchiveCa
     weight = 0
     for of_file in _files(storage, properties, cache):
         weight += _weight(of_file)
-        if weight > MAX_ARCHIVED:
-            raise ConfigurationError(
-                f"archived timeline of more than {MAX_ARCHIVED} instants and files: table "
-                f"{shown_uri(properties.base_path)}; give an `after` in the active timeline, or read from `earliest`"
-            )
+        _check_weight(weight, properties)
         for item in of_file:
             found.setdefault((item.instant.requested_time, comparable_action(item.instant.action)), item)
     items = [found[key] for key in sorted(found)]
@@ -113,6 +111,23 @@ def read_archive(storage: Storage, properties: TableProperties, cache: ArchiveCa
         cleans=tuple((item.instant.requested_time, item.did) for item in items if isinstance(item.did, CleanMetadata)),
         undone=frozenset(time for item in items if isinstance(item.did, Undone) for time in item.did.instants),
     )
+
+
+def _check_weight(weight: int, properties: TableProperties) -> None:
+    if weight > MAX_ARCHIVED:
+        raise ConfigurationError(
+            f"archived timeline of more than {MAX_ARCHIVED} instants and files: table "
+            f"{shown_uri(properties.base_path)}; give an `after` in the active timeline, or read from `earliest`"
+        )
+
+
+def _bounded(items: Iterable[ArchivedInstant], properties: TableProperties) -> Iterator[ArchivedInstant]:
+    """The items of one file, for as long as they can be held."""
+    weight = 0
+    for item in items:
+        weight += _weight((item,))
+        _check_weight(weight, properties)
+        yield item
 
 
 def has_old_archive(storage: Storage) -> bool:
@@ -125,20 +140,24 @@ def _files(storage: Storage, properties: TableProperties, cache: ArchiveCache) -
     if properties.layout == 2:
         sizes = {info.name: info for info in storage.list_dir(properties.history_folder)}
         for name in history_files(storage, properties):
-            yield _cached(cache, sizes.get(name), partial(_of_history, storage, properties, name))
+            read = partial(_of_history, storage, properties, name)
+            yield _cached(cache, sizes.get(name), read, properties)
     folder = properties.history_folder if properties.layout == 1 else _OLD_FOLDER
     listed = [info for info in storage.list_dir(folder) if ARCHIVE_FILE.fullmatch(info.name) and not info.is_dir]
     for info in listed:
-        yield _cached(cache, info, partial(_of_archive, storage, properties, folder, info.name))
+        yield _cached(cache, info, partial(_of_archive, storage, properties, folder, info.name), properties)
 
 
 def _cached(
-    cache: ArchiveCache, info: FileInfo | None, read: Callable[[], Iterable[ArchivedInstant]]
+    cache: ArchiveCache,
+    info: FileInfo | None,
+    read: Callable[[], Iterable[ArchivedInstant]],
+    properties: TableProperties,
 ) -> tuple[ArchivedInstant, ...]:
     identity = FileIdentity(info.path, info.size_bytes, info.modified_ns) if info else None
     known = cache.get(identity) if identity else None
     if known is None:
-        known = tuple(read())
+        known = tuple(_bounded(read(), properties))
         if identity:
             cache.put(identity, known)
     return known
@@ -159,11 +178,17 @@ def _weight(found: Iterable[ArchivedInstant]) -> int:
 
 def _of_history(storage: Storage, properties: TableProperties, name: str) -> Iterator[ArchivedInstant]:
     table = shown_uri(properties.base_path)
-    for requested, completion, action_name, body in history_metadata(storage, properties, name):
-        action = _ACTIONS.get(action_name)
-        if action is not None:
-            instant = _instant(requested, completion, action, name, f"history file {name} of table {table}")
-            yield ArchivedInstant(instant, _did(body, instant, table))
+    last: tuple[bytes, CommitMetadata] | None = None
+    for requested, completion, action_name, body in history_metadata(storage, properties, name, _ACTIONS):
+        action = _ACTIONS[action_name]
+        instant = _instant(requested, completion, action, name, f"history file {name} of table {table}")
+        if last is not None and body is last[0] and action not in _NO_COMMITS:  # a value of the file's dictionary
+            yield ArchivedInstant(instant, replace(last[1], requested_time=instant.requested_time))
+            continue
+        did = _did(body, instant, table)
+        if isinstance(did, CommitMetadata):
+            last = body, did
+        yield ArchivedInstant(instant, did)
 
 
 def _did(body: bytes, instant: Instant, table: str) -> CommitMetadata | CleanMetadata | Undone:
@@ -184,7 +209,10 @@ def _of_archive(storage: Storage, properties: TableProperties, folder: str, name
     except FileNotFoundError as error:
         raise StorageError(f"{where} is gone: it was merged meanwhile; asking again may help") from error
     try:
-        return tuple(_completed(list(archive_entries(data, where)), name, where, properties.layout))
+        compactions: set[str] = set()
+        entries = archive_entries(data, where)
+        found = list(_bounded(_completed(entries, compactions, name, where, properties.layout), properties))
+        return tuple(_with_compaction(item, compactions) for item in found)
     except CorruptFile:
         if _merging_into(storage, folder) == name:
             return ()
@@ -201,10 +229,14 @@ def _merging_into(storage: Storage, folder: str) -> str:
     return str(plan.get("mergedArchiveFileName") or "").rpartition("/")[2]
 
 
-def _completed(entries: list[ArchiveEntry], name: str, where: str, layout: int) -> Iterator[ArchivedInstant]:
-    compactions = {entry.requested_time for entry in entries if _ACTIONS.get(entry.action) in _COMPACTIONS}
+def _completed(
+    entries: Iterable[ArchiveEntry], compactions: set[str], name: str, where: str, layout: int
+) -> Iterator[ArchivedInstant]:
+    """The completed instants; `compactions` gets the requested times of compactions, in whatever state an entry is."""
     for entry in entries:
         action = _ACTIONS.get(entry.action)
+        if action in _COMPACTIONS:
+            compactions.add(entry.requested_time)
         if action is None or not entry.is_completed:
             continue
         instant = _instant(entry.requested_time, _completion(entry, layout), action, name, where)
@@ -218,9 +250,14 @@ def _completed(entries: list[ArchiveEntry], name: str, where: str, layout: int) 
             continue
         replaces = instant.action is Action.REPLACE_COMMIT
         kind = "hoodieReplaceCommitMetadata" if replaces else "hoodieCommitMetadata"
-        commit = commit_of(entry.fields.within(kind, told), instant)
-        compacted = commit.compacted or entry.requested_time in compactions
-        yield ArchivedInstant(instant, replace(commit, compacted=compacted))
+        yield ArchivedInstant(instant, commit_of(entry.fields.within(kind, told), instant))
+
+
+def _with_compaction(item: ArchivedInstant, compactions: AbstractSet[str]) -> ArchivedInstant:
+    """A commit that an entry of the archive shows to be a compaction is one, though its metadata may not say so."""
+    if isinstance(item.did, CommitMetadata) and item.instant.requested_time in compactions and not item.did.compacted:
+        return replace(item, did=replace(item.did, compacted=True))
+    return item
 
 
 def _completion(entry: ArchiveEntry, layout: int) -> str:

@@ -10,28 +10,20 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from penstock.proto.errors import CorruptFile, StorageError
+from penstock.proto.errors import CorruptFile
 from penstock.proto.positions import InstantTime
+from penstock.table.history_files import COLUMNS, MAX_INSTANTS, distinct_instants, metadata_of
 from penstock.table.instants import Action
-from penstock.table.parquet_checks import check_columns, tells_storage
-from penstock.table.parquet_pages import check_pages
 from penstock.table.properties import TableProperties
-from penstock.table.storage import Storage, is_near, shown_uri
+from penstock.table.storage import Storage, shown_uri
 
 _VERSION_FILE: Final = "_version_"
 _VERSION_BYTES: Final = 64
 _MANIFEST_BYTES: Final = 64 << 20
-_MAX_ROWS: Final = 20_000_000
-_MAX_GROUP_BYTES: Final = 2 << 30
-_ROWS_AT_ONCE: Final = 64
 _MANIFEST = re.compile(r"manifest_([0-9]{1,18})")
 _HISTORY_FILE = re.compile(r"[0-9]{1,24}_[0-9]{1,24}_[0-9]{1,9}\.parquet")
 ARCHIVE_FILE: Final = re.compile(r"\.commits_\.archive\.[0-9]+(?:_.*)?")
 _DIGITS = re.compile(r"[0-9]{1,24}")
-_COLUMNS: Final = ("instantTime", "completionTime", "action")
 _WRITES: Final = tuple(str(action) for action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT))
 
 
@@ -60,6 +52,8 @@ def archived_completions(storage: Storage, properties: TableProperties) -> Mappi
                     f"{_where(properties, name)}: instant {requested} completed at {completion}, another history file "
                     f"says {found[requested]}; expected one completion time"
                 )
+        if len(found) > MAX_INSTANTS:
+            raise CorruptFile(f"{_where(properties, name)}: with it the history has more than {MAX_INSTANTS} instants")
     return found
 
 
@@ -93,19 +87,17 @@ def _manifest_files(storage: Storage, properties: TableProperties, version: int)
     for item in names:
         if not (isinstance(item, str) and _HISTORY_FILE.fullmatch(item)):
             raise CorruptFile(f"{where} names {str(item)[:100]!r}: expected <min>_<max>_<layer>.parquet")
-    return names
+    return list(dict.fromkeys(names))
 
 
 def _completions(storage: Storage, properties: TableProperties, name: str) -> Iterator[tuple[InstantTime, InstantTime]]:
-    table = _history_rows(storage, properties, name)
-    for row in table.to_pylist():
-        requested, completion, action = (row[column] for column in _COLUMNS)
-        if action not in _WRITES:
-            continue
+    where = _where(properties, name)
+    instants = distinct_instants(storage, f"{properties.history_folder}/{name}", _WRITES, where)
+    for requested, completion in zip(*(instants.column(name).to_pylist() for name in COLUMNS[:2]), strict=True):
         if not (_DIGITS.fullmatch(requested or "") and _DIGITS.fullmatch(completion or "")):
             raise CorruptFile(
-                f"{_where(properties, name)}: got requested time {str(requested)[:40]!r} and completion time "
-                f"{str(completion)[:40]!r}, expected digits"
+                f"{where}: got requested time {str(requested)[:40]!r} and completion time {str(completion)[:40]!r}, "
+                "expected digits"
             )
         yield InstantTime(requested), InstantTime(completion)
 
@@ -116,61 +108,16 @@ def history_files(storage: Storage, properties: TableProperties) -> list[str]:
     return [] if version is None else _manifest_files(storage, properties, version)
 
 
-def history_metadata(storage: Storage, properties: TableProperties, name: str) -> Iterator[tuple[str, str, str, bytes]]:
-    """Requested time, completion time, action and metadata of each instant in a history file; '' and b'' for nulls."""
-    where = _where(properties, name)
-    columns = [*_COLUMNS, "metadata"]
-    try:
-        with storage.open_input(f"{properties.history_folder}/{name}") as source:
-            file = _checked(storage, source, columns)
-            groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
-            largest = max((group.total_byte_size for group in groups), default=0)
-            if file.metadata.num_rows > _MAX_ROWS or largest > _MAX_GROUP_BYTES:
-                raise CorruptFile(
-                    f"{where} holds {file.metadata.num_rows} instants in row groups of up to {largest} bytes, at most "
-                    f"{_MAX_ROWS} and {_MAX_GROUP_BYTES} are read"
-                )
-            for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=columns):
-                texts = (batch.column(column).cast(pa.string()).to_pylist() for column in _COLUMNS)
-                bodies = batch.column("metadata").cast(pa.binary()).to_pylist()
-                for requested, completion, action, body in zip(*texts, bodies, strict=True):
-                    yield requested or "", completion or "", action or "", body or b""
-    except FileNotFoundError as error:
-        raise CorruptFile(f"{where} is missing, although the manifest names it") from error
-    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-        if tells_storage(error):
-            raise StorageError(f"{where} cannot be read: {str(error)[:200]}; asking again may help") from error
-        raise CorruptFile(f"{where} cannot be read as a history file: {str(error)[:200]}") from error
-
-
-def _history_rows(storage: Storage, properties: TableProperties, name: str) -> pa.Table:
-    """The columns of `_COLUMNS`, as strings."""
-    where = _where(properties, name)
-    try:
-        with storage.open_input(f"{properties.history_folder}/{name}") as source:
-            file = _checked(storage, source, _COLUMNS)
-            if file.metadata.num_rows > _MAX_ROWS:
-                raise CorruptFile(f"{where} holds {file.metadata.num_rows} instants, at most {_MAX_ROWS} are read")
-            table = file.read(columns=list(_COLUMNS))
-            texts = table.select(_COLUMNS).cast(pa.schema([(column, pa.string()) for column in _COLUMNS]))
-            texts.validate(full=True)
-            return texts
-    except FileNotFoundError as error:
-        raise CorruptFile(f"{where} is missing, although the manifest names it") from error
-    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-        if tells_storage(error):
-            raise StorageError(f"{where} cannot be read: {str(error)[:200]}; asking again may help") from error
-        raise CorruptFile(f"{where} cannot be read as a history file: {str(error)[:200]}") from error
-
-
-def _checked(storage: Storage, source: pa.NativeFile, columns: Collection[str]) -> pq.ParquetFile:
-    """The file, held against what pyarrow takes at its word."""
-    file = pq.ParquetFile(source)
-    check_columns(file.metadata)
-    if is_near(storage):
-        for number in range(file.metadata.num_row_groups):
-            check_pages(source, file.metadata, number, columns)
-    return file
+def history_metadata(
+    storage: Storage, properties: TableProperties, name: str, actions: Collection[str]
+) -> Iterator[tuple[str, str, str, bytes]]:
+    """Requested time, completion time, action and metadata of each instant of these actions in a history file, each
+    once; '' and b'' for nulls."""
+    where, path = _where(properties, name), f"{properties.history_folder}/{name}"
+    instants = distinct_instants(storage, path, actions, where)
+    texts = (instants.column(column).fill_null("").to_pylist() for column in COLUMNS)
+    bodies = metadata_of(storage, path, instants.column("row").to_numpy(), where)
+    yield from zip(*texts, bodies, strict=True)
 
 
 def _where(properties: TableProperties, name: str) -> str:
