@@ -13,7 +13,7 @@ from penstock.enumerator.hybrid.following import advance_hybrid
 from penstock.enumerator.opened_tables import OpenedTables, wall_clock_ms
 from penstock.enumerator.split_times import EventTimeScan
 from penstock.enumerator.watch.advance import advance, start_progress
-from penstock.enumerator.watch.retention import earliest_position, lag
+from penstock.enumerator.watch.retention import earliest_position, lags
 from penstock.enumerator.watch.split_files import missing_file
 from penstock.enumerator.watch.table_watch import Look, TableWatch
 from penstock.enumerator.watch.values import Advance, Following, Progress
@@ -43,8 +43,10 @@ class FollowedTables(OpenedTables):
         self._hollow_after_ms = hollow_after_ms
 
     def glance(self, path: str) -> Look:
-        """See `looking.Follows.glance`: two file operations for a table that is open."""
-        return TableWatch(self.opened(path), clock_ns=lambda: self._wall_ms() * 1_000_000).look()
+        """See `looking.Follows.glance`: two file operations for a table that is open, and a listing of its timeline
+        where file times prove nothing; no listing with `hollow_after_ms`, where time alone may bring a round."""
+        watch = TableWatch(self.opened(path), clock_ns=lambda: self._wall_ms() * 1_000_000)
+        return watch.look_closely() if self._hollow_after_ms is None else watch.look()
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
         """See `watch.advance.advance`, and `hybrid.following.advance_hybrid` for a hybrid read."""
@@ -91,6 +93,11 @@ class FollowedTables(OpenedTables):
 
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
         """See `watch.retention.lag`. Behind the lake no commit is waited for."""
-        if progress.kafka is not None:
-            return GroupLag(commits=0, size_bytes=0, seconds=0.0)
-        return lag(self._table(path), progress, committed, clock_ms=self._wall_ms)
+        return self.lags(path, [(progress, committed)])[0]
+
+    def lags(self, path: str, places: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
+        """`lag` of each, by one reading of the table."""
+        in_lake = [place for place in places if place[0].kafka is None]
+        found = iter(lags(self._table(path), in_lake, clock_ms=self._wall_ms) if in_lake else ())
+        behind = GroupLag(commits=0, size_bytes=0, seconds=0.0)
+        return [next(found) if progress.kafka is None else behind for progress, _ in places]

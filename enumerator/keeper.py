@@ -19,7 +19,7 @@ from penstock.enumerator import failpoints
 from penstock.enumerator.core.answers import Answer, Settings
 from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.events import Event, Restarted, Tick
-from penstock.enumerator.core.records import Durable, Gone, PlanOpened, ReaderGone, Record, RoundPlanned
+from penstock.enumerator.core.records import Durable, Gone, GroupDeleted, PlanOpened, ReaderGone, Record, RoundPlanned
 from penstock.enumerator.core.shortened import shortened
 from penstock.enumerator.core.state import State, evolve
 from penstock.enumerator.core.step import step
@@ -167,6 +167,9 @@ class Keeper:
 
 def _log_lost_readers(state: State, records: Sequence[Record]) -> None:
     for record in records:
+        if isinstance(record, GroupDeleted) and record.expired:
+            tell("group expired", level=logging.WARNING, table=record.key.table, group=record.key.group,
+                 committed=state.groups[record.key].committed)  # fmt: skip
         if isinstance(record, ReaderGone) and record.cause is Gone.EXPIRED:
             held = len(state.groups[record.key].readers[record.reader_id].held)
             tell("reader lost", level=logging.WARNING, table=record.key.table, group=record.key.group,

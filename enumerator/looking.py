@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -53,7 +53,7 @@ class Follows(ChecksFiles, Protocol):
     """What is asked of followed tables, by path. Any thread."""
 
     def glance(self, path: str) -> Look:
-        """The table's file times now: cheap, and to be taken before the table is read."""
+        """What tells whether the table changed: cheap, and to be taken before the table is read."""
         ...
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
@@ -70,6 +70,10 @@ class Follows(ChecksFiles, Protocol):
 
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
         """See `watch.retention.lag`."""
+        ...
+
+    def lags(self, path: str, places: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
+        """`lag` of each, by one reading of the table."""
         ...
 
 

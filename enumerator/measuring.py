@@ -72,9 +72,13 @@ class Measurer:
         places = {key: place for key, place in self.looker.keeper.look(_places).items() if key.table == table}
         self._measured[table] = (self.looker.clock_ms(), frozenset(places))
         lags: list[GroupLag] = []
+        together = self._together(table, list(places.values()))
         for key, (progress, committed) in places.items():
             try:
-                lag = self.looker.follows.lag(self.looker.path_of(table), progress, committed)
+                if together:
+                    lag = together.pop(0)
+                else:
+                    lag = self.looker.follows.lag(self.looker.path_of(table), progress, committed)
             except Exception as error:  # noqa: BLE001 - whatever it is, other groups are measured
                 code, text = code_and_text(error)
                 observer.group_lag(table, key.group, None)
@@ -90,6 +94,13 @@ class Measurer:
         seconds = min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None)
         observer.table_gauges(table, TableGauges(loss_commits=commits, loss_s=seconds))
         return False
+
+    def _together(self, table: str, places: list[tuple[Progress, Position]]) -> list[GroupLag]:
+        """The lags of all by one reading of the table; none if one of them fails: then each is measured alone."""
+        try:
+            return self.looker.follows.lags(self.looker.path_of(table), places) if places else []
+        except Exception:  # noqa: BLE001 - the group that fails so tells of it
+            return []
 
     def _gauges(self, state: State) -> dict[GroupKey, GroupGauges]:
         now_ms, every_ms = self.looker.clock_ms(), self.looker.every_ms

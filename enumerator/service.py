@@ -152,7 +152,9 @@ class EnumeratorService(EmbeddedEnumerator):
             self._service_reads.allow_topic(key.table, spec.scope.request.hybrid)
         if not self.keeper.look(lambda state: key in state.groups):
             progress = self._start(key.table, spec.start)
-            created = ev.CreateGroup(key=key, scope=scope, limits=spec.limits, progress=progress)
+            created = ev.CreateGroup(
+                key=key, scope=scope, limits=spec.limits, progress=progress, principal=spec.principal
+            )
             self.keeper.handle(created, _nothing)
         event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id, principal=spec.principal)
         joined = self.keeper.handle(event, _joined)

@@ -27,6 +27,7 @@ PenstockError
 │   └── StorageDenied                                  storage refuses: rights or credentials are missing or wrong
 ├── StateVersionError             FAILED_PRECONDITION  a record of a format version this build does not know
 ├── StateDamaged                  DATA_LOSS            the service's own state directory holds damaged records
+├── TooManyGroups                 RESOURCE_EXHAUSTED   a table or a principal has as many consumer groups as it may
 ├── Overloaded                    RESOURCE_EXHAUSTED   a stated limit is reached; asking later may help
 └── StorageError                  UNAVAILABLE          storage did not answer; asking again may help
     ├── KafkaUnavailable                               nor did the brokers of a topic
@@ -273,6 +274,14 @@ class StateDamaged(PenstockError):
     grpc_status = "DATA_LOSS"
     exit_code = 3
     advice = "`penstock state check DIR` names the record; restore a backup"
+
+
+class TooManyGroups(PenstockError):
+    """The table, or the principal that asks, has as many consumer groups as the server's limits allow."""
+
+    code = "TOO_MANY_GROUPS"
+    grpc_status = "RESOURCE_EXHAUSTED"
+    advice = "`penstock groups delete` what nobody reads; or raise the limit that the text names"
 
 
 class Overloaded(PenstockError):

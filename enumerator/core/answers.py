@@ -14,7 +14,8 @@ DAY_MS = 24 * HOUR_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How long leases and plans last, when readers come back, and when discovery pauses."""
+    """How long leases and plans last, when readers come back, when discovery pauses, how many groups there may be, and
+    after how long without readers a group is deleted (None: never)."""
 
     lease_ms: int = 45_000
     retry_ms: int = 500
@@ -23,6 +24,9 @@ class Settings:
     plan_ttl_ms: int = DAY_MS
     max_plans: int = 2_000
     max_held_splits: int = 2_000_000
+    max_groups_of_table: int = 1_000
+    max_groups_of_principal: int = 1_000
+    group_expiry_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ def _version(record: Durable) -> int:
 
 
 def _payload(record: Durable) -> dict[str, Any]:
+    told: dict[str, Any]
     match record:
         case NumbersUsed(last):
             return {"last": last}
@@ -120,6 +121,7 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "on_lost_range": scope.on_lost_range.value,
                 "limits": {name: getattr(record.limits, name) for name in record.limits.__slots__},
                 "progress": _progress(record.progress),
+                **({"principal": record.principal} if record.principal else {}),
             }
         case RoundPlanned():
             told = {
@@ -153,7 +155,9 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "cause": record.cause.value,
                 "behind": _position(record.behind),
             }
-        case GroupEnded() | GroupDeleted():
+        case GroupDeleted():
+            told = {"expired": True} if record.expired else {}
+        case GroupEnded():
             told = {}
     return {"table": record.key.table, "group": record.key.group, **told}
 
@@ -215,6 +219,7 @@ def _created(told: Json) -> GroupCreated:
         scope=scope,
         limits=RoundLimits(**{name: int(value) for name, value in told["limits"].items()}),
         progress=_progress_of(told["progress"]),
+        principal=str(told.get("principal", "")),
     )
 
 
@@ -312,7 +317,7 @@ _DECODERS: Final[dict[str, Callable[[Json], Durable]]] = {
     "group-stopped": lambda told: GroupStopped(key=_key(told), code=str(told["code"]), text=str(told["text"])),
     "group-moved": _moved,
     "group-ended": lambda told: GroupEnded(key=_key(told)),
-    "group-deleted": lambda told: GroupDeleted(_key(told)),
+    "group-deleted": lambda told: GroupDeleted(_key(told), bool(told.get("expired", False))),
     "plan-opened": _opened,
     "slots-asked": lambda told: SlotsAsked(str(told["plan"]), tuple(int(slot) for slot in told["slots"])),
     "plans-forgotten": lambda told: PlansForgotten(tuple(str(plan_id) for plan_id in told["plans"])),

@@ -15,12 +15,13 @@ from penstock.proto.reports import SplitReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateGroup:
-    """A group is to begin behind `progress`, unless it is there already."""
+    """A group is to begin behind `progress`, unless it is there already. `principal`: see `Join`."""
 
     key: GroupKey
     scope: GroupScope
     limits: RoundLimits
     progress: Progress
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,16 @@ from typing import Final
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.answers import Settings, Step
-from penstock.enumerator.core.records import Gone, GroupKey, LeaseRenewed, ReaderGone, ReaderJoined, Record
+from penstock.enumerator.core.records import (
+    Gone,
+    GroupDeleted,
+    GroupIdle,
+    GroupKey,
+    LeaseRenewed,
+    ReaderGone,
+    ReaderJoined,
+    Record,
+)
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.proto.errors import ConfigurationError, Fenced, Overloaded, PermissionDenied, UnknownGroup
 from penstock.proto.groups import GroupScope, Joined, Member
@@ -113,4 +122,21 @@ def overdue(state: State, before_ms: int, now_ms: int, settings: Settings) -> li
                 made.append(LeaseRenewed(key=key, reader_id=reader_id, until_ms=now_ms + settings.lease_ms))
             elif reader.until_ms <= now_ms:
                 made.append(ReaderGone(key=key, reader_id=reader_id, cause=Gone.EXPIRED))
+    return made
+
+
+def without_readers(state: State, before_ms: int, now_ms: int, settings: Settings) -> list[Record]:
+    """Groups without readers: since when, and those whose time is over are deleted. After a standstill of this process
+    the time begins anew: nobody could join."""
+    if settings.group_expiry_ms is None:
+        return []
+    stood_still = now_ms - before_ms > settings.lease_ms // 2
+    made: list[Record] = []
+    for key, group in state.groups.items():
+        if group.readers:
+            continue
+        if stood_still or group.idle_since_ms is None:
+            made.append(GroupIdle(key, now_ms))
+        elif now_ms - group.idle_since_ms >= settings.group_expiry_ms:
+            made.append(GroupDeleted(key, expired=True))
     return made

@@ -19,23 +19,41 @@ from penstock.enumerator.core.records import (
 )
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.watch.values import Progress
-from penstock.proto.errors import ConfigurationError
+from penstock.proto.errors import ConfigurationError, TooManyGroups
 from penstock.proto.groups import OnLostRange
 from penstock.proto.positions import CommitRange
 
 
-def create(state: State, event: ev.CreateGroup) -> Step:
-    """The group, unless it is there."""
+def create(state: State, event: ev.CreateGroup, settings: Settings) -> Step:
+    """The group, unless it is there. TooManyGroups."""
     if event.key in state.groups:
         return Step()
+    _check_room(state, event, settings)
     created = GroupCreated(
         key=event.key,
         number=state.last_number + 1,
         scope=event.scope,
         limits=event.limits,
         progress=event.progress,
+        principal=event.principal,
     )
     return Step((created,))
+
+
+def _check_room(state: State, event: ev.CreateGroup, settings: Settings) -> None:
+    of_table = sum(key.table == event.key.table for key in state.groups)
+    if of_table >= settings.max_groups_of_table:
+        raise TooManyGroups(
+            f"{event.key}: the table has {of_table} consumer groups, and limits.groupsPerTable allows "
+            f"{settings.max_groups_of_table}: delete groups that nobody reads (`penstock groups delete`), or raise it"
+        )
+    of_principal = sum(group.principal == event.principal for group in state.groups.values()) if event.principal else 0
+    if of_principal >= settings.max_groups_of_principal:
+        raise TooManyGroups(
+            f"{event.key}: its principal has created {of_principal} consumer groups that are there, and "
+            f"limits.groupsPerPrincipal allows {settings.max_groups_of_principal}: delete groups that nobody reads "
+            "(`penstock groups delete`), or raise it"
+        )
 
 
 def delete(group: Group) -> Step:

@@ -51,13 +51,15 @@ class NumbersUsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCreated:
-    """A group begins behind `progress`. `number` is its generation."""
+    """A group begins behind `progress`. `number` is its generation; `principal` whose reader created it, '' if the
+    server authenticated nobody, or in a record of before principals were kept."""
 
     key: GroupKey
     number: int
     scope: GroupScope
     limits: RoundLimits
     progress: Progress
+    principal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +144,10 @@ class GroupEnded:
 
 @dataclass(frozen=True, slots=True)
 class GroupDeleted:
-    """The group is forgotten."""
+    """The group is forgotten; `expired`: because it had no readers for its time."""
 
     key: GroupKey
+    expired: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +226,14 @@ class TableSeen:
     position: Position
 
 
+@dataclass(frozen=True, slots=True)
+class GroupIdle:
+    """Volatile: the group has had no readers since then, by the clock of this process."""
+
+    key: GroupKey
+    since_ms: int
+
+
 Durable = (
     NumbersUsed
     | GroupCreated
@@ -239,5 +250,5 @@ Durable = (
     | SlotsAsked
     | PlansForgotten
 )
-Volatile = LeaseRenewed | NothingTold | TableSeen | PlanUsed | EntryReported
+Volatile = LeaseRenewed | GroupIdle | NothingTold | TableSeen | PlanUsed | EntryReported
 Record = Durable | Volatile

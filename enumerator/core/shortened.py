@@ -46,7 +46,14 @@ def shortened(state: State) -> Iterator[Durable]:
 
 def _of_group(group: Group) -> Iterator[Durable]:
     begin = Progress(group.committed) if group.rounds else group.progress
-    yield GroupCreated(key=group.key, number=group.number, scope=group.scope, limits=group.limits, progress=begin)
+    yield GroupCreated(
+        key=group.key,
+        number=group.number,
+        scope=group.scope,
+        limits=group.limits,
+        progress=begin,
+        principal=group.principal,
+    )
     for one in group.rounds.values():
         yield RoundPlanned(
             key=group.key,

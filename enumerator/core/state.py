@@ -16,6 +16,7 @@ from penstock.enumerator.core.records import (
     GroupCreated,
     GroupDeleted,
     GroupEnded,
+    GroupIdle,
     GroupKey,
     GroupMoved,
     GroupStopped,
@@ -51,6 +52,7 @@ GroupRecord = (
     | ReaderGone
     | GroupStopped
     | GroupEnded
+    | GroupIdle
     | LeaseRenewed
     | NothingTold
     | TableSeen
@@ -76,7 +78,8 @@ class Reader:
 
 @dataclass(slots=True)
 class Group:
-    """A consumer group. `committed`: everything up to it is done; `progress.position`: so far it was planned."""
+    """A consumer group. `committed`: everything up to it is done; `progress.position`: so far it was planned.
+    `principal` created it; `idle_since_ms`: without readers since then, as far as that was noticed."""
 
     key: GroupKey
     number: int
@@ -90,6 +93,8 @@ class Group:
     stopped: tuple[str, str] | None = None
     ended: bool = False
     caught_up: bool = False
+    principal: str = ""
+    idle_since_ms: int | None = None
 
     @property
     def pending(self) -> int:
@@ -149,7 +154,13 @@ def evolve(state: State, record: Record) -> tuple[str, ...]:
         case GroupCreated():
             state.last_number = max(state.last_number, record.number)
             state.groups[record.key] = Group(
-                record.key, record.number, record.scope, record.limits, record.progress, record.progress.position
+                record.key,
+                record.number,
+                record.scope,
+                record.limits,
+                record.progress,
+                record.progress.position,
+                principal=record.principal,
             )
             return ()
         case GroupDeleted(key):
@@ -222,6 +233,8 @@ def _evolve_group(group: Group, record: GroupRecord) -> tuple[str, ...]:
             group.readers[record.reader_id].heard = record.sequence
         case TableSeen():
             group.caught_up = True
+        case GroupIdle(since_ms=since_ms):
+            group.idle_since_ms = since_ms
     return ()
 
 
@@ -232,6 +245,7 @@ def _join(group: Group, record: ReaderJoined) -> None:
         reader.held = before.held
         reader.untold = dict(before.held)
     group.readers[record.reader_id] = reader
+    group.idle_since_ms = None
 
 
 def _move(group: Group, record: GroupMoved) -> tuple[str, ...]:

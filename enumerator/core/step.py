@@ -17,7 +17,7 @@ def step(state: State, event: ev.Event, now_ms: int, settings: Settings) -> Step
     stopped group the error that stopped it."""
     match event:
         case ev.CreateGroup():
-            return positions.create(state, event)
+            return positions.create(state, event, settings)
         case ev.Join():
             return members.join(state, event, now_ms, settings)
         case ev.Heartbeat(member):
@@ -46,7 +46,8 @@ def step(state: State, event: ev.Event, now_ms: int, settings: Settings) -> Step
             return plans.finish_entry(state, event, now_ms, settings)
         case ev.Tick(before_ms):
             expired = plans.expired(state, now_ms, settings)
-            return Step((*members.overdue(state, before_ms, now_ms, settings), *expired))
+            idle = members.without_readers(state, before_ms, now_ms, settings)
+            return Step((*members.overdue(state, before_ms, now_ms, settings), *idle, *expired))
         case ev.Restarted():
             return Step(
                 (*members.overdue(state, now_ms - settings.lease_ms, now_ms, settings), *plans.used(state, now_ms))

@@ -66,7 +66,12 @@ def built(
     """
     if not settings.tables:
         raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
-    core = CoreSettings(lease_ms=settings.lease_ms)
+    core = CoreSettings(
+        lease_ms=settings.lease_ms,
+        max_groups_of_table=settings.limits.groups_per_table,
+        max_groups_of_principal=settings.limits.groups_per_principal,
+        group_expiry_ms=settings.group_expiry_ms,
+    )
     if not settings.state:
         keeper = Keeper(clock_ms=monotonic_ms, settings=core, observer=observer)
         with _following(settings, keeper, scan_event_time, activity) as service:

@@ -164,6 +164,8 @@ class LimitSettings:
         "connection_grace_ms": (100, 86_400_000),
         "handshake_ms": (100, 600_000),
         "least_ping_ms": (1000, 86_400_000),
+        "groups_per_table": (1, 1_000_000),
+        "groups_per_principal": (1, 1_000_000),
     }
 
     request_bytes: int = 4 << 20
@@ -188,6 +190,10 @@ class LimitSettings:
     """A connection whose handshake takes longer is closed."""
     least_ping_ms: int = 10_000
     """The third ping that comes sooner than this after the one before closes the connection."""
+    groups_per_table: int = 1_000
+    """Consumer groups of one table; a reader that would create one more gets `TOO_MANY_GROUPS`."""
+    groups_per_principal: int = 1_000
+    """Consumer groups, of all tables, that one authenticated principal created; beyond it `TOO_MANY_GROUPS`."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():
@@ -206,6 +212,7 @@ class Settings:
         "drain_ms": (0, 600_000),
         "grace_ms": (0, 3_600_000),
         "tokens_grace_ms": (0, 86_400_000),
+        "group_expiry_ms": (60_000, 10 * 365 * 86_400_000),
     }
 
     tables: Mapping[str, TableSettings] = field(default_factory=dict)
@@ -241,6 +248,9 @@ class Settings:
     its groups stop with LATE_INSTANT. Not given: never."""
     lease_ms: int = 30_000
     """How long a silent reader of a group keeps its splits. The flag takes a duration such as `30s`."""
+    group_expiry_ms: int | None = None
+    """A consumer group that has had no reader for so long is deleted, with its position; counted anew when the server
+    starts. Not given: never, for rows behind a lost position may never be read."""
     drain_ms: int = 0
     """At the end: how long calls are taken after the health service said NOT_SERVING, for a balancer to notice."""
     grace_ms: int = 10_000

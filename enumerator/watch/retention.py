@@ -6,9 +6,10 @@ Shell: reads the timeline and the newest clean, has ranges planned. Not here: th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
+from functools import cache
 from typing import TYPE_CHECKING
 
 from penstock.enumerator.discovery import read_timeline
@@ -36,7 +37,19 @@ def lag(
     zone: tzinfo | None = None,
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> GroupLag:
-    """How far a group that committed up to a position is behind, by the wall clock, and its time to loss.
+    """`lags` of one."""
+    return lags(table, [(progress, committed)], zone=zone, clock_ms=clock_ms)[0]
+
+
+def lags(
+    table: HudiTable,
+    places: Sequence[tuple[Progress, Position]],
+    *,
+    zone: tzinfo | None = None,
+    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> list[GroupLag]:
+    """How far groups that committed up to a position are behind, by the wall clock, and their times to loss. The table
+    is read once.
 
     `zone` is that of a timeline that is written in its writer's local time; without it an instant of such a timeline
     completed when its file was last changed, where the storage tells, and no seconds of loss are told.
@@ -45,6 +58,7 @@ def lag(
     facts = read_timeline(table)
     known = UTC if table.properties.timezone.upper() == "UTC" else zone
 
+    @cache
     def completed_ms(item: Instant) -> int | None:
         if item.completion_time and known is not None:
             return instant_ms(item.completion_time, known)
@@ -53,15 +67,19 @@ def lag(
             return instant_ms(facts.timeline.order_key(item), known)
         return info.modified_ns // 1_000_000
 
-    return lag_of(
-        facts,
-        committed,
-        progress.ahead,
-        now_ms=clock_ms(),
-        completed_ms=completed_ms,
-        retention=_newest_clean(table, facts.timeline.completed_cleans),
-        zone=known,
-    )
+    retention, now_ms = _newest_clean(table, facts.timeline.completed_cleans), clock_ms()
+    return [
+        lag_of(
+            facts,
+            committed,
+            progress.ahead,
+            now_ms=now_ms,
+            completed_ms=completed_ms,
+            retention=retention,
+            zone=known,
+        )
+        for progress, committed in places
+    ]
 
 
 def earliest_position(table: HudiTable, request: PlanRequest) -> Position:

@@ -4,14 +4,16 @@ Shell: reads file times and a clock. Not here: what changed (`advance`).
 
 A folder's time tells that a file was added or renamed in it, which every step of every instant does. It tells that
 nothing was only if it is old enough: a second change within the grain of the file system's clock leaves it as it is.
-Storages that keep no times of folders (object stores) never say "unchanged": there each look lists the timeline.
+Storages that keep no times of folders (object stores) never say "unchanged" so: there `look_closely` lists the
+timeline, once for all that follow the table.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.table.hudi_table import HudiTable
@@ -25,7 +27,8 @@ SETTLED_NS: Final = 2_000_000_000
 class Look:
     """File times of a table's timeline, as they were before it was read; 0 where the storage does not tell.
 
-    `is_settled`: they were old enough that any later change must show in them.
+    `is_settled`: they were old enough that any later change must show in them. `listing`: else, where it was taken, a
+    digest of the timeline's file names and sizes, in which every step of every instant shows.
     """
 
     timeline_ns: int
@@ -33,6 +36,7 @@ class Look:
     properties_bytes: int
     timeline_folder: str
     is_settled: bool
+    listing: str = ""
 
 
 class TableWatch:
@@ -57,6 +61,16 @@ class TableWatch:
             is_settled=all(0 < changed_ns <= now_ns - SETTLED_NS for changed_ns in times),
         )
 
+    def look_closely(self) -> Look:
+        """As `look`; where the file times prove nothing, with a listing of the timeline instead."""
+        found = self.look()
+        if found.is_settled:
+            return found
+        digest = hashlib.sha256()
+        for info in self._storage.list_dir(self._folder):
+            digest.update(f"{info.name}\0{info.size_bytes}\n".encode())
+        return replace(found, listing=digest.hexdigest())
+
     def follow(self, table: HudiTable) -> None:
         """From now on watches the table as it is after an upgrade, which moves the timeline to another folder."""
         self._storage, self._folder = table.storage, table.properties.timeline_folder
@@ -64,4 +78,4 @@ class TableWatch:
 
 def nothing_changed(before: Look | None, now: Look) -> bool:
     """Whether what was found behind `before` is still so. Never true on doubt."""
-    return before is not None and before.is_settled and before == now
+    return before is not None and (before.is_settled or bool(before.listing)) and before == now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from test_service import Clock, Script, World, at, service_of, spec_of
@@ -61,6 +62,9 @@ class Dated(Script):
         return (
             replace(found, issued=Issued(instant_ms=5_000, delay_ms=2_000)) if isinstance(found, NextRound) else found
         )
+
+    def lags(self, path: str, places: Any) -> list[GroupLag]:
+        return [self.lag(path, *place) for place in places]
 
     def lag(self, path: str, progress: object, committed: object) -> GroupLag:
         return GroupLag(commits=2, size_bytes=5, seconds=1.0, loss_commits=1, loss_seconds=9_000.0)

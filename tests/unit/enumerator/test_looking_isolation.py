@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from test_looking_threads import until
@@ -75,6 +76,9 @@ class Hostile(Script):
     def advance(self, path: str, name: str, following: Following) -> Advance:
         self._fail("advance", path)
         return super().advance(path, name, following)
+
+    def lags(self, path: str, places: Any) -> list[GroupLag]:
+        return [self.lag(path, *place) for place in places]
 
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
         self._fail("lag", path)

@@ -11,11 +11,13 @@ import pytest
 from penstock.enumerator.core.answers import Settings
 from penstock.enumerator.keeper import Keeper, durable_keeper
 from penstock.enumerator.looking import MOST_CONTRADICTIONS
+from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.watch.table_watch import Look
 from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew, Progress
+from penstock.proto.client import EnumeratorClient
 from penstock.proto.errors import (
     ConfigurationError,
     Fenced,
@@ -24,6 +26,7 @@ from penstock.proto.errors import (
     PositionExpired,
     StorageError,
     TableNotFound,
+    TooManyGroups,
     UnknownGroup,
     UnknownSplit,
 )
@@ -152,6 +155,9 @@ class Script:
         if self.fails:
             raise self.fails.pop(0)
         return Progress(at(self.newest) if position is None else position, layout=2)
+
+    def lags(self, path: str, places: Any) -> list[GroupLag]:
+        return [self.lag(path, *place) for place in places]
 
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
         return LAG
@@ -636,3 +642,18 @@ def test_a_lost_range_is_passed_over_once_the_planned_rounds_are_read() -> None:
     world.script.missing = 1
     world.service.looker.look()
     assert world.summary() == "running 004 004"
+
+
+def test_a_group_too_many_is_refused_by_name_over_a_server_and_the_others_go_on() -> None:
+    world = World(Script(newest=2), settings=Settings(max_groups_of_table=2))
+    with serve_enumerator(world.service, "127.0.0.1:0", world.service) as server:
+        client = EnumeratorClient(server.address)
+        client.join_group("h", "r", world.spec, "1")
+        for _ in range(2):
+            with pytest.raises(TooManyGroups, match="groupsPerTable allows 2"):
+                client.join_group("i", "r", world.spec, "1")
+        client.join_group("h", "r2", world.spec, "1")
+        client.close()
+        server.stop(0)
+    world.service.looker.look()
+    assert isinstance(world.asked(), Assignments)

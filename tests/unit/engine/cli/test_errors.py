@@ -11,6 +11,7 @@ from penstock.proto.errors import InvariantViolation, all_error_classes
 
 CODES = {
     "CONFIGURATION": 2,
+    "REQUEST_ID_REUSED": 2,
     "POSITION_EXPIRED": 3,
     "DATA_INVALIDATED": 3,
     "FORMAT": 3,
@@ -27,6 +28,7 @@ CODES = {
     "OVERLOADED": 75,
     "STORAGE": 75,
     "KAFKA_UNAVAILABLE": 75,
+    "SERVER_UNAVAILABLE": 75,
 }
 
 

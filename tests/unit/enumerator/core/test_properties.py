@@ -88,6 +88,7 @@ durable = st.one_of(
         scope=scopes,
         limits=st.builds(RoundLimits, max_commits=small, max_files=small, max_bytes=numbers, max_rows=numbers),
         progress=progresses,
+        principal=names,
     ),
     st.builds(
         rec.RoundPlanned,
@@ -118,7 +119,7 @@ durable = st.one_of(
         behind=positions,
     ),
     st.builds(rec.GroupEnded, key=keys),
-    st.builds(rec.GroupDeleted, keys),
+    st.builds(rec.GroupDeleted, keys, st.booleans()),
     st.builds(rec.PlanOpened, plan_id=names, request_id=names, table=names, facts=facts, slots=small),
     st.builds(rec.SlotsAsked, names, st.lists(small).map(tuple)),
     st.builds(rec.PlansForgotten, st.lists(names).map(tuple)),

@@ -1,0 +1,98 @@
+"""Idle groups of one table cost one look at the table together, also where file times prove nothing."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from scripted_timeline import ScriptedTimeline
+
+from penstock.enumerator.followed_tables import FollowedTables
+from penstock.enumerator.measuring import Measurer
+from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.watch.values import Advance, Following
+from penstock.proto.groups import GroupScope, GroupSpec, StartLatest
+from penstock.proto.queries import Incremental, PlanRequest
+from penstock.table.hudi_table import HudiTable
+from penstock.table.timeline import Timeline
+
+pytestmark = pytest.mark.golden
+
+GROUPS = 20
+CASE = "B_v9_inc_cow"
+
+
+@dataclass
+class Counted:
+    """A service with GROUPS groups at the table's end; `asked` counts what is read of the table."""
+
+    script: ScriptedTimeline
+    wall_ms: int
+    asked: Counter[str] = field(default_factory=Counter)
+    service: EnumeratorService = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reads = Reads(wall_ms=lambda: self.wall_ms)
+        self.reads.asked = self.asked
+        self.service = EnumeratorService({"t": str(self.script.path)}, reads=self.reads, poll_ms=None)
+        scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
+        for number in range(GROUPS):
+            self.service.join_group(f"g{number}", "r", GroupSpec(scope=scope, start=StartLatest()), "x")
+
+    def look(self) -> Counter[str]:
+        """What one look took."""
+        self.asked.clear()
+        self.service.looker.look()
+        return Counter(self.asked)
+
+
+class Reads(FollowedTables):
+    asked: Counter[str]
+
+    def glance(self, path: str) -> Any:
+        self.asked["glance"] += 1
+        return super().glance(path)
+
+    def advance(self, path: str, name: str, following: Following) -> Advance:
+        self.asked["advance"] += 1
+        return super().advance(path, name, following)
+
+
+@pytest.fixture
+def counted(golden: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Counted:
+    """By a wall clock at which no file time is old enough to prove anything, as in an object store."""
+    script = ScriptedTimeline(golden.copy(CASE, tmp_path), tmp_path / "aside")
+    script.take_behind(script.data[-2])
+    made = Counted(script, wall_ms=script.folder.stat().st_mtime_ns // 1_000_000)
+    real = HudiTable.timeline
+
+    def timeline(table: HudiTable) -> Timeline:
+        made.asked["timeline"] += 1
+        return real(table)
+
+    monkeypatch.setattr(HudiTable, "timeline", timeline)
+    return made
+
+
+def test_idle_groups_of_a_table_share_a_look(counted: Counted) -> None:
+    assert counted.look()["advance"] == GROUPS, "the first look of each"
+    for _ in range(3):
+        assert counted.look() == Counter(glance=1)
+    counted.script.give(*{path.name[:17] for path in counted.script.aside.iterdir()})
+    assert counted.look()["advance"] == GROUPS, "whose file times may be those of before: the listing tells"
+    assert {group.planned.order_key for group in counted.service.list_groups()} == {
+        counted.script.keys[counted.script.data[-1]]
+    }
+
+
+def test_the_lags_of_a_tables_groups_are_measured_by_one_reading(counted: Counted) -> None:
+    counted.look()
+    measurer = Measurer(counted.service.looker)
+    counted.asked.clear()
+    measurer.measure()
+    assert counted.asked == Counter(timeline=1)
+    alone = counted.service.describe_group("t", "g0").lag
+    assert alone is not None and alone.commits == 0
