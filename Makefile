@@ -18,7 +18,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 # The suites without a JVM run kernels that check every index, which are other machine code; those with one run them bare.
 CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 
-.PHONY: help demo test test-ops check long soak proto docs bench parts java lint wheel types clean
+.PHONY: help demo test test-ops check long soak proto docs locks release bench parts java lint wheel types clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -51,6 +51,12 @@ proto: .venv/.ready ## regenerate the gRPC stubs in proto/v1
 docs: .venv/.ready ## regenerate docs/reference/ from the code, docs/compatibility.md from the golden tables
 	@$(PY) tools/generate_reference.py
 	@$(PY) tools/generate_compatibility.py
+
+locks: .venv/.ready ## compile requirements/*.lock anew: what releases depend on, by version and SHA-256
+	@$(PY) tools/lock_dependencies.py
+
+release: wheel ## the wheel in dist/, and its SBOM (CycloneDX) beside it
+	@$(PY) tools/make_sbom.py dist/*.whl
 
 bench: java .venv/.ready wheel ## Penstock beside Hudi's own reader and hudi-rs, in turn; writes docs/results/ (≤ 30 minutes)
 	@$(WHEEL_PY) -P bench/compare.py

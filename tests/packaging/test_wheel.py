@@ -109,13 +109,16 @@ def names_in_the_sdist(distributions: tuple[pathlib.Path, pathlib.Path]) -> set[
 def clean_python(
     distributions: tuple[pathlib.Path, pathlib.Path], tmp_path_factory: pytest.TempPathFactory
 ) -> pathlib.Path:
-    """The Python of a new environment that holds the wheel and what it says it needs: no extras, no test tools."""
+    """The Python of a new environment that holds what a release is locked to, by hash, and the wheel: no extras, no
+    test tools."""
     home = tmp_path_factory.mktemp("clean") / "venv"
     run(sys.executable, "-m", "venv", "--without-pip", home, cwd=home.parent)
     python = home / "bin" / "python"
-    constraints = REPOSITORY / "requirements" / "constraints.txt"
-    options = ("--quiet", "--disable-pip-version-check", "--no-compile", "-c", constraints)
-    run(sys.executable, "-m", "pip", "--python", python, "install", *options, distributions[1], cwd=home.parent)
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    install = (*pip, "install", "--quiet", "--disable-pip-version-check", "--no-compile")
+    run(*install, "--require-hashes", "-r", REPOSITORY / "requirements" / "wheel.lock", cwd=home.parent)
+    run(*install, "--no-deps", distributions[1], cwd=home.parent)
+    run(*pip, "check", cwd=home.parent)
     return python
 
 
