@@ -92,10 +92,13 @@ def tail(
         raise ConfigurationError("--group without --server: a group goes on where it was only if a server keeps it")
     options = _named(options)
     from penstock.engine.cli.tail_output import FilesBySplit, RowsOnStdout, checked_folder
+    from penstock.engine.cli.tail_scope import FolderState, check_scope, record_scope, scope_of
     from penstock.engine.group_doors import following_door
     from penstock.engine.group_reader import GroupReader
 
     folder = None if output_dir is None else checked_folder(output_dir)
+    scope = scope_of(table, options, chosen)
+    state = FolderState.RECORDED if folder is None else check_scope(folder, scope)
     with ExitStack() as at_end:
         door = at_end.enter_context(following_door(options.server, options.access))
         consumer = GroupReader(table, options, door)
@@ -106,6 +109,14 @@ def tail(
         if own_group:
             at_end.callback(_forget, shell, partial(door.delete_group, table, options.group or ""))
         at_end.callback(consumer.close)
+        if folder is not None and state is not FolderState.RECORDED:  # the server took the scope for the group's
+            if state is FolderState.UNRECORDED:
+                shell.warn(
+                    f"--output-dir {output_dir}: an earlier release wrote files there and kept no record of table, "
+                    "query, columns and filter: they are taken as written with those of now; only numbers of rows and "
+                    "columns are compared"
+                )
+            record_scope(folder, scope)
         on_progress = at_end.enter_context(_progress(shell, folder is None))
         _follow(consumer, output, stop, exit_at_end, on_progress)
 

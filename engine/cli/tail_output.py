@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.group_reader import ConsumedBatch, GroupReader
 
 _MAX_NAME_CHARS: Final = 120
+_BLOCK_BYTES: Final = 1 << 20
 
 
 class Stopped(Exception):
@@ -57,7 +58,8 @@ class RowsOnStdout:
 
 class FilesBySplit:
     """A file a split, named by the split's id, in `folder`. Exactly once: a split is committed when its whole file is
-    under its name and both are on the disk; a split whose file is there already is only committed.
+    under its name and both are on the disk; a split whose file is there already is only committed, if the file has the
+    split's columns (Parquet) and as many rows, else a ConfigurationError.
 
     A split without rows has no file. Hidden files `.….partial` are what was begun and not ended.
     """
@@ -79,6 +81,7 @@ class FilesBySplit:
         if path.is_file():
             for _ in rest.batches():
                 pass
+            _check_file(path, self._form, batch.batch.schema.names, rest.rows, batch.split_id)
             rows = 0
         else:
             write_rows(batch.batch.schema, rest.batches(), self._form, str(path))
@@ -123,6 +126,28 @@ def file_name(split_id: str, form: RowFormat) -> str:
     if len(safe) > _MAX_NAME_CHARS:
         safe = f"{safe[:_MAX_NAME_CHARS]}-{hashlib.sha256(split_id.encode()).hexdigest()}"
     return f"{safe}.{form.value}"
+
+
+def _check_file(path: Path, form: RowFormat, columns: list[str], rows: int, split_id: str) -> None:
+    """Whether the file that is there can be the split's."""
+    if form is RowFormat.PARQUET:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            metadata = pq.read_metadata(path)
+        except (pa.ArrowException, OSError) as error:
+            raise ConfigurationError(f"{path}: no Parquet file ({error}): remove it to have it written anew") from error
+        has, there = metadata.num_rows, list(metadata.schema.to_arrow_schema().names)
+    else:
+        with path.open("rb") as file:
+            has, there = sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK_BYTES), b"")), columns
+    if (has, there) != (rows, columns):
+        raise ConfigurationError(
+            f"{path}: the file of split {split_id} has {has} rows of columns {', '.join(there)[:300]}, expected {rows} "
+            f"of {', '.join(columns)[:300]}: it was written with another filter or other columns. Give another folder, "
+            "or remove the file to have it written anew"
+        )
 
 
 def sync_folder(folder: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from penstock.engine.cli import tail_output
 from penstock.engine.cli.output import RowFormat
 from penstock.engine.cli.tail_output import file_name
+from penstock.engine.cli.tail_scope import SCOPE_FILE
 from penstock.engine.patience import Surroundings
 from penstock.proto.errors import CorruptFile, StorageError
 
@@ -241,6 +242,85 @@ class TestFiles:
         assert door.committed() == {}
         assert door.named("leave")
 
+    @pytest.mark.parametrize(
+        ("changed", "setting"),
+        [
+            (("--where", "id < 3"), 'where was not given, is "id < 3"'),
+            (("--columns", "id"), 'columns was not given, is ["id"]'),
+            (("--format", "jsonl"), 'format was "parquet", is "jsonl"'),
+            (("--query", "cdc"), 'query was "incremental", is "cdc"'),
+            (("--on-corrupt", "skip"), 'onCorrupt was not given, is "skip"'),
+            (("--split-bytes", "1"), "splitBytes was 134217728, is 1"),
+        ],
+    )
+    def test_another_scope_over_the_same_folder_commits_nothing(
+        self, cli: Cli, door: Any, tmp_path: pathlib.Path, changed: tuple[str, ...], setting: str
+    ) -> None:
+        """A group that is deleted and made anew with another filter: its rows would be missing from the folder."""
+        command = ("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
+        assert cli(*command).code == 0
+        _make_group_anew(door)
+        ended = cli(*command, *changed)
+        assert (ended.code, ended.stdout) == (2, b"")
+        assert "written with other settings" in ended.stderr and setting in ended.stderr
+        assert "Give another folder" in ended.stderr
+        assert not door.named("join") and not door.committed()
+        assert cli(*command).code == 0, "the settings of before go on"
+        assert rows_of(tmp_path) == {"a.parquet": ROWS[:25], "c.parquet": ROWS[25:]}
+        assert all(finished for _, finished in door.committed().values())
+
+    def test_another_table_over_the_same_folder_commits_nothing(
+        self, cli: Cli, door: Any, tmp_path: pathlib.Path
+    ) -> None:
+        assert cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path).code == 0
+        ended = cli("tail", "orders", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
+        assert ended.code == 2
+        assert 'table was "trips", is "orders"' in ended.stderr
+
+    def test_a_folder_of_a_release_without_records_is_taken_over_with_a_warning(
+        self, cli: Cli, door: Any, tmp_path: pathlib.Path
+    ) -> None:
+        command = ("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
+        assert cli(*command).code == 0
+        (tmp_path / SCOPE_FILE).unlink()
+        _make_group_anew(door)
+        ended = cli(*command)
+        assert (ended.code, ended.stdout) == (0, b"")
+        assert "an earlier release wrote files there" in ended.stderr
+        assert cli(*command).stderr == "", "it is recorded now"
+        assert cli(*command, "--where", "id < 3").code == 2
+
+    @pytest.mark.parametrize("form", ["parquet", "jsonl"])
+    def test_a_file_of_another_number_of_rows_is_not_taken_for_the_split(
+        self, cli: Cli, door: Any, tmp_path: pathlib.Path, form: str
+    ) -> None:
+        """Written by a release without records, with another filter."""
+        if form == "parquet":
+            pq.write_table(pa.table({"id": range(24)}), tmp_path / "a.parquet")
+        else:
+            (tmp_path / "a.jsonl").write_text('{"id": 1}\n' * 24)
+        ended = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path, "--format", form)
+        assert ended.code == 2
+        assert "the file of split a has 24 rows of columns id, expected 25 of id" in ended.stderr
+        assert door.committed() == {}
+
+    def test_a_file_of_other_columns_is_not_taken_for_the_split(
+        self, cli: Cli, door: Any, tmp_path: pathlib.Path
+    ) -> None:
+        pq.write_table(pa.table({"id": range(25), "more": range(25)}), tmp_path / "a.parquet")
+        ended = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
+        assert ended.code == 2
+        assert "has 25 rows of columns id, more, expected 25 of id" in ended.stderr
+
+    @pytest.mark.parametrize(
+        "record", ["", "[]", "{}", '{"version": 1, "scope": {"table": "trips"}, "digest": "x"}', "[" * 10_000]
+    )
+    def test_a_damaged_record_is_an_error(self, cli: Cli, door: Any, tmp_path: pathlib.Path, record: str) -> None:
+        (tmp_path / SCOPE_FILE).write_text(record)
+        ended = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
+        assert (ended.code, door.named("join")) == (2, [])
+        assert SCOPE_FILE in ended.stderr
+
     def test_names_are_safe_and_tell_ids_apart(self) -> None:
         split_ids = [
             "a",
@@ -268,15 +348,23 @@ class TestFiles:
         assert file_name("0123abc", RowFormat.JSONL) == "0123abc.jsonl"
 
 
+def _make_group_anew(door: Any) -> None:
+    """As `groups delete`, and the first join after it."""
+    for kept in (door.ordinals, door.reports, door.held, door.epochs, door.renewed, door.joins):
+        kept.clear()
+    door.spec = None
+    door.calls.clear()
+
+
 def names(folder: pathlib.Path) -> list[str]:
-    """Hidden files count too."""
-    return sorted(path.name for path in folder.iterdir())
+    """Hidden files count too, but for the record of the scope."""
+    return sorted(path.name for path in folder.iterdir() if path.name != SCOPE_FILE)
 
 
 def rows_of(folder: pathlib.Path) -> dict[str, list[int]]:
     """Ids by file; hidden files count too."""
     found = {}
-    for path in folder.iterdir():
+    for path in (folder / name for name in names(folder)):
         if path.suffix == ".parquet":
             found[path.name] = pq.read_table(path).column("id").to_pylist()
         else:
