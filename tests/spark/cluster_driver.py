@@ -9,7 +9,9 @@ repetition overwrites.
 from __future__ import annotations
 
 import json
+import pathlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypedDict
 
@@ -25,7 +27,7 @@ HARM_S = 90.0
 
 class StreamAsked(TypedDict):
     """`harm`: '' | 'fail' (once) | 'stay' (the first attempt does not go on) | 'stay all', in the first slot of
-    micro-batch `harmed` until the file `go` is in `folder`."""
+    micro-batch `harmed` until the file `go` is in `folder`; 'plan': so does the driver, before a task is started."""
 
     server: str
     table: str
@@ -65,6 +67,7 @@ def watched(folder: str, batch_id: int, harm: str) -> Callable[[Iterator[pa.Arra
             "batch": batch_id,
             "slot": slot,
             "executor": f"{pathlib.Path.cwd().parent.name}/{pathlib.Path.cwd().name}",
+            "attempt": context.attemptNumber(),
             "rows": sum(len(array) for array in got),
             "digest": digest.hexdigest(),
             "pyspark": pyspark.__file__,
@@ -94,12 +97,24 @@ def watched(folder: str, batch_id: int, harm: str) -> Callable[[Iterator[pa.Arra
     return watch
 
 
+def stay(folder: pathlib.Path) -> None:
+    """Makes the file `harmed`, and waits for the file `go`."""
+    (folder / "harmed").touch()
+    give_up = time.monotonic() + HARM_S
+    while not (folder / "go").exists():
+        if time.monotonic() > give_up:
+            raise RuntimeError("nobody lets the driver go on")
+        time.sleep(0.05)
+
+
 def run(spark: SparkSession, asked: StreamAsked) -> None:
     """A stream over what is there, one commit a micro-batch."""
     folder = asked["folder"]
 
     def write(frame: DataFrame, batch_id: int) -> None:
         harm = asked["harm"] if batch_id == asked["harmed"] else ""
+        if harm == "plan":
+            stay(pathlib.Path(folder))
         watch = F.arrow_udf(watched(folder, batch_id, harm), "boolean", F.ArrowUDFType.SCALAR_ITER)
         rows = frame.filter(watch.asNondeterministic()(F.struct("*")))
         rows.write.mode("overwrite").parquet(f"{folder}/out/{batch_id}")

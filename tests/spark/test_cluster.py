@@ -33,6 +33,8 @@ BEFORE = "inc_06"
 COMMITS = ["inc_07", "inc_09", "inc_10", "inc_11"]
 """A micro-batch each, behind BEFORE. The second, which is harmed, has two tasks."""
 EXECUTOR = "CoarseGrainedExecutorBackend"
+AWAY_S = 9.0
+"""How long an ordinary restart of the server takes under load."""
 
 
 class Cluster:
@@ -45,14 +47,25 @@ class Cluster:
         port = free_port()
         self._master = f"spark://127.0.0.1:{port}"
         self._daemon("master.Master", "--port", str(port))
-        serve = [sys.executable, "-m", "penstock", "serve", "--table", f"t={table}", "--listen", "127.0.0.1:0"]
-        server = self._start(serve, "server.log")
+        self.address = f"127.0.0.1:{free_port()}"
+        self._serve = [sys.executable, "-m", "penstock", "serve", "--table", f"t={table}", "--listen", self.address]
+        self._serve += ["--state", str(folder / "state")]
+        self._server = self._start(self._serve, "server.log")
         # two names of one host: Spark runs no copy of a task on the host that it is running on
         self._workers = [
             self._daemon("worker.Worker", "-c", "1", "-m", "1g", "-d", str(folder / host), self._master, host=host)
             for host in ("127.0.0.1", "localhost")
         ]
-        self.address = server.line()
+        assert self._server.line() == self.address
+
+    def restart_server(self, away_s: float, while_away: Callable[[], object]) -> None:
+        """-9, `while_away`, and a new process on the same state when `away_s` have passed."""
+        self._server.kill()
+        while_away()
+        begin_s = time.monotonic()
+        waited(lambda: time.monotonic() - begin_s >= away_s, "the end of the outage")
+        self._server = self._start(self._serve, "server.log")
+        assert self._server.line() == self.address
 
     def driver(self, *, speculates: bool) -> LineProcess:
         """The driver that runs, else a new one."""
@@ -214,6 +227,21 @@ def test_the_driver_is_killed_in_mid_batch(
     assert driver.line() == "done"
     stream.check(golden, rows_of)
     assert {note["executor"].split("/")[0] for note in stream.attempts(0)} > {before["executor"].split("/")[0]}
+
+
+def test_the_server_restarts_under_a_micro_batch(
+    cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    """It is away when the tasks ask for their first splits: they wait for it, and none of them fails."""
+    stream = Stream(tmp_path, cluster.address, "plan", 1, **late(golden))
+    driver = cluster.driver(speculates=False)
+    driver.go_on(stream.asked)
+    waited(lambda: (tmp_path / "harmed").exists(), "the plan of a micro-batch")
+    cluster.restart_server(AWAY_S, stream.go)
+    assert driver.line() == "done"
+    stream.check(golden, rows_of)
+    notes = [json.loads(note.read_text()) for note in (tmp_path / "attempts").glob("*.json")]
+    assert notes and not any(note["attempt"] for note in notes), "a task failed"
 
 
 def test_an_executor_is_lost(cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf) -> None:

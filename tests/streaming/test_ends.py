@@ -12,6 +12,7 @@ import reference_model as model
 from driven import Driven, Live
 from operators import OPERATORS, as_rows
 from recorded import Recorded
+from restarts import AWAY_S, RestartingServer, RestartingSink
 from trail import Leg, Told
 from written import Conditions, script, write_one
 
@@ -131,3 +132,33 @@ def test_a_writer_beside_the_stream(spark: Any, hudi: Any, tmp_path: pathlib.Pat
     legs = moments(table, driven.legs(0))
     assert len({leg.after for leg in legs}) > 2, "the stream saw the commits all at once"
     check("tumbling", [Told(table, legs)], driven)
+
+
+def through_a_restart(
+    spark: Any, recorded: Callable[[str], Recorded], folder: pathlib.Path, operator: str
+) -> tuple[Told, Driven, float]:
+    """A range up to the seventh commit, from a server that is away for nine seconds under the second micro-batch."""
+    table = recorded("mor9-ooo-late-cdc")
+    upto = (table.commits[6].order_key, 2**31)
+    view = table.view(folder / "table", 10)
+    given = {"eventTime": "ts", "maxOutOfOrderness": "5 seconds", "metadata": "off", "maxCommitsPerTrigger": "3"}
+    with RestartingServer({"t": str(view.path)}, folder / "state") as server:
+        asked = given | {"after": "earliest", "upto": upto[0], "server": server.address}
+        driven = Driven(spark, [view], OPERATORS[operator].on, folder, [asked], ["t"])
+        driven.sink = sink = RestartingSink(server=server)
+        driven.start()
+        try:
+            driven.run_to_the_end(10)
+        finally:
+            driven.stop()
+    return Told(table, driven.legs(0), upto=upto), driven, sink.waited_s
+
+
+@pytest.mark.ahead(run=through_a_restart)
+@pytest.mark.parametrize("operator", ["tumbling"])
+def test_a_server_restarts_under_a_micro_batch(outcome: tuple[Told, Driven, float], operator: str) -> None:
+    """Its tasks wait for it: the query never ends, and its rows, watermarks and windows are the model's."""
+    told, driven, waited_s = outcome
+    assert waited_s >= AWAY_S
+    assert driven.restarts == set()
+    check(operator, [told], driven)

@@ -1,0 +1,89 @@
+"""A server with a state folder that is stopped under a micro-batch, and comes back at the same address.
+
+Belongs here: when the server is away. Not here: what the stream should have done meanwhile (`test_ends`).
+"""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from driven import Sink
+from loopback_ports import free_port
+
+from penstock.engine.event_times import scan_event_time
+from penstock.enumerator.server.building import built
+from penstock.enumerator.server.run import RunningServer, serve_enumerator
+from penstock.enumerator.server.settings import Settings, TableSettings
+
+AWAY_S = 9.0
+"""How long an ordinary restart takes under load."""
+
+
+class RestartingServer:
+    """Serves tables from a state folder; a context manager."""
+
+    def __init__(self, tables: Mapping[str, str], state: pathlib.Path) -> None:
+        served = {name: TableSettings(path=path) for name, path in tables.items()}
+        self.address = f"127.0.0.1:{free_port()}"
+        self._settings = Settings(tables=served, listen=self.address, state=str(state))
+        self._running: RunningServer | None = None
+        self._return: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Takes the state, and serves."""
+        with ExitStack() as opened:
+            service = opened.enter_context(built(self._settings, scan_event_time=scan_event_time))
+            self._running = serve_enumerator(service, groups=service, settings=self._settings)
+            self._running.at_end(opened.pop_all().close)
+
+    def go_away(self) -> None:
+        """Stops now, and starts again after AWAY_S."""
+        self._stop()
+        begin_s = time.monotonic()
+
+        def come_back() -> None:
+            threading.Event().wait(AWAY_S - (time.monotonic() - begin_s))
+            self.start()
+
+        self._return = threading.Thread(target=come_back, name="server-comes-back")
+        self._return.start()
+
+    def _stop(self) -> None:
+        assert self._running is not None
+        self._running.stop(0)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._return is not None:
+            self._return.join()
+        self._stop()
+
+
+@dataclass(slots=True)
+class RestartingSink(Sink):
+    """Collects rows as `Sink`; the server goes away when micro-batch `harmed` is planned, before a task has read."""
+
+    server: RestartingServer = field(kw_only=True)
+    harmed: int = 1
+    waited_s: float = 0.0
+
+    def __call__(self, frame: Any, batch_id: int) -> None:
+        if batch_id != self.harmed:
+            Sink.__call__(self, frame, batch_id)
+            return
+        self.server.go_away()
+        begin_s = time.monotonic()
+        Sink.__call__(self, frame, batch_id)
+        self.waited_s = time.monotonic() - begin_s
