@@ -84,41 +84,37 @@ def tail(
     chosen = _checked_form(form, output_dir)
     table = shell.file.path_of(table, options.server)
     own_group = options.group is None
-    if own_group and output_dir is not None:
-        raise ConfigurationError(
-            "--output-dir without --group: files exactly once need a group that goes on where it was; name one"
-        )
-    if not own_group and options.server is None:
-        raise ConfigurationError("--group without --server: a group goes on where it was only if a server keeps it")
+    _check_group(options, output_dir)
     options = _named(options)
     from penstock.engine.cli.tail_output import FilesBySplit, RowsOnStdout, checked_folder
-    from penstock.engine.cli.tail_scope import FolderState, check_scope, record_scope, scope_of
+    from penstock.engine.cli.tail_scope import ScopedFolder, scope_of
     from penstock.engine.group_doors import following_door
     from penstock.engine.group_reader import GroupReader
 
-    folder = None if output_dir is None else checked_folder(output_dir)
-    scope = scope_of(table, options, chosen)
-    state = FolderState.RECORDED if folder is None else check_scope(folder, scope)
+    folder = output_dir and ScopedFolder(checked_folder(output_dir), scope_of(table, options, chosen))
     with ExitStack() as at_end:
         door = at_end.enter_context(following_door(options.server, options.access))
         consumer = GroupReader(table, options, door)
         stop = _Stop(consumer)
-        output = RowsOnStdout(consumer) if folder is None else FilesBySplit(consumer, folder, chosen, stop.asked)
+        output = FilesBySplit(consumer, folder.path, chosen, stop.asked) if folder else RowsOnStdout(consumer)
         at_end.enter_context(told_to_end(stop.ask))
         consumer.join()
         if own_group:
             at_end.callback(_forget, shell, partial(door.delete_group, table, options.group or ""))
         at_end.callback(consumer.close)
-        if folder is not None and state is not FolderState.RECORDED:  # the server took the scope for the group's
-            if state is FolderState.UNRECORDED:
-                shell.warn(
-                    f"--output-dir {output_dir}: an earlier release wrote files there and kept no record of table, "
-                    "query, columns and filter: they are taken as written with those of now; only numbers of rows and "
-                    "columns are compared"
-                )
-            record_scope(folder, scope)
-        on_progress = at_end.enter_context(_progress(shell, folder is None))
+        if folder:
+            folder.take_over(shell.warn)
+        on_progress = at_end.enter_context(_progress(shell, not folder))
         _follow(consumer, output, stop, exit_at_end, on_progress)
+
+
+def _check_group(options: GivenOptions, output_dir: str | None) -> None:
+    if options.group is None and output_dir is not None:
+        raise ConfigurationError(
+            "--output-dir without --group: files exactly once need a group that goes on where it was; name one"
+        )
+    if options.group is not None and options.server is None:
+        raise ConfigurationError("--group without --server: a group goes on where it was only if a server keeps it")
 
 
 class _Stop:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -57,7 +58,27 @@ def scope_of(table: str, options: GivenOptions, form: RowFormat) -> Scope:
     return {name: value for name, value in found.items() if value}
 
 
-def check_scope(folder: Path, scope: Scope) -> FolderState:
+class ScopedFolder:
+    """A folder whose files are of one scope. ConfigurationError from the start if they are of another one."""
+
+    def __init__(self, path: Path, scope: Scope) -> None:
+        self.path, self._scope = path, scope
+        self._state = _checked(path, scope)
+
+    def take_over(self, warn: Callable[[str], None]) -> None:
+        """Records the scope, once the server has taken it as the group's: before a file is written."""
+        if self._state is FolderState.UNRECORDED:
+            warn(
+                f"--output-dir {self.path}: an earlier release wrote files there and kept no record of table, query, "
+                "columns and filter: they are taken as written with those of now; only numbers of rows and columns "
+                "are compared"
+            )
+        if self._state is not FolderState.RECORDED:
+            _record(self.path, self._scope)
+            self._state = FolderState.RECORDED
+
+
+def _checked(folder: Path, scope: Scope) -> FolderState:
     """What the folder says. ConfigurationError: its files were written for another scope, or its record is damaged."""
     path = folder / SCOPE_FILE
     try:
@@ -82,7 +103,7 @@ def check_scope(folder: Path, scope: Scope) -> FolderState:
     return FolderState.RECORDED
 
 
-def record_scope(folder: Path, scope: Scope) -> None:
+def _record(folder: Path, scope: Scope) -> None:
     """The record is on the disk, whole, when it returns."""
     path = folder / SCOPE_FILE
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
