@@ -19,7 +19,7 @@ from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.splits import EventTimeBounds, FileRef, NoEventTimes, UnknownBounds
 from penstock.table.legacy_calendar import legacy_calendar, widened_bounds
 from penstock.table.metadata.column_stats import ColumnStats
-from penstock.table.parquet_checks import ParquetError, check_statistics, tells_storage
+from penstock.table.parquet_checks import ParquetError, check_rows, check_statistics, tells_storage
 from penstock.table.schema.avro import AvroType, Primitive
 from penstock.table.storage import Storage, shown_uri
 
@@ -64,7 +64,9 @@ def read_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:
     try:
         with storage.open_input(file.path) as source:
             check_statistics(source)
-            return pq.read_metadata(source)
+            footer = pq.read_metadata(source)
+            check_rows(footer)
+            return footer
     except FileNotFoundError as error:
         raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
     except (pa.ArrowException, ParquetError, OSError) as error:
@@ -76,13 +78,14 @@ def read_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:
         ) from error
 
 
-def row_group_sizes(footer: pq.FileMetaData) -> tuple[int, ...]:
-    """Bytes on storage of each row group."""
+def row_group_sizes(footer: pq.FileMetaData, file_bytes: int) -> tuple[int, ...]:
+    """Bytes on storage of each row group of a file of so many."""
     groups = (footer.row_group(index) for index in range(footer.num_row_groups))
-    return tuple(
+    stated = (
         sum(max(group.column(column).total_compressed_size, 0) for column in range(group.num_columns))
         for group in groups
     )
+    return tuple(min(size_bytes, file_bytes) for size_bytes in stated)
 
 
 def event_time_bounds(

@@ -28,7 +28,7 @@ from penstock.proto.splits import FileRef, UnknownBounds, VisibleInstants
 from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.log.far_bytes import FarBytes, FarBytesTooLong
-from penstock.table.parquet_checks import ParquetError, check_statistics, tells_storage
+from penstock.table.parquet_checks import ParquetError, check_rows, check_statistics, tells_storage
 from penstock.table.storage import shown_uri
 
 _Look = Callable[[pa.NativeFile, list[LogBlock]], "LogTimes"]
@@ -89,8 +89,8 @@ class FileTimes:
             rows = tuple(footer.row_group(index).num_rows for index in range(footer.num_row_groups))
             times = tuple(UnknownBounds() for _ in rows)
             if self.column is not None:
-                return BaseTimes(rows, row_group_sizes(footer), row_group_times(footer, self.column))
-            return BaseTimes(rows, row_group_sizes(footer), times)
+                return BaseTimes(rows, row_group_sizes(footer, file.size_bytes), row_group_times(footer, self.column))
+            return BaseTimes(rows, row_group_sizes(footer, file.size_bytes), times)
 
         return self.cache.made(self.key("base", (file,)), read, lambda found: len(found.rows))
 
@@ -193,7 +193,9 @@ def _block_footer(source: pa.NativeFile, block: LogBlock) -> pq.FileMetaData:
     buffer = pa.BufferReader(tail)
     check_statistics(buffer)
     try:
-        return pq.read_metadata(pa.BufferReader(tail))
+        footer = pq.read_metadata(pa.BufferReader(tail))
+        check_rows(footer)
+        return footer
     except (pa.ArrowException, OSError) as error:
         raise ParquetError(str(error)[:200]) from None
 

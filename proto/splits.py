@@ -24,6 +24,10 @@ RECORD_BYTES: Final = 128
 """What a record of a topic is taken to weigh: only reading it tells."""
 
 
+MAX_SPLIT_BYTES: Final = 2**46
+"""The most that a split is taken to weigh."""
+
+
 @dataclass(frozen=True, slots=True)
 class WholeFile:
     """All row groups of the split's base file."""
@@ -85,7 +89,11 @@ class Split:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes on storage that reading it takes, of all its files: the weight by which splits are packed."""
+        """Bytes on storage that reading it takes, of all its files: the weight by which splits are packed. At most
+        MAX_SPLIT_BYTES, so that sums over splits stay within 64 bits."""
+        return min(self._stated_bytes(), MAX_SPLIT_BYTES)
+
+    def _stated_bytes(self) -> int:
         if isinstance(self.part, RowGroupRun) and self.part.size_bytes:
             return self.part.size_bytes
         if isinstance(self.part, KafkaRange):

@@ -166,11 +166,11 @@ def _write_stat(partition: str, stat: Fields) -> WriteStat:
         partition=partition,
         file_id=stat.required_text("fileId"),
         path=path,
-        num_writes=stat.number("numWrites"),
-        num_deletes=stat.number("numDeletes"),
-        num_inserts=stat.number("numInserts"),
-        num_update_writes=stat.number("numUpdateWrites"),
-        file_size_bytes=stat.number("fileSizeInBytes"),
+        num_writes=stat.count("numWrites"),
+        num_deletes=stat.count("numDeletes"),
+        num_inserts=stat.count("numInserts"),
+        num_update_writes=stat.count("numUpdateWrites"),
+        file_size_bytes=stat.file_bytes("fileSizeInBytes"),
         base_file=stat.file_name("baseFile"),
         log_files=stat.file_names("logFiles"),
         prev_commit="" if prev_commit == "null" else prev_commit,
@@ -188,7 +188,7 @@ def _change_logs(partition: str, stat: Fields) -> dict[str, int]:
                 f"{stat.where}, field {stat.path}cdcStats: got {path[:200]!r}, expected a file in partition "
                 f"{partition[:200]!r}"
             )
-        found[checked] = max(sizes.number(path), 0)
+        found[checked] = max(sizes.file_bytes(path), 0)
     return found
 
 

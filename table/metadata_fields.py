@@ -12,6 +12,14 @@ from penstock.proto.errors import CorruptFile
 from penstock.table.storage import checked_path
 
 _INT64_END = 2**63
+MAX_COUNT = 2**40
+"""The most rows that a file is taken to have: sums over the files of a table stay within 64 bits."""
+MAX_FILE_BYTES = 2**46
+"""The most bytes that a file is taken to have: 64 TiB, above what any store holds."""
+
+
+def _within(value: int, limit: int) -> int:
+    return max(-limit, min(limit, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,15 @@ class Fields:
         if isinstance(value, bool) or not isinstance(value, int) or not -_INT64_END <= value < _INT64_END:
             raise self._wrong(name, value, "a 64-bit whole number")
         return value
+
+    def count(self, name: str) -> int:
+        """A number of rows of one file, which some writers leave negative for unknown; 0 if absent or null. One that no
+        file can have is MAX_COUNT: Hudi reads such a table, and no row depends on it."""
+        return _within(self.number(name), MAX_COUNT)
+
+    def file_bytes(self, name: str) -> int:
+        """The size of one file, else as `count`, with MAX_FILE_BYTES."""
+        return _within(self.number(name), MAX_FILE_BYTES)
 
     def flag(self, name: str) -> bool:
         """A boolean; False if absent or null."""

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.table.metadata_fields import MAX_COUNT
 from penstock.table.thrift import BINARY, INTEGERS, LISTS, STRUCT, ThriftError, ThriftReader
 
 _TAIL: Final = 64 << 10
@@ -46,6 +47,14 @@ def check_columns(metadata: pq.FileMetaData) -> None:
         found = metadata.row_group(number).num_columns
         if found != expected:
             raise ParquetError(f"row group {number} has {found} columns, the schema {expected}")
+
+
+def check_rows(metadata: pq.FileMetaData) -> None:
+    """ParquetError unless each row group has a number of rows that a file can have."""
+    for number in range(metadata.num_row_groups):
+        rows = metadata.row_group(number).num_rows
+        if not 0 <= rows <= MAX_COUNT:
+            raise ParquetError(f"row group {number} has {rows} rows, expected 0 to {MAX_COUNT}")
 
 
 def check_statistics(source: pa.NativeFile) -> None:

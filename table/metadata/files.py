@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.proto.errors import CorruptFile
 from penstock.table.external_names import is_external, parse_external_name, stored_path
-from penstock.table.metadata_fields import Fields
+from penstock.table.metadata_fields import MAX_FILE_BYTES, Fields
 from penstock.table.names import parse_file_name
 from penstock.table.storage import FileInfo, checked_path
 
@@ -67,7 +67,7 @@ def _combined(versions: Sequence[Fields | None]) -> dict[str, int]:
                 case {"isDeleted": True}:
                     found.pop(name, None)
                 case {"isDeleted": False, "size": int(size_bytes)} if size_bytes >= 0:
-                    found[name] = max(found.get(name, 0), size_bytes)
+                    found[name] = max(found.get(name, 0), min(size_bytes, MAX_FILE_BYTES))
                 case _:
                     raise CorruptFile(
                         f"{record.where}, field filesystemMetadata: got {str(value)[:80]!r} for {name[:200]!r}, "

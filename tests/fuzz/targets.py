@@ -146,7 +146,7 @@ def _parquet(data: bytes, member: Member) -> None:
             for batch in group.batches():
                 batch.validate()  # whether texts are UTF-8 is not looked at: a pass over every value
     footer = read_footer(storage, ref)
-    row_group_sizes(footer)
+    row_group_sizes(footer, 1 << 20)
     for field in record.fields:
         event_time_bounds(footer, range(footer.num_row_groups), field.name, field.type)
 

@@ -66,7 +66,7 @@ def read(data: bytes) -> int:
 def footer(data: bytes) -> None:
     """What the planner asks of a footer."""
     found = read_footer(MemoryStorage({"file.parquet": data}), FileRef("file.parquet", len(data)))
-    row_group_sizes(found)
+    assert max(row_group_sizes(found, len(data))) <= len(data)
     for field in RECORD.fields:
         event_time_bounds(found, range(found.num_row_groups), field.name, field.type)
 
@@ -163,6 +163,23 @@ def test_a_row_group_of_more_or_fewer_rows_than_its_columns_is_corrupt(group_row
 
     with pytest.raises(CorruptFile):
         read(with_footer(written(), change))
+
+
+@pytest.mark.parametrize("group_rows", [-1, 2**40 + 1, 2**63 - 1])
+def test_a_row_group_of_more_rows_than_a_file_can_have_is_no_footer_to_plan_by(group_rows: int) -> None:
+    def change(root: Node) -> None:
+        dict(dict(root.fields)[4].value[0].fields)[3].value = group_rows
+
+    with pytest.raises(CorruptFile, match="rows"):
+        footer(with_footer(written(), change))
+
+
+@pytest.mark.parametrize("size_bytes", [2**40, 2**63 - 1])
+def test_a_row_group_is_planned_as_no_larger_than_its_file(size_bytes: int) -> None:
+    def change(root: Node) -> None:
+        metadata(root, N)[7].value = metadata(root, KEY)[7].value = size_bytes
+
+    footer(with_footer(written(), change))
 
 
 @pytest.mark.parametrize("values", [0, 999, -1, 2**31])

@@ -194,7 +194,7 @@ class TestFooters:
             read_footer(storage, FileRef("gone.parquet", 21))
 
     def test_row_groups_have_sizes(self) -> None:
-        sizes = row_group_sizes(footer(list(range(100)), UTC_US, group_rows=30))
+        sizes = row_group_sizes(footer(list(range(100)), UTC_US, group_rows=30), 1 << 20)
         assert len(sizes) == 4 and all(size > 0 for size in sizes)
 
 

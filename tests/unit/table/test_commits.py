@@ -164,6 +164,18 @@ def test_json_and_avro_are_equal_for_any_commit(commit: dict[str, Any]) -> None:
     assert parse_commit(_json(commit), _instant()) == parse_commit(_avro(commit), _instant())
 
 
+@pytest.mark.parametrize("value", [2**63 - 1, 2**41, -(2**63)])
+def test_counts_and_sizes_that_no_file_has_are_bounded(value: int) -> None:
+    """Hudi reads such a table; what is added up must stay within 64 bits."""
+    names = ("numWrites", "numDeletes", "numInserts", "numUpdateWrites", "fileSizeInBytes")
+    commit = _with_stat(**dict.fromkeys(names, value), cdcStats={"p=a/.g-0_001.log.1_0-1-2.cdc": value})
+    (stat,) = parse_commit(_json(commit), _instant()).stats
+    counts = (stat.num_writes, stat.num_deletes, stat.num_inserts, stat.num_update_writes)
+    assert set(counts) == {2**40 if value > 0 else -(2**40)}
+    sizes = (stat.file_size_bytes, *stat.change_logs.values())
+    assert all(abs(size_bytes) <= 2**46 for size_bytes in sizes)
+
+
 def test_unknown_fields_are_ignored() -> None:
     more = {**_with_stat(recordsStats={"val": None}, whatever=[1]), "writePartitionPaths": ["p=a"], "x": {"y": 1.5}}
     assert parse_commit(_json(more), _instant()) == parse_commit(_json(_with_stat()), _instant())

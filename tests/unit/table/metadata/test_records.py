@@ -43,6 +43,7 @@ class TestFiles:
         assert sizes(files(log=None), files(log=3)) == {LOG: 3}
         assert sizes(files(log=9), None, files(base=1)) == {BASE: 1}
         assert sizes() == {}
+        assert sizes(files(log=2**63 - 1)) == {LOG: 2**46}, "no more than a file can have"
 
     def test_paths_are_under_the_partition_and_other_files_left_out(self) -> None:
         odd = Fields({"filesystemMetadata": {"_SUCCESS": {"size": 1, "isDeleted": False}}}, "record")
