@@ -1,9 +1,9 @@
 """What the enumerator tells its log, logger `penstock.enumerator`: one line an event, `what happened key=value …`.
 
-Events: `plan opened`, `split assigned` (INFO once, DEBUG when replayed), `slot sealed` (the same), `split finished`,
-`progress moved to another timeline layout`, `event times read` (of splits whose files do not tell them). WARNING:
-`metadata table passed over`; `hollow instant passed over`; `round beyond its limits`; `log file gone`, if a request
-goes on without it (onCorrupt=skip).
+Events: `plan opened`, `slot sealed` (INFO once, DEBUG when repeated); of each split at DEBUG `split assigned`,
+`split repeated` (asked for again), `split finished`; `progress moved to another timeline layout`, `event times read`
+(of splits whose files do not tell them). WARNING: `metadata table passed over`; `hollow instant passed over`; `round
+beyond its limits`; `log file gone`, if a request goes on without it (onCorrupt=skip).
 Groups: `round planned`, `reader joined`, `reader left`, `reader lost` (WARNING: its lease ended); at DEBUG
 `split assigned`, `split committed` (a part of it), `split finished`. A line of a request also carries its ids
 (`penstock.proto.log_fields`).

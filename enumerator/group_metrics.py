@@ -65,7 +65,7 @@ def _tell_finished(observer: Observer, group: Group, finished: Sequence[tuple[st
 
 def _count(observer: Observer, group: Group, event: SplitEvent, count: int) -> None:
     if count:
-        observer.split_events(event, group.key.group, kind_of(group), count)
+        observer.split_events(event, group.key.table, group.key.group, kind_of(group), count)
 
 
 def kafka_gauges_of(group: Group) -> KafkaGauges | None:

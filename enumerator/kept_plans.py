@@ -9,6 +9,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
+from typing import Final
 
 from penstock.enumerator.assigner import Assigned, Assignment, choose_slots
 from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Reported
@@ -30,6 +31,23 @@ def _kind(query: str) -> SplitKind:
     if query.startswith(TopicRanges.__name__):
         return SplitKind.KAFKA
     return SplitKind.CDC if query.startswith(Changes.__name__) else SplitKind.MOR
+
+
+_STREAM: Final = "Stream"
+_QUERIES: Final = {
+    "Snapshot": "snapshot",
+    "SnapshotAsOf": "snapshot",
+    "SnapshotPart": "snapshot",
+    "ReadOptimized": "read_optimized",
+    "Incremental": "incremental",
+    "Changes": "cdc",
+    "TopicRanges": "topic",
+}
+
+
+def query_label(query: str) -> str:
+    """The label of metrics for the kind of query that a plan's record names."""
+    return "stream" if query.endswith(_STREAM) else _QUERIES.get(query, "other")
 
 
 class KeptPlans:
@@ -64,7 +82,7 @@ class KeptPlans:
         facts = sizes_alone(split.size_bytes for split in plan.splits)
         size_bytes = int(facts.sizes.sum())
         plan_id = self._new_id()
-        query = type(request.query).__name__ + ("Stream" if request.of_stream else "")
+        query = type(request.query).__name__ + (_STREAM if request.of_stream else "")
         event = OpenPlan(
             plan_id=plan_id,
             request_id=request_id,
@@ -78,7 +96,7 @@ class KeptPlans:
         opened = self._opened(self._keeper.handle(event, _plan_id, (plan_id, plan)))
         took_ms = self._clock_ms() - begin_ms
         self._observer.observe(Duration.PLAN, took_ms / 1000)
-        self._observer.split_events(SplitEvent.DISCOVERED, query, _kind(query), len(facts))
+        self._count(SplitEvent.DISCOVERED, request.table, query, len(facts))
         tell(
             "plan opened",
             plan=opened.plan_id,
@@ -110,10 +128,10 @@ class KeptPlans:
     def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
         """See `Enumerator.next_split`."""
         begin_s = time.perf_counter()
-        told, query, replayed = self._keeper.handle(NextEntry(plan_id, slot, index), _entry)
+        told, table, query, replayed = self._keeper.handle(NextEntry(plan_id, slot, index), _entry)
         self._observer.observe(Duration.ASSIGN, time.perf_counter() - begin_s)
-        level = logging.DEBUG if replayed else logging.INFO
         if not isinstance(told, Assigned):
+            level = logging.DEBUG if replayed else logging.INFO
             tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
             return EndOfSlot()
         try:
@@ -121,19 +139,21 @@ class KeptPlans:
         except KeyError:
             raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
         if not replayed:
-            self._observer.split_events(SplitEvent.ASSIGNED, query, _kind(query))
-        tell("split assigned", level=level, plan=plan_id, slot=slot, index=index, split=split.split_id)
+            self._count(SplitEvent.ASSIGNED, table, query)
+        what = "split repeated" if replayed else "split assigned"
+        tell(what, level=logging.DEBUG, plan=plan_id, slot=slot, index=index, split=split.split_id)
         return NextSplit(split)
 
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
         """See `Enumerator.finish_split`."""
         event = FinishEntry(plan_id, slot, index, report)
-        query, answer = self._keeper.handle(event, lambda state, answer: (state.plans[plan_id].query, answer))
+        held, answer = self._keeper.handle(event, lambda state, answer: (state.plans[plan_id], answer))
         if isinstance(answer, Reported) and answer.is_first:
-            self._observer.report(query, report)
-            self._observer.split_events(SplitEvent.FINISHED, query, _kind(query))
+            self._observer.report(held.query, report)
+            self._count(SplitEvent.FINISHED, held.table, held.query)
         tell(
             "split finished",
+            level=logging.DEBUG,
             plan=plan_id,
             slot=slot,
             index=index,
@@ -141,6 +161,9 @@ class KeptPlans:
             bytes=report.size_bytes,
             ms=round(sum(spent_ms for _, spent_ms in report.phase_ms), 3),
         )
+
+    def _count(self, event: SplitEvent, table: str, query: str, count: int = 1) -> None:
+        self._observer.split_events(event, table, "", _kind(query), count, query=query_label(query))
 
     def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
         """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
@@ -161,8 +184,8 @@ def _plan_id(state: State, answer: Answer) -> str:
     return answer.plan_id
 
 
-def _entry(state: State, answer: Answer) -> tuple[Assignment | None, str, bool]:
+def _entry(state: State, answer: Answer) -> tuple[Assignment | None, str, str, bool]:
     if not isinstance(answer, Entry):
         raise InvariantViolation(f"asking for a split was answered by {answer!r}")
     held = state.plans[answer.plan_id]
-    return held.assigner.told(answer.slot, answer.index), held.query, answer.replayed
+    return held.assigner.told(answer.slot, answer.index), held.table, held.query, answer.replayed

@@ -102,8 +102,11 @@ class Observer(Protocol):
         """The clock of `GroupGauges.discovered_at_s`: never runs backwards."""
         ...
 
-    def split_events(self, event: SplitEvent, group: str, kind: SplitKind, count: int = 1) -> None:
-        """`count` splits of a group (at the range door: of a kind of query) had this happen to them."""
+    def split_events(
+        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
+    ) -> None:
+        """`count` splits of a group had this happen to them; of a read without one `group` is '' and `query` says what
+        is read."""
         ...
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
@@ -189,7 +192,9 @@ class NoObserver:
         """Always 0."""
         return 0.0
 
-    def split_events(self, event: SplitEvent, group: str, kind: SplitKind, count: int = 1) -> None:
+    def split_events(
+        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
+    ) -> None:
         """Nothing."""
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:

@@ -28,10 +28,12 @@ class Both:
         """See `Observer.now_s`."""
         return self._first.now_s()
 
-    def split_events(self, event: SplitEvent, group: str, kind: SplitKind, count: int = 1) -> None:
+    def split_events(
+        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
+    ) -> None:
         """See `Observer.split_events`."""
         for one in self._all:
-            one.split_events(event, group, kind, count)
+            one.split_events(event, table, group, kind, count, query=query)
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
         """See `Observer.group_gauges`."""

@@ -290,7 +290,7 @@ class EnumeratorService(EmbeddedEnumerator):
         except Fenced:
             group = self.keeper.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
             kind = SplitKind.MOR if group is None else kind_of(group)
-            self.keeper.observer.split_events(SplitEvent.FENCED, member.group, kind)
+            self.keeper.observer.split_events(SplitEvent.FENCED, member.table, member.group, kind)
             self.keeper.observer.reader_splits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ())
             tell("reader fenced", level=logging.WARNING, table=member.table, group=member.group,
                  reader=member.reader_id, epoch=member.epoch)  # fmt: skip

@@ -73,7 +73,17 @@ class ServerProcess:
     def __init__(self, name: str, table: pathlib.Path, folder: pathlib.Path) -> None:
         self._log_path = folder / "server.log"
         self._announced = folder / "server.address"
-        command = [sys.executable, "-m", "penstock", "serve", "--table", f"{name}={table}", "--listen", "127.0.0.1:0"]
+        command = [
+            sys.executable,
+            "-m",
+            "penstock",
+            "-vv",
+            "serve",
+            "--table",
+            f"{name}={table}",
+            "--listen",
+            "127.0.0.1:0",
+        ]
         with self._announced.open("wb") as announced, self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 command, cwd=folder, stdin=subprocess.DEVNULL, stdout=announced, stderr=log

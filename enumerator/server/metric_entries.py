@@ -52,10 +52,16 @@ class LabelEntry:
 
 
 LABELS: Final[Mapping[str, LabelEntry]] = {
-    "table": LabelEntry("The name under which the server has the table."),
+    "table": LabelEntry(
+        "The name under which the server has the table. Beyond 200 tables counters of splits are summed under `other`."
+    ),
     "group": LabelEntry(
-        "The consumer group; of reads without one the kind of query (`Snapshot`, `Incremental`, …). Beyond 200 groups "
-        "counters are summed under `other`, and gauges are not told."
+        "The consumer group; empty for reads without one. Beyond 200 groups counters are summed under `other`, and "
+        "gauges are not told."
+    ),
+    "query": LabelEntry(
+        "Of a read without a consumer group: what is read, `stream` for a micro-batch of Spark; empty for a group.",
+        ("snapshot", "read_optimized", "incremental", "cdc", "topic", "stream"),
     ),
     "state": LabelEntry(
         "Not handed out yet, held by a reader, or read and committed.", ("pending", "assigned", "finished")
@@ -161,7 +167,7 @@ _ENTRIES: Final = (
     _gauge(
         "penstock_splits", "splits", "Splits of the groups' rounds, by what became of them.", "state", "group", "kind"
     ),
-    _counter("penstock_split_events", "splits", "What happened to splits.", "event", "group", "kind"),
+    _counter("penstock_split_events", "splits", "What happened to splits.", "event", "group", "kind", "table", "query"),
     _gauge("penstock_pending_bytes", "bytes", "Size on storage of the splits that are not handed out yet.", "group"),
     _gauge(
         "penstock_watermark_timestamp_seconds",

@@ -56,7 +56,7 @@ class Metrics(NoObserver):
             raise ConfigurationError(NEEDS_EXTRA) from None
         registry = self.registry = CollectorRegistry()
         self._clock_s = clock_s
-        self._names = _CappedNames(max_names)
+        self._names, self._tables = _CappedNames(max_names), _CappedNames(max_names)
         self._events = counter("penstock_split_events", registry)
         self._looks_failed = counter("penstock_discovery_failures", registry)
         self._threads_failed = counter("penstock_background_failures", registry)
@@ -84,16 +84,18 @@ class Metrics(NoObserver):
         """See `Observer.now_s`."""
         return self._clock_s()
 
-    def split_events(self, event: SplitEvent, group: str, kind: SplitKind, count: int = 1) -> None:
+    def split_events(
+        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
+    ) -> None:
         """See `Observer.split_events`."""
-        self._events.labels(event.value, self._names.of(group), kind.value).inc(count)
+        self._events.labels(event.value, self._names.of(group), kind.value, self._tables.of(table), query).inc(count)
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
         """See `Observer.group_gauges`. Its counters of events begin at 0, so that the first event is an increase."""
         if self._state.set_group(table, group, gauges):
             name = self._names.of(group)
             for event in SplitEvent:
-                self._events.labels(event.value, name, gauges.kind.value)
+                self._events.labels(event.value, name, gauges.kind.value, self._tables.of(table), "")
 
     def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
         """See `Observer.group_lag`."""

@@ -87,7 +87,7 @@ def test_splits_are_handed_out_without_the_timeline_once_each_and_the_log_says_s
         client = EnumeratorClient(server.address)
         opened = client.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=2))
         (path / ".hoodie").rename(tmp_path / "away")
-        with caplog.at_level(logging.INFO, "penstock.enumerator"):
+        with caplog.at_level(logging.DEBUG, "penstock.enumerator"):
             first = pulled(client, opened.plan_id, opened.slots)
             again = pulled(client, opened.plan_id, opened.slots)
     assert len(first) == opened.splits

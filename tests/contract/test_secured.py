@@ -165,9 +165,9 @@ def test_calls_and_reports_are_counted_once_a_split(served: Door) -> None:
     lines = set(generate_latest(metrics.registry).decode().splitlines())
     call = 'grpc_service="penstock.v1.EnumeratorService",grpc_type="unary"'
     assert {
-        'penstock_split_events_total{event="discovered",group="Snapshot",kind="mor"} 9.0',
-        'penstock_split_events_total{event="assigned",group="Snapshot",kind="mor"} 1.0',
-        'penstock_split_events_total{event="finished",group="Snapshot",kind="mor"} 1.0',
+        'penstock_split_events_total{event="discovered",group="",kind="mor",query="snapshot",table="trips"} 9.0',
+        'penstock_split_events_total{event="assigned",group="",kind="mor",query="snapshot",table="trips"} 1.0',
+        'penstock_split_events_total{event="finished",group="",kind="mor",query="snapshot",table="trips"} 1.0',
         "penstock_reader_records_total 3.0",
         "penstock_plan_duration_seconds_count 1.0",
         "penstock_assign_duration_seconds_count 2.0",

@@ -61,7 +61,7 @@ def enumerator_log() -> Iterator[EnumeratorLog]:
     handler, logger = EnumeratorLog(), logging.getLogger("penstock.enumerator")
     level = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(logging.DEBUG)
     yield handler
     logger.removeHandler(handler)
     logger.setLevel(level)

@@ -134,12 +134,12 @@ def test_the_log_has_one_line_an_event_and_replays_only_at_debug(caplog: pytest.
     assert enumerator.next_split("p", 0, 2) == EndOfSlot()
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", "plan opened plan=p table=/lake/a query=Snapshot splits=2 slots=1 bytes=20 ms=0"),
-        ("INFO", 'split assigned plan=p slot=0 index=0 split="part a/0"'),
         ("DEBUG", 'split assigned plan=p slot=0 index=0 split="part a/0"'),
-        ("INFO", 'split assigned plan=p slot=0 index=1 split="part a/1"'),
+        ("DEBUG", 'split repeated plan=p slot=0 index=0 split="part a/0"'),
+        ("DEBUG", 'split assigned plan=p slot=0 index=1 split="part a/1"'),
         ("INFO", "slot sealed plan=p slot=0 splits=2"),
         ("DEBUG", "slot sealed plan=p slot=0 splits=2"),
-        ("INFO", "split finished plan=p slot=0 index=0 rows=7 bytes=10 ms=1.5"),
+        ("DEBUG", "split finished plan=p slot=0 index=0 rows=7 bytes=10 ms=1.5"),
     ]
 
 

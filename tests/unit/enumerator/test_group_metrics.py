@@ -35,7 +35,9 @@ class Noted(NoObserver):
     def now_s(self) -> float:
         return 100.0
 
-    def split_events(self, event: SplitEvent, group: str, kind: SplitKind, count: int = 1) -> None:
+    def split_events(
+        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
+    ) -> None:
         self.events[event.value, group] += count
 
     def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:

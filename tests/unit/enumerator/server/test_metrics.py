@@ -70,7 +70,7 @@ def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
     clock = Clock()
     metrics = Metrics(clock)
     told: Observer = metrics
-    told.split_events(SplitEvent.FENCED, "g", SplitKind.CDC, 2)
+    told.split_events(SplitEvent.FENCED, "t", "g", SplitKind.CDC, 2)
     told.group_gauges("t", "g", GAUGES)
     told.group_gauges("u", "g", GAUGES)
     told.table_gauges("t", TableGauges(loss_commits=4, loss_s=60.0))
@@ -84,7 +84,9 @@ def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
     told.rpc_handled("s.v1.S", "NextSplit", "PERMISSION_DENIED", 0.01)
     clock.now_s += 5
     types, samples = scraped(metrics)
-    assert samples["penstock_split_events_total", labels(event="fenced", group="g", kind="cdc")] == 2
+    assert (
+        samples["penstock_split_events_total", labels(event="fenced", group="g", kind="cdc", table="t", query="")] == 2
+    )
     assert samples["penstock_splits", labels(state="pending", group="g", kind="mor")] == 6
     assert samples["penstock_pending_bytes", labels(group="g")] == 1400
     where = labels(group="g", table="t")
@@ -133,11 +135,14 @@ def test_groups_are_capped_and_gone_when_they_are_deleted(caplog: pytest.LogCapt
     for n in range(5):
         metrics.group_gauges("t", f"g{n}", GAUGES)
         metrics.table_gauges(f"t{n}", TableGauges(loss_commits=1))
-        metrics.split_events(SplitEvent.ASSIGNED, f"g{n}", SplitKind.MOR)
+        metrics.split_events(SplitEvent.ASSIGNED, "t", f"g{n}", SplitKind.MOR)
     _, samples = scraped(metrics)
     assert len([key for key in samples if key[0] == "penstock_pending_bytes"]) == 2
     assert len([key for key in samples if key[0] == "penstock_time_to_loss_commits"]) == 2
-    assert samples["penstock_split_events_total", labels(event="assigned", group="other", kind="mor")] == 3
+    assert (
+        samples["penstock_split_events_total", labels(event="assigned", group="other", kind="mor", table="t", query="")]
+        == 3
+    )
     assert len(caplog.records) == 1
     metrics.group_gone("t", "g0")
     metrics.group_gauges("t", "g4", GAUGES)
@@ -149,14 +154,15 @@ def test_groups_are_capped_and_gone_when_they_are_deleted(caplog: pytest.LogCapt
 def test_events_of_a_group_are_counted_from_zero_before_the_first_happens() -> None:
     metrics = Metrics()
     metrics.group_gauges("t", "g", GAUGES)
-    metrics.split_events(SplitEvent.FENCED, "g", SplitKind.MOR)
+    metrics.split_events(SplitEvent.FENCED, "t", "g", SplitKind.MOR)
     metrics.group_gauges("t", "g", GAUGES)
     metrics.group_gauges("t", "h", replace(GAUGES, kind=SplitKind.MOR))
     metrics.group_gauges("t", "h", replace(GAUGES, kind=SplitKind.KAFKA))
     _, samples = scraped(metrics)
     counted = {key: value for (name, key), value in samples.items() if name == "penstock_split_events_total"}
     assert len(counted) == 3 * len(SplitEvent)
-    assert {key: value for key, value in counted.items() if value} == {labels(event="fenced", group="g", kind="mor"): 1}
+    fenced = labels(event="fenced", group="g", kind="mor", table="t", query="")
+    assert {key: value for key, value in counted.items() if value} == {fenced: 1}
 
 
 def test_lag_is_told_of_so_many_groups_until_they_are_gone() -> None:
