@@ -5,43 +5,167 @@ from __future__ import annotations
 import pathlib
 import signal
 import time
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pytest
 from served import CASE, OFTEN, Served, until
-from test_service import World
 
+from penstock.engine import patience
+from penstock.enumerator.core import members
 from penstock.enumerator.embedded import monotonic_ms
+from penstock.enumerator.server import building
+from penstock.enumerator.server.settings import Settings, TableSettings
+from penstock.enumerator.service import EnumeratorService
 from penstock.proto.changes import ChangeFormat
-from penstock.proto.groups import Assignments, GroupScope, GroupSpec
+from penstock.proto.errors import Fenced
+from penstock.proto.groups import Assignments, GroupScope, GroupSpec, Member
 from penstock.proto.queries import Changes, PlanRequest
 
-DAY_S = 86_400.0
+DAY_MS: Final = 86_400_000
+LEASE_MS: Final = 3_600_000
+"""Longer than any test: the background threads of the server, which wait by the real clock, tick only at their
+start."""
+SPEC: Final = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))))
 
 
-@pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S])
-def test_fault_30_a_wall_clock_that_jumps_a_day_ends_no_lease(jump_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases run on a clock that nobody sets, in the service and in a reader."""
-    before_ms = monotonic_ms()
-    real_time, real_ns = time.time, time.time_ns
-    monkeypatch.setattr(time, "time", lambda: real_time() + jump_s)
-    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + int(jump_s * 1e9))
-    assert 0 <= monotonic_ms() - before_ms < 60_000
-    world = World()
-    world.service.looker.look()
-    given = world.asked()
-    world.service.keeper.tick()
-    assert world.service.request_splits(world.member, 10, world.sequence) == given
+@dataclass
+class Clocks:
+    """This process's clocks, moved by so many milliseconds: the wall clock, and the one that only grows."""
+
+    wall_ms: int = 0
+    monotonic_ms: int = 0
+
+    def put_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        wall, wall_ns, monotonic, monotonic_ns = time.time, time.time_ns, time.monotonic, time.monotonic_ns
+        monkeypatch.setattr(time, "time", lambda: wall() + self.wall_ms / 1000)
+        monkeypatch.setattr(time, "time_ns", lambda: wall_ns() + self.wall_ms * 1_000_000)
+        monkeypatch.setattr(time, "monotonic", lambda: monotonic() + self.monotonic_ms / 1000)
+        monkeypatch.setattr(time, "monotonic_ns", lambda: monotonic_ns() + self.monotonic_ms * 1_000_000)
+
+    def go_on(self, by_ms: int) -> None:
+        """Time passes."""
+        self.wall_ms += by_ms
+        self.monotonic_ms += by_ms
+
+
+def leases(service: EnumeratorService) -> dict[str, int]:
+    """Milliseconds that each reader's lease has left."""
+    return {reader.reader_id: reader.lease_left_ms for reader in service.describe_group("t", "g").readers}
+
+
+def jump_and_go_on(path: pathlib.Path, clocks: Clocks, jump: Callable[[EnumeratorService], None]) -> None:
+    """A server as `penstock serve` builds it, with two readers that hold splits, when `jump` moves a clock: neither
+    loses its lease by that. Then one of both is silent for a lease, and it alone loses its splits."""
+    settings = Settings(tables={"t": TableSettings(path=str(path))}, lease_ms=LEASE_MS, poll_interval_ms=DAY_MS)
+    with building.built(settings) as service:
+        live, silent = (service.join_group("g", name, SPEC, "x").member for name in ("live", "silent"))
+        until(lambda: service.describe_group("t", "g").pending_splits, "splits")
+        given = [_asked(service, member, 1) for member in (live, silent)]
+        service.keeper.tick()
+        jump(service)
+        description = service.describe_group("t", "g")
+        assert description.lag is not None and description.lag.seconds >= 0
+        service.keeper.tick()
+        assert leases(service).keys() == {"live", "silent"}
+        assert all(LEASE_MS / 2 < left_ms <= LEASE_MS for left_ms in leases(service).values())
+        assert [_asked(service, member, 1) for member in (live, silent)] == given
+        for _ in range(4):
+            clocks.go_on(LEASE_MS // 3)
+            service.heartbeat(live)
+            service.keeper.tick()
+        assert leases(service).keys() == {"live"}
+        with pytest.raises(Fenced):
+            service.heartbeat(silent)
+        theirs = {one.ref for one in _asked(service, live, 2).splits}
+        assert {one.ref for one in given[1].splits} <= theirs
+
+
+def _asked(service: EnumeratorService, member: Member, sequence: int) -> Assignments:
+    given = service.request_splits(member, 1 if sequence == 1 else 100, sequence)
+    assert isinstance(given, Assignments)
+    return given
+
+
+def wall_jump(clocks: Clocks, by_ms: int) -> Callable[[EnumeratorService], None]:
+    """Moves the wall clock; every lease has as much left as before."""
+
+    def jump(service: EnumeratorService) -> None:
+        clocks.wall_ms += by_ms
+        assert all(LEASE_MS / 2 < left_ms <= LEASE_MS for left_ms in leases(service).values())
+
+    return jump
+
+
+def sleep_of_a_day(clocks: Clocks) -> Callable[[EnumeratorService], None]:
+    return lambda service: clocks.go_on(DAY_MS)
+
+
+def lease_by_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Breaks the server: its leases run on the wall clock."""
+
+    def wall() -> int:
+        return time.time_ns() // 1_000_000
+
+    monkeypatch.setattr(building, "monotonic_ms", wall)
+    monkeypatch.setitem(EnumeratorService.__init__.__kwdefaults__, "clock_ms", wall)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("by_ms", [DAY_MS, -DAY_MS])
+def test_fault_30_a_wall_clock_that_jumps_a_day_ends_no_lease(
+    golden: Any, monkeypatch: pytest.MonkeyPatch, by_ms: int
+) -> None:
+    """Nor does it make one longer: leases run on a clock that nobody sets, in the service and in a reader."""
+    clocks = Clocks()
+    clocks.put_in(monkeypatch)
+    before = monotonic_ms(), patience.monotonic_ms()
+    jump_and_go_on(golden.table(CASE), clocks, wall_jump(clocks, by_ms))
+    passed = monotonic_ms() - clocks.monotonic_ms - before[0], patience.monotonic_ms() - before[1]
+    assert all(0 <= spent_ms < 600_000 for spent_ms in passed)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("by_ms", [DAY_MS, -DAY_MS])
+def test_leases_on_the_wall_clock_would_be_noticed(golden: Any, monkeypatch: pytest.MonkeyPatch, by_ms: int) -> None:
+    """The test above can fail."""
+    clocks = Clocks()
+    clocks.put_in(monkeypatch)
+    lease_by_wall_clock(monkeypatch)
+    jump_and_go_on(golden.table(CASE), clocks, wall_jump(clocks, 0))
+    with pytest.raises(AssertionError, match="wall_jump"):
+        jump_and_go_on(golden.table(CASE), clocks, wall_jump(clocks, by_ms))
+
+
+@pytest.mark.golden
+def test_fault_30_a_monotonic_clock_that_jumps_over_a_lease_ends_none(
+    golden: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that slept: the readers could renew nothing meanwhile."""
+    clocks = Clocks()
+    clocks.put_in(monkeypatch)
+    jump_and_go_on(golden.table(CASE), clocks, sleep_of_a_day(clocks))
+
+
+@pytest.mark.golden
+def test_leases_that_end_by_a_standstill_would_be_noticed(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above can fail."""
+    clocks, real = Clocks(), members.overdue
+    clocks.put_in(monkeypatch)
+    monkeypatch.setattr(members, "overdue", lambda state, before, now, settings: real(state, now, now, settings))
+    jump_and_go_on(golden.table(CASE), clocks, wall_jump(clocks, 0))
+    with pytest.raises(AssertionError, match="live"):
+        jump_and_go_on(golden.table(CASE), clocks, sleep_of_a_day(clocks))
 
 
 @pytest.mark.golden
 def test_fault_30_a_server_that_stood_still_longer_than_a_lease_gives_its_readers_another(
     golden: Any, tmp_path: pathlib.Path
 ) -> None:
-    spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))))
     with Served(tmp_path, golden.table(CASE), lease="2s") as server:
         client = server.client(OFTEN)
-        member = client.join_group("g", "r", spec, "x").member
+        member = client.join_group("g", "r", SPEC, "x").member
         until(lambda: client.describe_group("t", "g").pending_splits, "splits")
         given = client.request_splits(member, 2, 1)
         assert isinstance(given, Assignments)

@@ -344,6 +344,7 @@ class World:
             fail("liveness", f"not everything is consumed {CALM_MS} ms after the last fault: {group}")
         self.ledger.check_live(self.server.state)
         self.ledger.check_output()
+        self.features.update({f"range {how}": count for how, count in self.ledger.ranges.items()})
         return Outcome(0, self.events, self.faults, self.features)
 
     def _run_until(self, end_ms: int, is_over: Callable[[], bool]) -> bool:

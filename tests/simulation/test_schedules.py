@@ -64,6 +64,7 @@ FEATURES = frozenset(
         "back-pressure",
         "call to a server that lost its store",
         "log shortened",
+        "range checked",
         "reset",
         "round ends inside an instant",
     }
@@ -79,6 +80,8 @@ def check(summary: Summary, schedules: int) -> None:
     assert set(summary.kinds) == FAULTS
     rare = {kind: count for kind, count in summary.kinds.items() if count < LEAST_OF_A_KIND * schedules / SCHEDULES}
     assert not rare, f"faults that came about too seldom: {rare}"
+    in_part = summary.features["range checked in part"]
+    assert 0 < in_part * 10 < summary.features["range checked"], "most ranges are checked for all of their keys"
     assert all(summary.features[feature] >= LEAST_OF_A_KIND * schedules / SCHEDULES for feature in FEATURES)
 
 
