@@ -357,7 +357,10 @@ class GroupReader:
         if not self._options.event_time:
             return SplitTally()
         fields = parse_record_schema(self._scan(assigned.ref.plan_id).schema_json).fields
-        return SplitTally(event_time=resolve_column(self._options.event_time, [field.name for field in fields]))
+        return SplitTally(
+            event_time=resolve_column(self._options.event_time, [field.name for field in fields]),
+            event_time_unit=self._options.event_time_unit or "",
+        )
 
 
 def _finished(split: OpenSplit) -> SplitProgress:

@@ -17,6 +17,7 @@ from penstock.engine.heartbeats import HeartbeatThread
 from penstock.engine.patience import monotonic_ms
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve_enumerator
+from penstock.enumerator.service import EnumeratorService
 from penstock.proto.errors import Fenced
 from penstock.proto.queries import Incremental, PlanRequest
 
@@ -143,3 +144,31 @@ def test_the_clock_goes_forward_in_milliseconds(clock: FakeClock) -> None:
     before = monotonic_ms()
     assert 0 <= monotonic_ms() - before < 60_000
     assert abs(before - time.monotonic() * 1000) < 10 * 365 * 86_400_000
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(("unit", "factor"), [("s", 1_000_000), ("ms", 1_000), ("us", 1)])
+def test_reports_of_a_group_hold_the_highest_event_time_of_a_column_of_numbers(
+    golden: Any, unit: str, factor: int
+) -> None:
+    """In the unit that the option names."""
+    service = EnumeratorService({"t": str(golden.table("A_merge_event_long_v9_h120"))}, poll_ms=None)
+    reports: list[int | None] = []
+    rows: list[int] = []
+
+    class Door:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(service, name)
+
+        def commit_splits(self, member: Any, done: Any) -> None:
+            reports.extend(one.report.max_event_time_us for one in done if one.report is not None)
+            service.commit_splits(member, done)
+
+    with Consumer(
+        None, "t", group="g", reader_id="r", query="incremental", event_time="ts", event_time_unit=unit, door=Door()
+    ) as consumer:
+        service.looker.look()
+        while (batch := consumer.poll(0)) is not None:
+            rows += batch.batch.column("ts").to_pylist()
+            consumer.commit(batch)
+    assert rows and max(told for told in reports if told is not None) == max(rows) * factor
