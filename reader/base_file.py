@@ -33,7 +33,7 @@ from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupBounds
 from penstock.reader.widening import HUDI_TOO, NotExact, widened
 from penstock.table.legacy_calendar import legacy_calendar
-from penstock.table.parquet_checks import ParquetError, check_columns, check_statistics, tells_storage
+from penstock.table.parquet_checks import ParquetError, check_chunks, check_statistics, tells_storage
 from penstock.table.parquet_pages import ChunkPages, check_pages
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
@@ -238,7 +238,8 @@ class BaseFile:
             thrift_string_size_limit=_FOOTER_BYTES,
             thrift_container_size_limit=_FOOTER_BYTES,
         )
-        check_columns(file.metadata)
+        if footer is None:
+            check_chunks(file.metadata)
         return file
 
     def _check_pages(self, number: int, columns: Collection[str]) -> None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, StorageError
-from penstock.table.parquet_checks import check_columns, tells_storage
+from penstock.table.parquet_checks import check_chunks, tells_storage
 from penstock.table.parquet_pages import ChunkPages, check_pages
 from penstock.table.storage import Storage, is_near
 
@@ -71,23 +71,27 @@ def distinct_instants(storage: Storage, path: str, actions: Collection[str], whe
 def metadata_of(storage: Storage, path: str, rows: np.ndarray, where: str) -> Iterator[bytes]:
     """The metadata of these rows of a history file, ascending; b'' for null. Errors as for `distinct_instants`."""
     with _Opened(storage, path, (_METADATA,), where) as file:
-        begin = 0
+        begin = read = 0
         for number in range(file.num_row_groups):
             end = begin + file.rows_of(number)
             first, last = np.searchsorted(rows, (begin, end))
             if first < last:
-                yield from _bodies(file.batches([number], _METADATA_ROWS), rows[first:last] - begin)
+                for body in _bodies(file, file.batches([number], _METADATA_ROWS), rows[first:last] - begin):
+                    read += 1
+                    yield body
             begin = end
+        if read != len(rows):
+            raise CorruptFile(f"{where} has metadata for {read} of {len(rows)} instants: expected one value for each")
 
 
-def _bodies(batches: Iterator[pa.RecordBatch], rows: np.ndarray) -> Iterator[bytes]:
+def _bodies(file: _Opened, batches: Iterator[pa.RecordBatch], rows: np.ndarray) -> Iterator[bytes]:
     begin = 0
     for batch in batches:
         first, last = np.searchsorted(rows, (begin, begin + batch.num_rows))
         chosen = batch.column(0).take(pa.array(rows[first:last] - begin))
         begin += batch.num_rows
         if not pa.types.is_dictionary(chosen.type):
-            yield from (value.as_py() or b"" for value in chosen.cast(pa.large_binary()))
+            yield from (value.as_py() or b"" for value in file.as_bytes(chosen))
             continue
         place, body = -1, b""
         for index in chosen.indices.to_pylist():
@@ -95,7 +99,7 @@ def _bodies(batches: Iterator[pa.RecordBatch], rows: np.ndarray) -> Iterator[byt
                 yield b""
                 continue
             if index != place:
-                place, body = index, chosen.dictionary[index].cast(pa.binary()).as_py() or b""
+                place, body = index, file.as_bytes(chosen.dictionary.slice(index, 1))[0].as_py() or b""
             yield body
 
 
@@ -145,13 +149,17 @@ class _Opened:
     def texts(self, column: pa.Array, name: str) -> pa.Array:
         """A column of times or actions as text."""
         values = column.dictionary if pa.types.is_dictionary(column.type) else column
-        longest = pc.max(pc.binary_length(values)).as_py() or 0
+        longest = self._guarded(lambda: pc.max(pc.binary_length(values)).as_py() or 0)
         if longest > _MAX_TEXT_BYTES:
             raise CorruptFile(
                 f"{self._where} cannot be read as a history file: a value of {longest} bytes in {name}, expected "
                 f"at most {_MAX_TEXT_BYTES}"
             )
         return self._guarded(lambda: _valid(column.cast(pa.string())))
+
+    def as_bytes(self, values: pa.Array) -> pa.Array:
+        """Texts or bytes as bytes."""
+        return self._guarded(lambda: values.cast(pa.large_binary()))
 
     def check_instants(self, held: int) -> None:
         """CorruptFile for more than MAX_INSTANTS."""
@@ -161,7 +169,7 @@ class _Opened:
     def _open(self) -> pq.ParquetFile:
         file = pq.ParquetFile(self._source, pre_buffer=False)
         footer = file.metadata
-        check_columns(footer)
+        check_chunks(footer)
         missing = set(self._columns) - set(file.schema_arrow.names)
         if missing:
             raise ValueError(f"it has no column {min(missing)}")

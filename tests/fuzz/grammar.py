@@ -88,6 +88,23 @@ class Wire:
         """Avro bytes: a length and a text."""
         return self.zigzag(len(data)) + self.raw(data)
 
+    def changed(self, data: bytes, change: Callable[[bytes, random.Random], bytes]) -> bytes:
+        """Bytes that a damage of their own kind is made in; cut in half where it does not find its place."""
+        if not self._is_damaged():
+            return data
+        try:
+            return change(data, self._harm)
+        except (LookupError, ValueError, TypeError, AttributeError):
+            return data[: len(data) // 2]
+
+    def json_tree(self, value: Any) -> Any:
+        """A JSON value, each part of which is a place."""
+        if isinstance(value, dict):
+            value = {name: self.json_tree(item) for name, item in value.items()}
+        elif isinstance(value, list):
+            value = [self.json_tree(item) for item in value]
+        return self.json(value)
+
     def json(self, value: Any) -> Any:
         """A JSON value; damaged, one of another type, size or depth."""
         if not self._is_damaged():

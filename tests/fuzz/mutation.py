@@ -33,7 +33,7 @@ def mutated(member: Member, others: Sequence[Member], seed: int) -> bytes:
 def _structured(kind: str, data: bytes, others: Sequence[Member], rng: random.Random) -> bytes:
     try:
         if kind in _PARQUET:
-            return thrift_tree.mutated_footer(data, rng) if rng.random() < 0.7 else _page_header(data, rng)
+            return thrift_tree.mutated_footer(data, rng) if rng.random() < 0.7 else page_header(data, rng)
         if kind in _LOGS:
             return _resealed_block(data, others, rng)
         if kind == "hfile":
@@ -188,7 +188,7 @@ def _resealed_hfile_block(data: bytes, rng: random.Random) -> bytes:
     return data[:at] + bytes(head) + packed + bytes(stored - len(packed)) + data[at + 33 + stored :]
 
 
-def _page_header(data: bytes, rng: random.Random) -> bytes:
+def page_header(data: bytes, rng: random.Random) -> bytes:
     """A Parquet file with a changed header of one column's first page, which keeps its place."""
     size = int.from_bytes(data[-8:-4], "little")
     root, _ = thrift_tree.parse(data[-8 - size : -8])

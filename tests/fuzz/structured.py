@@ -6,13 +6,15 @@ import collections
 from dataclasses import dataclass
 from typing import Any
 
+import grammar_files
 import grammar_logs
+import grammar_values
 from grammar import Case, Decoder, case_of
 
 from penstock.proto.errors import PenstockError
 
-DECODERS: dict[str, Decoder] = {decoder.name: decoder for decoder in grammar_logs.DECODERS}
-
+_GRAMMARS = (grammar_logs, grammar_files, grammar_values)
+DECODERS: dict[str, Decoder] = {decoder.name: decoder for grammar in _GRAMMARS for decoder in grammar.DECODERS}
 
 LEAST_WHOLE = 0.3
 LEAST_REFUSED = 0.05

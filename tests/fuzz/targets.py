@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import pyarrow as pa
 from corpus import Member, schema_of_parquet
+from memory_storage import PROPERTIES, MemoryStorage, history_of
 
 from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.proto.errors import CorruptBlock, PenstockError
@@ -42,46 +42,10 @@ from penstock.table.properties import load_properties
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.history import history_json, parse_history
-from penstock.table.storage import FileInfo
 from penstock.table.timeline import list_timeline, timeline_of
 
 _PLACE = BlockPlace("table", "file", 0, "20260101000000000")
-_PROPERTIES = (
-    b"hoodie.table.name=t\nhoodie.table.type=MERGE_ON_READ\nhoodie.table.version=9\n"
-    b"hoodie.timeline.layout.version=2\nhoodie.timeline.path=timeline\nhoodie.timeline.history.path=history\n"
-)
 _HISTORY_FILE = "20260101000000000_20260101000000001_0.parquet"
-
-
-@dataclass(frozen=True)
-class MemoryStorage:
-    """A storage of these files."""
-
-    files: Mapping[str, bytes]
-    base_path: str = "memory"
-
-    def list_dir(self, path: str) -> list[FileInfo]:
-        """The files of one folder."""
-        inside = [name for name in sorted(self.files) if name.rpartition("/")[0] == path]
-        return [self._info(name) for name in inside]
-
-    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
-        """A file's bytes."""
-        if path not in self.files:
-            raise FileNotFoundError(path)
-        return self.files[path][:limit_bytes]
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        """A file."""
-        return pa.BufferReader(self.read_bytes(path, 1 << 40))
-
-    def file_info(self, path: str) -> FileInfo | None:
-        """What is known of a file."""
-        return self._info(path) if path in self.files else None
-
-    def _info(self, path: str) -> FileInfo:
-        size = len(self.files[path])
-        return FileInfo(name=path.rpartition("/")[2], path=path, size_bytes=size, is_dir=False, modified_ns=0)
 
 
 def run(member: Member, data: bytes) -> str:
@@ -191,26 +155,15 @@ def _positions(data: bytes, _member: Member) -> None:
 
 def _history(data: bytes, _member: Member) -> None:
     manifest = f'{{"files":[{{"fileName":"{_HISTORY_FILE}"}}]}}'.encode()
-    storage = _history_of({f".hoodie/timeline/history/{_HISTORY_FILE}": data}, manifest)
+    storage = history_of({f".hoodie/timeline/history/{_HISTORY_FILE}": data}, manifest)
     properties = load_properties(storage)
     archived_completions(storage, properties)
     read_archive(storage, properties, ArchiveCache())
 
 
 def _manifest(data: bytes, _member: Member) -> None:
-    storage = _history_of({}, data)
+    storage = history_of({}, data)
     history_files(storage, load_properties(storage))
-
-
-def _history_of(files: Mapping[str, bytes], manifest: bytes) -> MemoryStorage:
-    return MemoryStorage(
-        {
-            ".hoodie/hoodie.properties": _PROPERTIES,
-            ".hoodie/timeline/history/_version_": b"1",
-            ".hoodie/timeline/history/manifest_1": manifest,
-            **files,
-        }
-    )
 
 
 def _properties(data: bytes, _member: Member) -> None:
@@ -227,7 +180,7 @@ def _archive(data: bytes, _member: Member) -> None:
             pass
     except PenstockError as error:
         problem = error
-    old = _PROPERTIES.replace(b"version=2", b"version=1").replace(b"version=9", b"version=6")
+    old = PROPERTIES.replace(b"version=2", b"version=1").replace(b"version=9", b"version=6")
     storage = MemoryStorage(
         {".hoodie/hoodie.properties": old, ".hoodie/archived/.commits_.archive.1_1-0-1": data}, "memory"
     )

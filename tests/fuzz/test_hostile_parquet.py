@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import thrift_tree
-from targets import MemoryStorage
-from thrift_tree import I32, Node
+from memory_storage import MemoryStorage
+from thrift_tree import BINARY, I32, I64, LIST, STRUCT, Node
 
 from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.proto.errors import CorruptFile
@@ -127,6 +127,47 @@ def test_statistics_of_other_columns_that_do_not_fit_are_no_reason_not_to_read_r
         dict(metadata(root, N)[12].fields)[5].value = b"short"
 
     assert keys_of_one_value(["key"], short) == {"same"}
+
+
+@pytest.mark.parametrize(("field", "levels"), [(2, 1), (2, 3), (3, 1), (3, 5)])
+def test_size_statistics_of_other_levels_are_corrupt(field: int, levels: int) -> None:
+    """pyarrow holds them against the schema where nothing catches: the process would end."""
+
+    def change(root: Node) -> None:
+        numbers = [Node(I64, 0) for _ in range(levels)]
+        sizes = metadata(root, N)[16]
+        others = [(number, node) for number, node in sizes.fields if number != field]
+        sizes.fields = sorted([*others, (field, Node(LIST, numbers, I64))], key=lambda pair: pair[0])
+
+    for use in (read, footer):
+        if (field, levels) == (2, 1):  # as many levels as the column has
+            use(with_footer(written(), change))
+        else:
+            with pytest.raises(CorruptFile, match="size statistics"):
+                use(with_footer(written(), change))
+
+
+def test_size_statistics_of_texts_for_numbers_are_corrupt() -> None:
+    def change(root: Node) -> None:
+        metadata(root, N)[16].fields.insert(0, (1, Node(I64, 5)))
+
+    for use in (read, footer):
+        with pytest.raises(CorruptFile, match="size statistics"):
+            use(with_footer(written(), change))
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+def test_an_encrypted_column_is_corrupt(kind: int) -> None:
+    """1: with the footer's key, 2: with a key of its own."""
+
+    def change(root: Node) -> None:
+        path = Node(LIST, [Node(BINARY, b"n")], BINARY)
+        key = Node(STRUCT, None, 0, [(1, path)] if kind == 2 else [])
+        chunks(root)[N].fields.append((8, Node(STRUCT, None, 0, [(kind, key)])))
+
+    for use in (read, footer):
+        with pytest.raises(CorruptFile, match="encrypted"):
+            use(with_footer(written(), change))
 
 
 def test_an_unknown_codec_is_corrupt() -> None:
