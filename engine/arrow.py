@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.enumerators import enumerator_for
-from penstock.engine.requests import plan_request
+from penstock.engine.requests import no_files_warning, plan_request
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation, PenstockError
 from penstock.proto.log_fields import tell_to
@@ -134,6 +134,8 @@ def open_reading(table: str, options: GivenOptions) -> Reading:
     enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry_if_given)
     request = plan_request(table, options, lambda: retry.call(lambda: enumerator.describe_table(table)), slots=1)
     opened = retry.call(lambda: enumerator.open_plan(request))
+    if warning := no_files_warning(request, opened.splits):
+        log.warning("%s", warning)
     event_time = options.event_time and _column(opened.scan, options.event_time)
     return Reading(output_schema(opened.scan), enumerator, opened, options, event_time)
 

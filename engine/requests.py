@@ -94,6 +94,23 @@ def query_of(table: str, options: GivenOptions, describe: Describe) -> Query:
     return SnapshotAsOf(requested_time("asOf", options.as_of, _zone(table, options, describe)))
 
 
+def no_files_warning(request: PlanRequest, splits: int) -> str:
+    """What to say of a read as of a time whose plan holds no file; '' of any other. Hudi gives no rows either."""
+    if splits or not isinstance(request.query, SnapshotAsOf):
+        return ""
+    instant = request.query.instant
+    day = (
+        "; a date without a time of day is its first moment, as in Hudi: give the time of day, such as 23:59:59, for "
+        "the state at its end"
+        if str(instant).endswith("000000000")
+        else ""
+    )
+    return (
+        f"table {shown_uri(request.table)}: 0 rows: no commit requested at or before {instant} has a file that this "
+        f"read includes{day}"
+    )
+
+
 def _range_query(options: GivenOptions, after: Position, upto: Position | Latest) -> RangeQuery:
     """The rows of a range, or its changes."""
     if options.query == "cdc":

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.hybrid_requests import changes_read
-from penstock.engine.requests import query_of, request_of
+from penstock.engine.requests import no_files_warning, query_of, request_of
 from penstock.engine.spark.casting import casting
 from penstock.engine.spark.options import Loaded, only_a_batch, only_a_stream
 from penstock.engine.spark.slots import PackedSlot, PulledSlot, Slot, pack
@@ -85,6 +85,11 @@ def _shown(table: StructType, options: GivenOptions) -> StructType:
     return with_columns(table)
 
 
+def _warn(request: PlanRequest, splits: int) -> None:
+    if warning := no_files_warning(request, splits):
+        log.warning("%s", warning)
+
+
 def plan_slots(
     enumerator: Enumerator,
     server: str | None,
@@ -104,6 +109,7 @@ def plan_slots(
     """
     if server is not None:
         opened = enumerator.open_plan(request)
+        _warn(request, opened.splits)
         casting(output_schema(opened.scan), schema, table=opened.scan.table, narrows=narrows)
         log.info(
             "table %s: plan %s at %s, %d splits, %d bytes, %d slots",
@@ -118,6 +124,7 @@ def plan_slots(
     if not isinstance(enumerator, EmbeddedEnumerator):
         raise InvariantViolation(f"no server, but the enumerator is a {type(enumerator).__name__}")
     plan = enumerator.plan(request)
+    _warn(request, len(plan.splits))
     casting(output_schema(plan.scan), schema, table=plan.scan.table, narrows=narrows)
     packed = pack([split.size_bytes for split in plan.splits], os.cpu_count() or 1, request.slots)
     log.info(

@@ -377,3 +377,18 @@ class TestRealTables:
     def test_no_table(self, tmp_path: pathlib.Path) -> None:
         with pytest.raises(TableNotFound):
             penstock.read(tmp_path)
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    ("as_of", "warned"), [("2026-11-20", True), ("20261120000000000", True), ("2026-11-20 00:00:01", True),
+                          ("2026-11-20T23:59:59", False)]
+)  # fmt: skip
+def test_a_day_whose_first_commit_is_later_gives_no_rows_and_a_warning(
+    golden: GoldenTables, as_of: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = str(golden.table("A_merge_event_long_v9_h120"))
+    rows = penstock.read(table, as_of=as_of, timeline_timezone="UTC").read_all().num_rows
+    assert (rows == 0, "0 rows: no commit requested at or before 20261120" in caplog.text) == (warned, warned)
+    at_midnight = warned and "00:00:01" not in as_of
+    assert ("a date without a time of day is its first moment" in caplog.text) == at_midnight
