@@ -31,6 +31,7 @@ from penstock.proto.queries import PlanRequest, SnapshotPart, TopicRanges
 from penstock.proto.reports import TableDescription
 from penstock.proto.splits import Plan
 from penstock.proto.streams import NextBatch, Progress, StreamPoint, StreamScope, StreamStart
+from penstock.table.arrow_failures import names_failures
 from penstock.table.hudi_table import HudiTable, open_table
 
 MAX_TABLES: Final = 64
@@ -73,18 +74,22 @@ class OpenedTables:
         self._lock = threading.Lock()
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
 
+    @names_failures
     def check(self, path: str) -> None:
         """TableNotFound, UnsupportedFeature, … if no table can be opened at `path`."""
         self._table(path)
 
+    @names_failures
     def describe(self, path: str, name: str) -> TableDescription:
         """The table now, under `name`."""
         return planning.describe(self._table(path), name)
 
+    @names_failures
     def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
         """See `Enumerator.newest_position`."""
         return planning.newest(self._table(path), after, max_commits)
 
+    @names_failures
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
         """The plan of a request; its scan calls the table `name`."""
         request = self._with_access(name, request)
@@ -100,6 +105,7 @@ class OpenedTables:
             return topic_plan(table, name, request, request.query.ranges, self._sources.scan)
         return self._planned(table, name, request, ())
 
+    @names_failures
     def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
         check_scope(scope)
@@ -110,6 +116,7 @@ class OpenedTables:
             return StreamPoint(progress=Progress(EARLIEST))
         return self._look(table, path, name, scope).start(start)
 
+    @names_failures
     def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`. An idle table costs two file operations."""
         check_scope(scope)

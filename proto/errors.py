@@ -27,6 +27,7 @@ PenstockError
 │   └── StorageDenied                                  storage refuses: rights or credentials are missing or wrong
 ├── StateVersionError             FAILED_PRECONDITION  a record of a format version this build does not know
 ├── StateDamaged                  DATA_LOSS            the service's own state directory holds damaged records
+├── OutOfMemory                   RESOURCE_EXHAUSTED   this process has not the memory that an answer takes
 ├── TooManyGroups                 RESOURCE_EXHAUSTED   a table or a principal has as many consumer groups as it may
 ├── Overloaded                    RESOURCE_EXHAUSTED   a stated limit is reached; asking later may help
 └── StorageError                  UNAVAILABLE          storage did not answer; asking again may help
@@ -274,6 +275,14 @@ class StateDamaged(PenstockError):
     grpc_status = "DATA_LOSS"
     exit_code = 3
     advice = "`penstock state check DIR` names the record; restore a backup"
+
+
+class OutOfMemory(PenstockError):
+    """The process has not the memory that the answer takes."""
+
+    code = "OUT_OF_MEMORY"
+    grpc_status = "RESOURCE_EXHAUSTED"
+    advice = "read fewer columns, or smaller batches; compact a table with long logs; or give the process more memory"
 
 
 class TooManyGroups(PenstockError):

@@ -18,7 +18,7 @@ from dataclasses import fields
 from typing import Final
 
 from penstock.proto import option_translation
-from penstock.proto.errors import ConfigurationError
+from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.given_options import GivenOptions
 from penstock.proto.option_entries import EVERYWHERE, READS, Door, Option, OptionValue
 from penstock.proto.option_groups import GROUP_OPTIONS
@@ -333,7 +333,5 @@ def _misspelt(environment: Mapping[str, str]) -> list[str]:
 
 
 _BY_SPELLING: Final = {plain_spelling(name): option for option in OPTIONS for name in (option.name, option.python_name)}
-assert {option.field for option in OPTIONS} == {field.name for field in fields(GivenOptions)} - {
-    "given",
-    "warnings",
-}
+if {option.field for option in OPTIONS} != {field.name for field in fields(GivenOptions)} - {"given", "warnings"}:
+    raise InvariantViolation("options and fields of GivenOptions differ")

@@ -73,7 +73,8 @@ class FallbackReader:
             raise BadRecord(row, f"does not fit its schema ({type(error).__name__}: {error})") from None
         if stream.tell() != len(body):
             raise BadRecord(row, f"{len(body) - stream.tell()} bytes behind its last field")
-        assert isinstance(record, dict)
+        if not isinstance(record, dict):
+            raise BadRecord(row, "is no record")
         return record
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.proto.errors import InvariantViolation
 from penstock.table.schema.avro import AvroType, Decimal, EnumType, Fixed, Primitive
 
 _PLAIN_FLOATS: Final = (1e-3, 1e7)
@@ -125,7 +126,8 @@ def _wanted_decimal(column_type: pa.DataType, mark: str) -> pa.Scalar | None:
 def _big_decimal_text(number: decimal.Decimal) -> str:
     """`BigDecimal.toString` of a value with a scale of 0 or above."""
     sign, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
+    if not isinstance(exponent, int):
+        raise InvariantViolation(f"a decimal of exponent {exponent!r}")
     text = "".join(map(str, digits))
     adjusted = exponent + len(text) - 1
     if adjusted >= _PLAIN_EXPONENT:

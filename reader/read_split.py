@@ -28,6 +28,7 @@ from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupFilter, kept_by, range_of
 from penstock.reader.shape import ReadShape, read_shape
 from penstock.reader.virtual_keys import RECORD_KEY
+from penstock.table.arrow_failures import naming_failures
 from penstock.table.storage import Storage, open_storage
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def read_split(
 
     Raises before the first batch is asked for: StateVersionError for a scan or split of an unknown format version,
     ConfigurationError for columns or filters that do not suit the table. While reading: CorruptFile, CorruptBlock,
-    SchemaMismatch, UnsupportedFeature, StorageError, each naming table and file.
+    SchemaMismatch, UnsupportedFeature, StorageError, each naming table and file; OutOfMemory.
     """
     options = options or ReadOptions()
     tally = tally or SplitTally()
@@ -83,13 +84,14 @@ def read_split(
     _check_version("split", split.format_version)
     if start < 0:
         raise ConfigurationError(f"start {start}: an ordinal is 0 or above")
+    where = f"table {scan.table}: split {split.split_id}"
     if isinstance(split.part, KafkaRange):
-        return _topic(scan, split, start, options, tally, topics)
+        return naming_failures(_topic(scan, split, start, options, tally, topics), where)
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
     storage = storage or open_storage(scan.base_path)
     if isinstance(scan.rows, ChangesOf):
-        return frugal(_changes(scan, split, start, options, storage, tally))
+        return naming_failures(frugal(_changes(scan, split, start, options, storage, tally)), where)
     if isinstance(split.part, GroupChanges):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} holds changes, its scan asks for rows")
     shape = read_shape(scan, event_time=tally.event_time, keyed=split.ancestry is not None)
@@ -111,7 +113,8 @@ def read_split(
     def keys_of(origin: Origin) -> pa.Array:
         return _keys_of(scan, origin, options, storage)
 
-    return frugal(reading.batches(Emission(scan, split, shape, constants, keys_of), constants))
+    batches = reading.batches(Emission(scan, split, shape, constants, keys_of), constants)
+    return naming_failures(frugal(batches), where)
 
 
 def _topic(

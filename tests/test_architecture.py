@@ -347,6 +347,18 @@ def test_files_and_functions_stay_short() -> None:
     breaches(found)
 
 
+def test_invariants_are_raised_by_name() -> None:
+    """An `assert` is no answer to foreign bytes, and is gone under `python -O`: InvariantViolation says what failed."""
+    breaches(
+        [
+            f"{source.name}:{node.lineno}: assert; raise InvariantViolation, or the error that foreign bytes deserve"
+            for source in package_sources()
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.Assert)
+        ]
+    )
+
+
 def public(name: str) -> bool:
     """Whether callers may use the name."""
     return not name.startswith("_")

@@ -14,6 +14,7 @@ from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output import ReportFormat, write_json
 from penstock.engine.cli.shell import Shell, given_options, shell_of, working
 from penstock.engine.cli.text import one_line
+from penstock.proto.errors import InvariantViolation
 
 if TYPE_CHECKING:
     from penstock.engine.doctor.findings import Finding
@@ -58,7 +59,8 @@ def findings(shell: Shell, table: str | None, server: str | None, access: object
     from penstock.engine.doctor.reach import server_findings, storage_findings
     from penstock.proto.access import ServerAccess
 
-    assert isinstance(access, ServerAccess)
+    if not isinstance(access, ServerAccess):
+        raise InvariantViolation(f"access to the server is a {type(access).__name__}")
     yield from machine_findings(os.environ)
     if server is not None:
         yield from server_findings(server, access, table)

@@ -9,6 +9,7 @@ import typer
 from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output import ReportFormat, write_json, write_text_table
 from penstock.engine.cli.shell import given_options, shell_of, show_help
+from penstock.proto.errors import InvariantViolation
 from penstock.proto.options import Door
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def describe(
         write_json(fields)
         return
     readers = fields.pop("members")
-    assert isinstance(readers, list)
+    if not isinstance(readers, list):
+        raise InvariantViolation(f"members of group {group} are no list")
     lag, scope, kafka = fields.pop("lag"), fields.pop("scope"), fields.pop("kafka")
     partitions = kafka.pop("partitions") if isinstance(kafka, dict) else []
     behind = _rows("kafka ", kafka) if kafka is not None else []

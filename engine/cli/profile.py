@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from penstock.engine.cli.text import printable
 from penstock.enumerator.reports import total
+from penstock.proto.errors import InvariantViolation
 from penstock.proto.reports import PHASES, SplitReport
 
 
@@ -62,14 +63,16 @@ def show_profile(summary: dict[str, object], *, as_json: bool) -> None:
         sys.stderr.write(json.dumps({"profile": summary}) + "\n")
         return
     seconds, whole = summary["seconds"], summary["total_seconds"]
-    assert isinstance(seconds, dict) and isinstance(whole, float)
+    if not isinstance(seconds, dict) or not isinstance(whole, float):
+        raise InvariantViolation("a profile without its seconds")
     width = max(map(len, seconds))
     lines = [f"{'phase':{width}}  {'seconds':>9}  {'share':>6}"]
     lines += [f"{name:{width}}  {value:9.3f}  {value / (whole or 1.0):6.1%}" for name, value in seconds.items()]
     lines.append(f"{'total':{width}}  {whole:9.3f}")
     lines.append(f"{summary['rows']:,} rows of {summary['splits']} splits, {summary['bytes']:,} bytes")
     outcomes = summary["log_records"]
-    assert isinstance(outcomes, dict)
+    if not isinstance(outcomes, dict):
+        raise InvariantViolation("a profile without its log records")
     lines.append("log records: " + ", ".join(f"{count:,} {name}" for name, count in outcomes.items()))
     lines.append(f"not decoded: {summary['pruned_row_groups']} row groups, {summary['pruned_rows']:,} rows")
     sys.stderr.writelines(printable(line) + "\n" for line in lines)

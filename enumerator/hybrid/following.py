@@ -22,6 +22,7 @@ from penstock.enumerator.streams.snapshots import plan_list
 from penstock.enumerator.watch.advance import check_progress, start_progress
 from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew
 from penstock.proto.changes import ChangeFormat
+from penstock.proto.errors import InvariantViolation
 from penstock.proto.hybrid import Hybrid, HybridMode, KafkaPlace
 from penstock.proto.positions import CommitRange
 from penstock.proto.splits import EventTimeBounds, Plan
@@ -75,7 +76,8 @@ def topic_round(table: HudiTable, name: str, following: Following, hybrid: Hybri
     """The next ranges of the topic behind the progress; first the phase moves on, with ranges if there are any."""
     progress = following.progress
     place = progress.kafka
-    assert place is not None
+    if place is None:
+        raise InvariantViolation(f"table {name}: a progress outside of the topic")
     facts = side.open_topic(hybrid.access).facts(place.topic)
     now = checked(place, facts, fail_on_data_loss=hybrid.fail_on_data_loss)
     ranges = next_ranges(now.place, facts, following.limits)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.proto.errors import ConfigurationError
+from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.hybrid import Hybrid, KafkaAccess
 
 
@@ -41,7 +41,8 @@ class TopicAccesses:
         return replace(hybrid, access=access)
 
     def _of_server(self, table: str, hybrid: Hybrid) -> Hybrid:
-        assert self._configured is not None
+        if self._configured is None:
+            raise InvariantViolation(f"table {table}: no configuration of topics")
         access = self._configured.get(table)
         if access is None:
             raise ConfigurationError(

@@ -33,7 +33,7 @@ from penstock.enumerator.store.layout import (
 from penstock.enumerator.store.opening import check_plan_list, check_structure, check_wal_at_rest
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.enumerator.store.sqlite import log_of
-from penstock.proto.errors import ConfigurationError, StateDamaged
+from penstock.proto.errors import ConfigurationError, InvariantViolation, StateDamaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,8 @@ def _fill(report: StateReport, directory: Path, *, live: bool) -> None:
         meta = checked_meta(connection, directory)
         report.format_version, report.state_id, report.epoch = meta.version, meta.state_id, meta.epoch
         free, page_bytes = pragma(connection, "freelist_count"), pragma(connection, "page_size")
-        assert isinstance(free, int) and isinstance(page_bytes, int)
+        if not isinstance(free, int) or not isinstance(page_bytes, int):
+            raise InvariantViolation(f"SQLite counts {free!r} free pages of {page_bytes!r} bytes")
         report.free_bytes = free * page_bytes
         _count(report, log_of(connection, meta))
         check_plan_list(connection, meta)

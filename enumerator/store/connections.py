@@ -27,6 +27,7 @@ from penstock.enumerator.store.layout import (
     piece_of,
     plan_of,
 )
+from penstock.proto.errors import InvariantViolation
 
 BUSY_S: Final = 10.0
 """How long a write waits for another process that is writing (at a takeover)."""
@@ -90,7 +91,8 @@ def checked_meta(connection: sqlite3.Connection, directory: Path) -> Meta:
     found = pragma(connection, "user_version")
     if pragma(connection, "application_id") != APPLICATION_ID:
         raise DamagedRow("it is not a state file of Penstock")
-    assert isinstance(found, int)
+    if not isinstance(found, int):
+        raise InvariantViolation(f"SQLite has the user version {found!r}")
     if found > FORMAT_VERSION:
         try:
             meta = read_meta(connection)

@@ -38,7 +38,7 @@ from penstock.enumerator.store.layout import (
 )
 from penstock.enumerator.store.sqlite import SqliteStore, log_of
 from penstock.enumerator.store.wal import check_wal
-from penstock.proto.errors import ConfigurationError, StorageError
+from penstock.proto.errors import ConfigurationError, InvariantViolation, StorageError
 
 CHECKED_BYTES: Final = 256 << 20
 """A database up to this size has its structure checked at each opening; `penstock state check` checks any."""
@@ -164,7 +164,8 @@ def _check(connection: sqlite3.Connection, directory: Path) -> None:
 def check_structure(connection: sqlite3.Connection, *, limit_bytes: int | None) -> None:
     """What SQLite itself can say of its file, unless that is larger than the limit. DamagedRow."""
     pages, page_bytes = pragma(connection, "page_count"), pragma(connection, "page_size")
-    assert isinstance(pages, int) and isinstance(page_bytes, int)
+    if not isinstance(pages, int) or not isinstance(page_bytes, int):
+        raise InvariantViolation(f"SQLite counts {pages!r} pages of {page_bytes!r} bytes")
     if limit_bytes is None or pages * page_bytes <= limit_bytes:
         said = pragma(connection, "quick_check(1)")
         if said != "ok":

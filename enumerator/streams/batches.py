@@ -26,7 +26,7 @@ from penstock.enumerator.watch.lag import instant_ms
 from penstock.enumerator.watch.retention import earliest_position
 from penstock.enumerator.watch.rounds import data_instants_behind
 from penstock.enumerator.watch.values import Following, NextRound, NothingNew
-from penstock.proto.errors import ConfigurationError, PositionExpired
+from penstock.proto.errors import ConfigurationError, InvariantViolation, PositionExpired
 from penstock.proto.hybrid import Hybrid, HybridMode
 from penstock.proto.lost_ranges import OnLostRange
 from penstock.proto.positions import EARLIEST, InstantTime, Position
@@ -263,7 +263,8 @@ class StreamLook:
     def _coming(self, progress: Progress) -> Reach:
         """What known commits hold that no batch up to `progress` does: each commit's rows as it left them."""
         rule = self.scope.rule
-        assert rule is not None
+        if rule is None:
+            raise InvariantViolation(f"table {self.name}: a stream without a rule of watermarks")
         facts = reaching_back(self.table, read_timeline(self.table), progress.position, self._request)
         found, before = Reach(), progress.position
         for order_key, instants in data_instants_behind(facts, before, self.scope.upto):
@@ -281,7 +282,8 @@ class StreamLook:
     def _reach(self, after: Position, upto: Position, progress: Progress) -> Reach | None:
         """Of the rows of a range; None if its end cannot be answered any more."""
         rule, request = self.scope.rule, replace(self._request, columns=())  # a later schema may lack some
-        assert rule is not None
+        if rule is None:
+            raise InvariantViolation(f"table {self.name}: a stream without a rule of watermarks")
         if isinstance(request.query, Changes):
             request = replace(request, query=Changes(request.query.format, after, upto, progress.ahead))
         else:

@@ -12,6 +12,7 @@ from penstock.enumerator.hybrid.following import switched, topic_round
 from penstock.enumerator.hybrid.topic_side import TopicSide
 from penstock.enumerator.streams.watermark import Reach, next_watermark
 from penstock.enumerator.watch.values import Following, NothingNew
+from penstock.proto.errors import InvariantViolation
 from penstock.proto.hybrid import Hybrid, KafkaPlace, KafkaRange
 from penstock.proto.splits import EventTimeBounds, Plan
 from penstock.proto.streams import (
@@ -41,7 +42,8 @@ def behind_lake(
     if isinstance(round_, NothingNew):
         return NextBatch(point=point), None
     place = round_.progress.kafka
-    assert place is not None
+    if place is None:
+        raise InvariantViolation(f"table {name}: a round of a topic ends outside of it")
     ranges = tuple(split.part for split in round_.plan.splits if isinstance(split.part, KafkaRange))
     reached = StreamPoint(
         progress=round_.progress,

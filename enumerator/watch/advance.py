@@ -32,7 +32,7 @@ from penstock.enumerator.watch.checks import (
 from penstock.enumerator.watch.lag import instant_ms
 from penstock.enumerator.watch.rounds import data_instants_behind, next_end, reshaped_in
 from penstock.enumerator.watch.values import Advance, Following, Issued, NextRound, NothingNew, Progress
-from penstock.proto.errors import ConfigurationError, PositionExpired, StorageError
+from penstock.proto.errors import ConfigurationError, InvariantViolation, PositionExpired, StorageError
 from penstock.proto.positions import CommitRange, InstantTime, Position
 from penstock.proto.queries import NO_LIMITS, Changes, Incremental, PlanRequest
 from penstock.proto.splits import Plan
@@ -252,7 +252,8 @@ def _planned(
                 reason=str(lost)[:300],
             )  # fmt: skip
         return plan
-    assert lost is not None
+    if lost is None:
+        raise InvariantViolation(f"table {name}: no end of a round was tried")
     raise lost
 
 

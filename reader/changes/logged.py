@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.changes import ChangeFormat, LoggedImages
-from penstock.proto.errors import CorruptBlock, CorruptFile
+from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation
 from penstock.proto.files import SliceFiles
 from penstock.reader.avro_records import AvroDecoder, record_bounds
 from penstock.reader.changes.images import ChangeBatch, ChangeKind, Images, ImageStyle
@@ -141,7 +141,8 @@ class _Decoding:
         """The logged columns, as the table calls them."""
         names = self.changes.shape.file_names(self.changes.states.step.instant, str(self.place))
         image = self.schema.image(side)
-        assert image is not None
+        if image is None:
+            raise InvariantViolation(f"{self.place}: no image {side!r} in the schema of logged changes")
         found = image.fields if names is None else [names.in_table(field) for field in image.fields]
         return {field.name: field for field in found}
 

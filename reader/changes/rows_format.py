@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.changes import ChangeStep
+from penstock.proto.errors import InvariantViolation
 from penstock.reader.changes.images import Batch, ChangeBatch, ChangeKind, Images, StoredBatch
 from penstock.reader.changes.states import SEQUENCE
 from penstock.reader.changes.stored import is_minus
@@ -62,7 +63,8 @@ def _interleaved(
     """Row by row the old or the new one of its change."""
     if before is None or after is None:
         only = after if before is None else before
-        assert only is not None
+        if only is None:
+            raise InvariantViolation("a change without an image before or after it")
         return only.rows if len(change) == count else only.rows.take(pa.array(change))
     places = pa.array(np.where(minus, change, count + change))
     names = [name for name in before.rows.schema.names if name in after.rows.schema.names]

@@ -11,6 +11,7 @@ import json
 import re
 from typing import Final, NoReturn
 
+from penstock.proto.errors import InvariantViolation
 from penstock.reader.topics.problems import Unfit
 
 
@@ -74,7 +75,8 @@ def _flat_text(value: object) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    assert isinstance(value, int)
+    if not isinstance(value, int):
+        raise InvariantViolation(f"a value of {type(value).__name__} in a JSON document")
     return str(value)
 
 

@@ -165,7 +165,8 @@ def parse_record_schema(json_text: str, where: str = "Avro schema") -> RecordSch
     if not isinstance(node, dict) or node.get("type") != "record":
         raise CorruptFile(f"{where}: schema is {str(node)[:80]!r}, expected a record")
     parsed = _Parser(where).type_of(node, "", "", 0)
-    assert isinstance(parsed, RecordType)
+    if not isinstance(parsed, RecordType):
+        raise CorruptFile(f"{where}: schema is {str(node)[:80]!r}, expected a plain record")
     return RecordSchema(str(node["name"]), parsed.fields, json_text)
 
 

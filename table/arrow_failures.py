@@ -1,0 +1,66 @@
+"""Failures of Arrow, and of memory, as named errors: the one place for what no decoder names itself.
+
+A decoder that can say which file is damaged does so. What is left is named here, where a read or a question about a
+table begins: no failure of a table's bytes leaves reader or planner as pyarrow's own class. Not here: errors of a
+storage's calls (`storage`), bugs, which stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+import pyarrow as pa
+
+from penstock.proto.errors import FormatError, OutOfMemory, PenstockError, StorageError, UnsupportedFeature
+from penstock.table.parquet_checks import tells_storage
+from penstock.table.storage import shown_uri, storage_detail
+
+_T = TypeVar("_T")
+_Self = TypeVar("_Self")
+_P = ParamSpec("_P")
+
+
+@contextmanager
+def named_failures(where: str) -> Iterator[None]:
+    """Within it, what Arrow and the allocator raise is raised as `named_failure` says."""
+    try:
+        yield
+    except (MemoryError, pa.ArrowException, OSError) as error:
+        raise named_failure(error, where) from error
+
+
+def named_failure(error: BaseException, where: str) -> PenstockError:
+    """OutOfMemory, UnsupportedFeature for more than Arrow can hold in one value, StorageError for a store that fails,
+    else FormatError. `where` begins the text: table, split, or what was asked."""
+    text = f"{where}: {type(error).__name__}: {storage_detail(error)}"
+    if isinstance(error, MemoryError):
+        return OutOfMemory(
+            f"{text}: the process has not the memory for it; read fewer columns or smaller batches, or give it more"
+        )
+    if isinstance(error, pa.ArrowCapacityError):
+        return UnsupportedFeature(f"{text}: a value is larger than Arrow can hold; leave its column out")
+    if isinstance(error, Exception) and tells_storage(error):
+        return StorageError(f"{text}; asking again may help")
+    return FormatError(f"{text}: bytes of the table are not what its format says; restore the file, or report it")
+
+
+def naming_failures(batches: Generator[_T, None, None], where: str) -> Generator[_T, None, None]:
+    """The same batches; failures of making them as `named_failures`. Closing it closes them."""
+    with named_failures(where):
+        yield from batches
+
+
+def names_failures(
+    method: Callable[Concatenate[_Self, str, _P], _T],
+) -> Callable[Concatenate[_Self, str, _P], _T]:
+    """A method whose first argument is the path of a table, with `named_failures`."""
+
+    @wraps(method)
+    def named(self: _Self, path: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with named_failures(f"table {shown_uri(path)}"):
+            return method(self, path, *args, **kwargs)
+
+    return named

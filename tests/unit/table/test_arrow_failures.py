@@ -1,0 +1,97 @@
+"""What Arrow and the allocator raise leaves reader and planner as a named error."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.engine.enumerators import embedded_enumerator
+from penstock.enumerator import planning
+from penstock.proto.errors import (
+    CorruptFile,
+    FormatError,
+    InvariantViolation,
+    OutOfMemory,
+    PenstockError,
+    StorageError,
+    UnsupportedFeature,
+)
+from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.reader import base_file
+from penstock.table.arrow_failures import named_failure, naming_failures
+
+FAILURES: list[tuple[Exception, type[PenstockError]]] = [
+    (pa.ArrowMemoryError("malloc of size 2146435072 failed"), OutOfMemory),
+    (MemoryError(), OutOfMemory),
+    (pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes"), UnsupportedFeature),
+    (pa.ArrowInvalid("Column data for field 0 with type int64 is inconsistent"), FormatError),
+    (pa.ArrowNotImplementedError("no such cast"), FormatError),
+    (OSError("Corrupt snappy compressed data."), FormatError),
+    (OSError(5, "Input/output error"), StorageError),
+]
+
+
+@pytest.mark.parametrize(("error", "kind"), FAILURES, ids=lambda given: getattr(given, "__name__", None))
+def test_each_failure_has_a_name(error: Exception, kind: type[PenstockError]) -> None:
+    found = named_failure(error, "table t: split s")
+    assert type(found) is kind
+    assert str(found).startswith(f"table t: split s: {type(error).__name__}")
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("error", [pa.ArrowMemoryError("malloc failed"), MemoryError()])
+@pytest.mark.parametrize("case", ["A_merge_event_long_v6_h0150", "B_v9_arch_cow"])
+def test_a_read_that_has_no_memory_says_so(
+    golden: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, case: str
+) -> None:
+    def fails(*_: object) -> Any:
+        raise error
+
+    monkeypatch.setattr(base_file, "pieces", fails)
+    with pytest.raises(OutOfMemory, match=r"table .*: split .*: the process has not the memory"):
+        list(penstock.read(str(golden.table(case))))
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(("error", "kind"), FAILURES, ids=lambda given: getattr(given, "__name__", None))
+def test_a_plan_that_fails_in_arrow_names_its_table(
+    golden: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[PenstockError]
+) -> None:
+    def fails(*_: object, **__: object) -> Any:
+        raise error
+
+    monkeypatch.setattr(planning, "plan_request", fails)
+    path = str(golden.table("B_v9_arch_cow"))
+    with pytest.raises(PenstockError, match=r"table .*B_v9_arch_cow") as caught:
+        embedded_enumerator().plan(PlanRequest(table=path, query=Snapshot()))
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("error", [CorruptFile("named"), InvariantViolation("a bug"), KeyError("a bug")])
+def test_what_has_a_name_and_what_is_a_bug_stay_what_they_are(error: BaseException) -> None:
+    def batches() -> Generator[int, None, None]:
+        yield 1
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        list(naming_failures(batches(), "here"))
+    assert caught.value is error
+
+
+def test_closing_closes_what_is_behind() -> None:
+    closed: list[int] = []
+
+    def batches() -> Generator[int, None, None]:
+        try:
+            yield 1
+        finally:
+            closed.append(1)
+
+    found = naming_failures(batches(), "here")
+    next(found)
+    found.close()
+    assert closed
