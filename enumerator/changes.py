@@ -34,9 +34,8 @@ from penstock.proto.errors import InvariantViolation, TableError
 from penstock.proto.files import SliceFiles
 from penstock.proto.positions import InstantTime
 from penstock.table.commits import CommitMetadata, WriteStat
-from penstock.table.names import LogName
+from penstock.table.names import LogName, parse_file_name
 from penstock.table.record_keys import keys_may_be_named, virtual_key_fields
-from penstock.table.schema.changes import OPERATION
 from penstock.table.slices import (
     DataFile,
     FileSlice,
@@ -132,7 +131,7 @@ class _ChangePlanner:
         return None if before is None else ComparedStates(before, None)
 
     def _written(self, group: _Group, stats: Sequence[WriteStat], here: tuple[str, str]) -> ChangeSource | None:
-        if self.format is ChangeFormat.ROWS and OPERATION in self.schema.names:
+        if here[1] in self.state.storing_operations and not any(_rewrote(stat) for stat in stats):
             return self._stored(stats, here)
         logged = [path for stat in stats for path in sorted(stat.change_logs)]
         mode = self.state.properties.raw.get(_MODE_KEY, _DATA_BEFORE_AFTER).strip().lower()
@@ -194,6 +193,12 @@ class _ChangePlanner:
         if found is not None and found.base is not None:
             refuse_unread_format(state, found.base)
         return None if found is None else _slice_files(found.base, found.logs, self.contents)
+
+
+def _rewrote(stat: WriteStat) -> bool:
+    """Whether the write made a new version of a base file: Hudi leaves the kinds of such rows null, and those of
+    deletes are not in it (`HoodieMergeHandle`)."""
+    return bool(stat.path and stat.prev_commit) and not isinstance(parse_file_name(stat.file_name), LogName)
 
 
 def _slice_files(base: DataFile | None, logs: Sequence[DataFile], contents: LogContents) -> SliceFiles:

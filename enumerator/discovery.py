@@ -10,16 +10,17 @@ from collections.abc import Collection
 from typing import Final
 
 from penstock.enumerator.events import tell_fallback
-from penstock.enumerator.file_schemas import schema_of_newest_file
+from penstock.enumerator.file_schemas import commit_has_operation, schema_of_newest_file, stores_operation
 from penstock.enumerator.filtered_partitions import filter_of_rows, pruning_before_listing, ruled_out
 from penstock.enumerator.history import asks_every_partition, checked_against, for_query
 from penstock.enumerator.range_schemas import schema_instant
 from penstock.enumerator.selection import Selection, TimelineFacts, asks_ancestors, select
 from penstock.enumerator.table_state import TableState
 from penstock.enumerator.union import CleanedFile, files_of_groups
+from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import CorruptFile
 from penstock.proto.positions import InstantTime
-from penstock.proto.queries import PlanRequest, SnapshotAsOf
+from penstock.proto.queries import Changes, PlanRequest, Query, SnapshotAsOf
 from penstock.table.commits import CommitMetadata
 from penstock.table.external_names import ExternalFiles, is_external
 from penstock.table.hudi_table import HudiTable
@@ -27,7 +28,7 @@ from penstock.table.instants import Action, Instant
 from penstock.table.metadata.listing import TableListing
 from penstock.table.names import LogName
 from penstock.table.schema.history import history_json
-from penstock.table.schema.tables import SCHEMA_HISTORY_KEY, table_schema_json
+from penstock.table.schema.tables import SCHEMA_HISTORY_KEY, has_operation, table_schema_json
 from penstock.table.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
 from penstock.table.storage import shown_uri
 from penstock.table.timeline import Timeline
@@ -64,7 +65,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
     schema_json = table_schema(table, facts, as_of)
     at_end = schema_instant(request, facts, schema_json)
     if at_end is not None:
-        as_of, schema_json = at_end, table_schema(table, facts, at_end)
+        as_of, schema_json = at_end, table_schema(table, facts, at_end, files_upto=at_end)
     wanted = _wanted_groups(selections)
     births = asks_every_partition(request.query, facts)
     known = _written_partitions(facts) if wanted is None else {partition for partition, _ in wanted}
@@ -95,7 +96,22 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
         metadata_usable=not files_now.fallback,
         schema_history="" if request.columns_by_name else _schema_history(table, facts, as_of),
         pruned=pruned,
+        storing_operations=_storing_operations(table, facts, request.query, selections, schema_json),
     )
+
+
+def _storing_operations(
+    table: HudiTable, facts: TimelineFacts, query: Query, selections: Collection[Selection], schema_json: str
+) -> frozenset[InstantTime]:
+    """The selected instants whose files have the column `_hoodie_operation`, for changes as rows of a table that has
+    it; also those of which no file can be read, so that the plan fails by the file that is gone. One file of each
+    instant is opened."""
+    if not isinstance(query, Changes) or query.format is not ChangeFormat.ROWS:
+        return frozenset()
+    if not has_operation(schema_json, f"schema of table {facts.table}"):
+        return frozenset()
+    instants = {instant for selection in selections for instant in selection.instants}
+    return frozenset(instant for instant in instants if commit_has_operation(table, facts, instant) is not False)
 
 
 def _external(table: HudiTable, facts: TimelineFacts) -> ExternalFiles:
@@ -240,13 +256,22 @@ def _committed(
     )
 
 
-def table_schema(table: HudiTable, facts: TimelineFacts, as_of: str | None = None) -> str:
+def table_schema(
+    table: HudiTable, facts: TimelineFacts, as_of: str | None = None, *, files_upto: str | None = None
+) -> str:
     """The table's schema: as commits or the table's properties recorded it, else as its newest data file has it.
-    SchemaMismatch if nothing has one."""
+
+    `_hoodie_operation` is a column if the newest data file has it (of instants requested up to `files_upto`, if given).
+    SchemaMismatch if nothing has a schema.
+    """
     recorded = recorded_schemas(facts, as_of)
-    if not any(text.strip() for text in recorded) and not table.properties.create_schema.strip():
-        recorded = [schema_of_newest_file(table.storage, facts, _schema_order(facts, as_of))]
-    return table_schema_json(recorded, table.properties)
+    if any(text.strip() for text in recorded) or table.properties.create_schema.strip():
+        return table_schema_json(
+            recorded, table.properties, stores_operation=stores_operation(table, facts, files_upto)
+        )
+    found = schema_of_newest_file(table.storage, facts, _schema_order(facts, as_of))
+    own = bool(found) and has_operation(found, f"the newest data file of table {facts.table}")
+    return table_schema_json([found], table.properties, stores_operation=own)
 
 
 def recorded_schemas(facts: TimelineFacts, as_of: str | None = None) -> list[str]:

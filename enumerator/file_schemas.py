@@ -1,13 +1,14 @@
-"""The schema of a table whose commits recorded none: that of its newest data file that tells one.
+"""What a table's schema takes from its data files: the whole of it if no commit recorded one, else whether the rows
+have the column `_hoodie_operation`.
 
-Shell: reads one footer or one log file at a time. Source: Hudi `TableSchemaResolver.getTableAvroSchemaFromDataFile`.
-Not here: which recorded schema counts (`table.schema.tables`).
+Shell: reads one footer or one log file at a time. Source: Hudi `TableSchemaResolver` (`getTableSchemaFromDataFile`,
+`hasOperationField`). Not here: which recorded schema counts (`table.schema.tables`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -15,15 +16,25 @@ import pyarrow.parquet as pq
 
 from penstock.enumerator.bounds import read_footer
 from penstock.enumerator.selection import TimelineFacts
-from penstock.proto.errors import SchemaMismatch
+from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, StorageError
+from penstock.proto.positions import InstantTime
 from penstock.proto.splits import FileRef
+from penstock.table.commits import CommitMetadata, WriteStat
 from penstock.table.external_names import stored_path
+from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
+from penstock.table.log.far_bytes import FarBytes, FarBytesTooLong
 from penstock.table.names import LogName, parse_file_name
+from penstock.table.parquet_checks import tells_storage
+from penstock.table.schema.avro import OPERATION
+from penstock.table.schema.tables import has_operation
 from penstock.table.storage import Storage
 
 _AVRO_KEYS: Final = (b"parquet.avro.schema", b"avro.schema")
 _MOST_LOG_BYTES: Final = 2 << 30
+_LAST: Final = "9" * 24
+_MOST_FILES: Final = 8
+"""Files of one commit that are opened in search of one that is still there and whole."""
 _PRIMITIVES: Final[dict[pa.DataType, object]] = {
     pa.bool_(): "boolean",
     pa.int32(): "int",
@@ -36,6 +47,72 @@ _PRIMITIVES: Final[dict[pa.DataType, object]] = {
     pa.time32("ms"): {"type": "int", "logicalType": "time-millis"},
     pa.time64("us"): {"type": "long", "logicalType": "time-micros"},
 }
+
+
+def stores_operation(table: HudiTable, facts: TimelineFacts, upto: str | None = None) -> bool:
+    """Whether the rows of the table have the column `_hoodie_operation`: as the files say of the newest active commit
+    (of those requested up to `upto`, if given) that inserted or updated rows, whatever instant the query is as of.
+    False if none of these files can be read.
+
+    One file is opened for each newest write, as `commit_has_operation` says. StorageError.
+    """
+    if not table.properties.populate_meta_fields:
+        return False
+    timeline = facts.timeline
+    last = upto if upto is not None else _LAST
+    active = [item for item in timeline.completed_writes if timeline.first_active <= item.requested_time <= last]
+    newest = next((item for item in reversed(active) if _written(facts.commits[item.requested_time])), None)
+    if newest is None:
+        return False
+    return bool(commit_has_operation(table, facts, newest.requested_time))
+
+
+def commit_has_operation(table: HudiTable, facts: TimelineFacts, instant: InstantTime) -> bool | None:
+    """Whether the files that this write filled have the column `_hoodie_operation`; None if none of them can be read.
+
+    The answer is kept with the table until another clean completes. StorageError.
+    """
+    last_clean = max((item.requested_time for item in facts.timeline.completed_cleans), default="")
+    stats = _written(facts.commits[instant])
+    key = ("operation", instant, last_clean)
+    return table.derived_once(key, lambda: _files_have_operation(table.storage, stats))
+
+
+def _written(commit: CommitMetadata) -> list[WriteStat]:
+    """The stats of files with inserted or updated rows (`TableSchemaResolver.commitHasInsertOrUpdate`)."""
+    return [stat for stat in commit.stats if stat.path and (stat.num_inserts > 0 or stat.num_update_writes > 0)]
+
+
+def _files_have_operation(storage: Storage, stats: Sequence[WriteStat]) -> bool | None:
+    """As the first file says that tells a schema. One writer wrote them all, so the cheap ones come first."""
+    by_cost = sorted(stats, key=lambda stat: (stat.file_name.startswith("."), stat.path))
+    for stat in by_cost[:_MOST_FILES]:
+        try:
+            found = _file_has_operation(storage, stored_path(stat.path), stat)
+        except CorruptFile:
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def _file_has_operation(storage: Storage, path: str, stat: WriteStat) -> bool | None:
+    """None for a log without a block of rows. CorruptFile for a file that is gone or damaged; StorageError."""
+    name = parse_file_name(stat.file_name)
+    if not isinstance(name, LogName):
+        schema = read_footer(storage, FileRef(path, max(stat.file_size_bytes, 0))).schema
+        return any(schema.column(place).path == OPERATION for place in range(len(schema)))
+    try:
+        with storage.open_input(path) as source:
+            schema_json = _last_schema(FarBytes(source), path)
+    except (CorruptBlock, FarBytesTooLong, FileNotFoundError) as error:
+        raise CorruptFile(f"log file {path} tells no schema: {str(error)[:200]}") from error
+    except (OSError, pa.ArrowException) as error:
+        detail = str(error).partition("\n")[0][:200]
+        if isinstance(error, OSError) and not tells_storage(error):
+            raise CorruptFile(f"log file {path} tells no schema: {detail}") from error
+        raise StorageError(f"log file {path} cannot be read: {detail}; asking again may help") from error
+    return has_operation(schema_json, f"log file {path}") if schema_json else None
 
 
 def schema_of_newest_file(storage: Storage, facts: TimelineFacts, instants: Iterable[str]) -> str:
@@ -68,9 +145,13 @@ def schema_of_footer(footer: pq.FileMetaData, path: str) -> str:
 
 
 def _schema_of_log(storage: Storage, path: str) -> str:
-    """Of the last data block."""
+    return _last_schema(memoryview(storage.read_bytes(path, _MOST_LOG_BYTES)), path)
+
+
+def _last_schema(data: memoryview | FarBytes, path: str) -> str:
+    """The Avro schema of a log's last block of rows, '' if none has one (Hudi `readSchemaFromLogFile`)."""
     found = ""
-    for block in read_blocks(memoryview(storage.read_bytes(path, _MOST_LOG_BYTES)), path):
+    for block in read_blocks(data, path):
         if isinstance(block, LogBlock) and block.kind in (BlockKind.AVRO_DATA, BlockKind.PARQUET_DATA):
             found = block.header.schema_json if not block.header.is_partial else found
     return found

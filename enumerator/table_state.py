@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.enumerator.selection import Selection, TimelineFacts
+from penstock.proto.positions import InstantTime
 from penstock.table.properties import TableProperties
 from penstock.table.slices import CommittedInstants, DataFile, GroupId
 
@@ -19,7 +20,8 @@ class TableState:
     the clean instant. `pending_compactions` are the requested times of the plans that name a group.
     `pruned` are partitions that the request's filter ruled out before they were listed: no group of theirs is read.
     `metadata_usable` False: the metadata table was tried and passed over. `schema_history` is the schema-on-read
-    history that `schema_json` belongs to, '' without one.
+    history that `schema_json` belongs to, '' without one. `storing_operations` are the instants of a range of changes
+    whose files have the column `_hoodie_operation`, if the schema has it.
     """
 
     table: str
@@ -34,3 +36,4 @@ class TableState:
     metadata_usable: bool = True
     schema_history: str = ""
     pruned: frozenset[str] = frozenset()
+    storing_operations: frozenset[InstantTime] = frozenset()

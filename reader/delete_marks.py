@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.splits import DeleteMarker, Scan
 from penstock.reader.mark_texts import has_mark, has_text
-from penstock.table.schema.avro import AvroType, Primitive, RecordSchema
+from penstock.table.schema.avro import OPERATION, AvroType, Primitive, RecordSchema
 
 DELETE_MARK: Final = "_hoodie_is_deleted"
-OPERATION: Final = "_hoodie_operation"
 _GONE: Final = ("D", "-U")
 _TEXT: Final = Primitive("string")
 

@@ -17,7 +17,6 @@ from penstock.proto.errors import CorruptBlock
 from penstock.proto.positions import InstantTime
 from penstock.proto.splits import EventTimeOrdering, RowsOf, Scan, Split, VisibleInstants, WholeRecords
 from penstock.reader.block_records import BlockRecords
-from penstock.reader.delete_marks import OPERATION
 from penstock.reader.log_blocks import CountedBlock, CountedBlocks
 from penstock.reader.log_damage import whole_blocks
 from penstock.reader.log_files import LogFiles
@@ -37,6 +36,7 @@ from penstock.reader.virtual_keys import RECORD_KEY, NoKey
 from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_walk import DeleteWalk, walk_deletes
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
+from penstock.table.schema.avro import OPERATION
 
 ONE_PASS_BYTES: Final = 256 << 10
 """Up to so many bytes of data blocks, full rows are decoded at once: a second pass would cost more than it saves."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping
-from typing import Final, TypeVar
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import Final, TypeVar, cast
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.positions import InstantTime
@@ -37,6 +38,7 @@ from penstock.table.timeline import Timeline, list_timeline, timeline_of
 
 T = TypeVar("T")
 
+MAX_DERIVED: Final = 4096
 _SCHEMA_FOLDER: Final = f"{META_FOLDER}/.schema"
 _SCHEMA_COMMIT: Final = re.compile(r"(\d{1,30})(?:_\d{1,30})?\.schemacommit")
 
@@ -53,6 +55,7 @@ class HudiTable:
         self._history: tuple[int, Mapping[InstantTime, InstantTime]] = (-1, {})
         self._lock = threading.Lock()
         self._metadata_fallbacks = 0
+        self._derived: OrderedDict[Hashable, object] = OrderedDict()
 
     @property
     def base_path(self) -> str:
@@ -66,6 +69,7 @@ class HudiTable:
             return self
         table = HudiTable(self.storage, properties, self._commits)
         table._metadata_fallbacks = self._metadata_fallbacks
+        table._derived = self._derived
         return table
 
     def refuse_unsupported(self) -> None:
@@ -113,6 +117,18 @@ class HudiTable:
         commit = self._settled(instant, lambda data: parse_commit(data, instant, self._name))
         self._commits.put(identity, commit)
         return commit
+
+    def derived_once(self, key: Hashable, derive: Callable[[], T]) -> T:
+        """The value of `derive`, which is called only if no value of this key is kept; the newest `MAX_DERIVED` are."""
+        with self._lock:
+            if key in self._derived:
+                return cast(T, self._derived[key])
+        value = derive()
+        with self._lock:
+            self._derived[key] = value
+            while len(self._derived) > MAX_DERIVED:
+                self._derived.popitem(last=False)
+        return value
 
     def compaction_plan(self, instant: Instant) -> tuple[CompactionGroup, ...]:
         """The groups a pending compaction or log compaction will rewrite. Errors as `commit`."""

@@ -36,8 +36,7 @@ from penstock.reader.shape import ReadShape
 from penstock.reader.virtual_keys import RECORD_KEY, NoKey, key_maker
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks
 from penstock.table.schema.arrow import arrow_type
-from penstock.table.schema.avro import META_COLUMNS, AvroField, Primitive, RecordSchema
-from penstock.table.schema.changes import OPERATION
+from penstock.table.schema.avro import META_COLUMNS, OPERATION, AvroField, Primitive, RecordSchema
 
 _PARTITION_PATH: Final = "_hoodie_partition_path"
 _UNLOGGED: Final = {*META_COLUMNS, OPERATION}

@@ -17,7 +17,7 @@ from penstock.reader.log_files import LogFiles
 from penstock.reader.log_records import unmerged_records
 from penstock.reader.partition_constants import PartitionConstants
 from penstock.reader.shape import COMMIT_TIME, read_shape
-from penstock.table.schema.changes import OPERATION
+from penstock.table.schema.avro import OPERATION
 
 _KINDS: Final = {"I": "+I", "-U": "-U", "U": "+U", "D": "-D"}
 """Hudi `HoodieOperation` by name; a record without one was inserted."""

@@ -16,7 +16,7 @@ from penstock.reader.virtual_keys import top_level
 from penstock.table.predicate import parse_predicate
 from penstock.table.predicate_tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema, arrow_type
-from penstock.table.schema.avro import META_COLUMNS, AvroField, Primitive, RecordSchema, parse_record_schema
+from penstock.table.schema.avro import META_COLUMNS, OPERATION, AvroField, Primitive, RecordSchema, parse_record_schema
 from penstock.table.schema.changes import change_schema
 
 _FLAG: Final = AvroField(DELETE_MARK, Primitive("boolean"), True, 0)
@@ -66,7 +66,7 @@ def topic_shape(scan: Scan, *, event_time: str = "") -> TopicShape:
     predicate = parse_predicate(scan.where, whole) if scan.where else None
     more = columns_of(predicate) if predicate is not None else ()
     carried = _chosen(whole, (*output.names, *more, *((event_time,) if event_time else ())), scan)
-    marks = delete_marks(scan, record)
+    marks = replace(delete_marks(scan, record), operation="")
     own = record.by_name()
     shape = TopicShape(
         topic=topic,
@@ -80,7 +80,8 @@ def topic_shape(scan: Scan, *, event_time: str = "") -> TopicShape:
         marks=marks,
     )
     wanted = {*carried.names, *marks.columns, *(shape.key_columns if shape.by_key else ())}
-    fields = tuple(field for field in record.fields if field.name in wanted and field.name not in META_COLUMNS)
+    meta = (*META_COLUMNS, OPERATION)
+    fields = tuple(field for field in record.fields if field.name in wanted and field.name not in meta)
     if DELETE_MARK not in own:
         fields, marks = (*fields, _FLAG), replace(marks, flag=DELETE_MARK)
     decoded = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])

@@ -22,6 +22,10 @@ META_COLUMNS: Final = (
 )
 """The columns Hudi puts in front of every row, in its order (`HoodieRecord.HOODIE_META_COLUMNS`)."""
 
+OPERATION: Final = "_hoodie_operation"
+"""The meta column with a record's kind (I, -U, U, D). Tables have it whose writers set
+`hoodie.allow.operation.metadata.field`; it follows the others (`HOODIE_META_COLUMNS_WITH_OPERATION`)."""
+
 _UNIONS: Final = "only null and one other type are read, and Hudi 1.2.0 reads no table with another union"
 
 MAX_JSON_BYTES: Final = 16 << 20

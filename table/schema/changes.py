@@ -18,9 +18,6 @@ CHANGE_SEQ: Final = "_change_seq"
 """`_change_type` is +I, -U, +U or -D; `_change_instant` the commit's requested time; `_change_seq` text whose order is
 the order of changes: by order key, within a commit deletes first, the old row of an update before the new one."""
 
-OPERATION: Final = "_hoodie_operation"
-"""The column in which Flink writers store a changelog's kinds."""
-
 HUDI_COLUMNS: Final = ("op", "ts_ms", "before", "after")
 
 

@@ -19,6 +19,7 @@ from penstock.table.schema.avro import (
     MAX_FIELDS,
     MAX_JSON_BYTES,
     META_COLUMNS,
+    OPERATION,
     ArrayType,
     AvroField,
     AvroType,
@@ -105,7 +106,7 @@ def renamed(fields: Sequence[AvroField], have: Sequence[Place], want: Sequence[P
     found = []
     for field in fields:
         place = known.get(field.name)
-        if place is None and field.name in META_COLUMNS:
+        if place is None and field.name in (*META_COLUMNS, OPERATION):
             found.append(field)
             continue
         if place is None:

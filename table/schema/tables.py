@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.table.properties import TableProperties
-from penstock.table.schema.avro import MAX_JSON_BYTES, META_COLUMNS
+from penstock.table.schema.avro import MAX_JSON_BYTES, META_COLUMNS, OPERATION
 from penstock.table.storage import shown_uri
 
 _Record: TypeAlias = dict[str, list[dict[str, object]]]
@@ -20,9 +20,14 @@ SCHEMA_HISTORY_KEY: Final = "latest_schema"
 """Key in a commit's extra metadata that marks a schema-on-read table."""
 
 
-def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProperties) -> str:
+def table_schema_json(
+    schemas_newest_first: Iterable[str], properties: TableProperties, *, stores_operation: bool
+) -> str:
     """The table's Avro schema with the meta columns in front, as nullable strings, unless the table has none; partition
     columns that its files leave out are nullable strings, last if no schema has them.
+
+    `stores_operation`: whether `_hoodie_operation` is one of the meta columns. Data files say so
+    (`TableSchemaResolver.hasOperationField`): a recorded schema that has this column does not count.
 
     `schemas_newest_first` are the recorded schemas of the commit instants that count (for a time-travel query: up to
     its instant), newest first; empty ones are passed over, as deletes and services leave them. Then
@@ -40,9 +45,16 @@ def table_schema_json(schemas_newest_first: Iterable[str], properties: TableProp
         record = _with_dropped(record, properties.partition_fields)
     if not properties.populate_meta_fields:
         return json.dumps(record)
-    own = [item for item in record["fields"] if item.get("name") not in META_COLUMNS]
-    meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_COLUMNS]
+    own = [item for item in record["fields"] if item.get("name") not in (*META_COLUMNS, OPERATION)]
+    names = (*META_COLUMNS, OPERATION) if stores_operation else META_COLUMNS
+    meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in names]
     return json.dumps({**record, "fields": [*meta, *own]})
+
+
+def has_operation(schema_json: str, where: str) -> bool:
+    """Whether a data file's Avro schema has the column `_hoodie_operation`. CorruptFile, beginning with `where`, for
+    text that is no Avro record."""
+    return any(item.get("name") == OPERATION for item in _record(schema_json, where)["fields"])
 
 
 def _with_dropped(record: _Record, dropped: Iterable[str]) -> _Record:

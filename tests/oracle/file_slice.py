@@ -33,7 +33,8 @@ class FileSlice:
     """What to read: paths, which instants' blocks count, how records compare.
 
     `ordering` is (column, its kind: a key of `_CLASSES`), or None for commit time. `sortable` maps ordering values.
-    `key_fields` make the key where no meta columns are written.
+    `key_fields` make the key where no meta columns are written. `stores_operation`: whether the table's schema has the
+    column `_hoodie_operation`.
     """
 
     base: pathlib.Path | None
@@ -43,6 +44,7 @@ class FileSlice:
     ordering: tuple[str, str] | None = None
     sortable: Callable[[Any], Any] = field(default=lambda value: value)
     key_fields: Sequence[str] = ()
+    stores_operation: bool = False
 
     def rows(self) -> list[dict[str, Any]]:
         """Merged rows in output order."""
@@ -88,7 +90,8 @@ class FileSlice:
 
     def _data_record(self, row: dict[str, Any]) -> Record:
         value = row.get(self.ordering[0]) if self.ordering else None
-        if row.get("_hoodie_is_deleted") is True:
+        is_minus = self.stores_operation and row.get("_hoodie_operation") in ("D", "-U")
+        if is_minus or row.get("_hoodie_is_deleted") is True:
             is_int = self.ordering is not None and self.ordering[1] == "int"
             default = value is None or (is_int and value == 0)
             return Record(self._key(row), DELETE, self._compared(value), default)

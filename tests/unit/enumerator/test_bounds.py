@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.enumerator import file_times
 from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes, together
 from penstock.enumerator.planning import plan_request
 from penstock.enumerator.row_groups import cut
@@ -291,8 +292,13 @@ class TestPlannedBounds:
         assert {s.event_time for s in found.splits} == {NoEventTimes()}
 
     def test_without_the_option_no_footer_is_read(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pq, "read_metadata", None)
+        """But for the one that says whether the table has `_hoodie_operation`."""
+        monkeypatch.setattr(file_times, "read_footer", None)
+        read = pq.read_metadata
+        reads: list[Any] = []
+        monkeypatch.setattr(pq, "read_metadata", lambda source: reads.append(source) or read(source))
         found = plan(golden.table("B_v9_colstats_cow"))
+        assert len(reads) == 1
         assert {s.event_time for s in found.splits} == {UnknownBounds()}
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pathlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parents[2]))
+from oracle import slice_writer
 
 from penstock.enumerator.planning import plan_request
 from penstock.proto.changes import (
@@ -26,6 +32,8 @@ from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Changes, Latest, PlanRequest
 from penstock.proto.splits import Plan
 from penstock.table.hudi_table import open_table
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
 
 PROPERTIES = """\
 hoodie.table.name=orders
@@ -50,7 +58,8 @@ def instant(number: int) -> InstantTime:
 
 @dataclass
 class Orders:
-    """A table of empty data files. `layout` 1 or 2; on 2 instant n completes at n + 500 unless told."""
+    """A table of data files without rows. `layout` 1 or 2; on 2 instant n completes at n + 500 unless told. Their
+    schema can be read if `more_fields` are given, else nothing in them can."""
 
     folder: pathlib.Path
     layout: int = 2
@@ -92,8 +101,16 @@ class Orders:
 
     def file(self, path: str) -> str:
         (self.folder / path).parent.mkdir(exist_ok=True)
-        (self.folder / path).write_bytes(b"x")
+        (self.folder / path).write_bytes(self.content(path) if self.more_fields else b"x")
         return path
+
+    def content(self, path: str) -> bytes:
+        schema = slice_writer.table_schema({**self.more_fields, "id": self.key_type})
+        if ".log." in path:
+            return slice_writer.data_block(schema, [], instant(1))
+        sink = io.BytesIO()
+        pq.write_table(arrow_schema(parse_record_schema(json.dumps(schema))).empty_table(), sink)
+        return sink.getvalue()
 
     def lose(self, path: str) -> None:
         (self.folder / path).unlink()
@@ -396,6 +413,28 @@ class TestStoredKinds:
         assert [told(step)[0] for step in orders.steps(ChangeFormat.HUDI)] == ["compared", "compared"]
 
     @layouts
+    def test_a_base_file_that_was_written_anew_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
+        """Its rows have no kinds, and those that were deleted are not in it."""
+        orders = self.orders(tmp_path, layout)
+        one, two = orders.base(1), orders.base(2)
+        orders.commit(1, wrote(one))
+        orders.commit(2, wrote(two, prev=1))
+        assert [told(step) for step in orders.steps()] == [("stored", [one]), ("compared", [one], [two])]
+
+    @layouts
+    def test_a_commit_whose_files_lack_the_column_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
+        orders = self.orders(tmp_path, layout)
+        one = orders.base(1)
+        orders.commit(1, wrote(one))
+        orders.more_fields = {"w": "string"}
+        two = orders.log(2 if layout == 2 else 1, 1)
+        orders.commit(2, wrote(two, prev=1))
+        orders.more_fields = {"_hoodie_operation": "string"}
+        three = orders.log(3 if layout == 2 else 1, 2)
+        orders.commit(3, wrote(three, prev=1))
+        assert [told(step)[0] for step in orders.steps()] == ["stored", "compared", "stored"]
+
+    @layouts
     def test_a_replaced_group_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
         orders = self.orders(tmp_path, layout)
         one = orders.base(1)
@@ -406,7 +445,7 @@ class TestStoredKinds:
     @layouts
     def test_a_file_that_is_gone_is_named(self, tmp_path: pathlib.Path, layout: int) -> None:
         orders = self.orders(tmp_path, layout)
-        one, two = orders.base(1), orders.base(2)
+        one, two = orders.base(1), orders.log(2 if layout == 2 else 1)
         orders.commit(1, wrote(one))
         orders.commit(2, wrote(two, prev=1))
         orders.lose(one)

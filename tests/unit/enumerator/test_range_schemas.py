@@ -34,3 +34,22 @@ def test_a_column_that_was_renamed_since(golden: Any, query: str) -> None:
 def test_a_column_that_the_end_does_not_have_either(golden: Any, column: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{column}"):
         ids(golden, "incremental", RENAMED, column)
+
+
+@pytest.mark.parametrize("case", [f"D_evolved_{kind}_v{version}" for kind in ("cow", "mor") for version in (6, 9)])
+@pytest.mark.parametrize("query", ["incremental", "cdc"])
+def test_a_range_has_the_newest_schema_whatever_its_end(golden: Any, case: str, query: str) -> None:
+    """As real Hudi 1.2.0's ranges: chained ranges have one schema. Time travel has that of its instant."""
+    first, second = ((requested, completed) for requested, completed, _ in golden.case(case)["instants"][:2])
+    table = golden.table(case)
+    ranges = [
+        penstock.read(table, query=query, **more).schema
+        for more in ({"after": "earliest", "upto": first[1] or first[0]}, {"after": first[1] or first[0]})
+    ]
+    assert ranges[0] == ranges[1]
+    newest = penstock.read(table).schema
+    assert list(ranges[0])[: len(newest)] == list(newest)
+    assert golden.expected(case, "inc_01").column_names == newest.names
+    assert golden.expected(case, "inc_use_end").column_names == newest.names, "an option of Hudi that 1.2.0 ignores"
+    as_of = penstock.read(table, as_of=second[0]).schema
+    assert set(newest.names) - set(as_of.names) == {"w"} and as_of.field("v").type != newest.field("v").type

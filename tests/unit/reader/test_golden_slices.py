@@ -63,6 +63,9 @@ CASES = [
     "A_corrupt_middle_v9_h120",
     "A_corrupt_tail_v6_h0150",
     "A_corrupt_tail_v9_h120",
+    "D_changelog_mor_v6",
+    "D_changelog_parquet_v9",
+    "D_changelog_ended_v9",
 ]
 KINDS = {
     "int32": "int",
@@ -128,6 +131,7 @@ def oracle_slice(scan: Scan, split: Split) -> FileSlice:
         logs=[folder / log.path for log in split.logs],
         base_instant=split.base_instant,
         visible=scan.visible.holds,
+        stores_operation="_hoodie_operation" in read_shape(scan).table.names,
         ordering=ordering,
     )
 

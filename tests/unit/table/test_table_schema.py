@@ -24,7 +24,7 @@ def _names(text: str) -> list[str]:
 
 
 def test_newest_recorded_schema_with_meta_columns_in_front() -> None:
-    found = table_schema_json(["", "  ", _schema("a", "b"), _schema("a")], PLAIN)
+    found = table_schema_json(["", "  ", _schema("a", "b"), _schema("a")], PLAIN, stores_operation=False)
     assert _names(found) == [*META_COLUMNS, "a", "b"]
     parsed = parse_record_schema(found)
     assert [field.name for field in parsed.fields] == [*META_COLUMNS, "a", "b"]
@@ -32,23 +32,26 @@ def test_newest_recorded_schema_with_meta_columns_in_front() -> None:
 
 
 def test_recorded_meta_columns_are_not_doubled() -> None:
-    assert _names(table_schema_json([_schema("a", *META_COLUMNS)], PLAIN)) == [*META_COLUMNS, "a"]
+    assert _names(table_schema_json([_schema("a", *META_COLUMNS)], PLAIN, stores_operation=False)) == [
+        *META_COLUMNS,
+        "a",
+    ]
 
 
 def test_create_schema_is_the_fallback() -> None:
     properties = parse_table_properties(BASE + b"hoodie.table.create.schema=" + _schema("c").encode(), "/base")
-    assert _names(table_schema_json([""], properties)) == [*META_COLUMNS, "c"]
-    assert _names(table_schema_json([_schema("a")], properties)) == [*META_COLUMNS, "a"]
+    assert _names(table_schema_json([""], properties, stores_operation=False)) == [*META_COLUMNS, "c"]
+    assert _names(table_schema_json([_schema("a")], properties, stores_operation=False)) == [*META_COLUMNS, "a"]
 
 
 def test_no_meta_columns_where_none_are_written() -> None:
     properties = parse_table_properties(BASE + b"hoodie.populate.meta.fields=false\n", "/base")
-    assert _names(table_schema_json([_schema("a")], properties)) == ["a"]
+    assert _names(table_schema_json([_schema("a")], properties, stores_operation=False)) == ["a"]
 
 
 def test_no_schema_at_all_is_said() -> None:
     with pytest.raises(SchemaMismatch, match="no schema: table /base"):
-        table_schema_json(["", ""], PLAIN)
+        table_schema_json(["", ""], PLAIN, stores_operation=False)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +59,7 @@ def test_no_schema_at_all_is_said() -> None:
 )
 def test_recorded_schema_that_is_none_is_corrupt_and_not_passed_over(text: str) -> None:
     with pytest.raises(CorruptFile, match="schema of table /base"):
-        table_schema_json([text, _schema("a")], PLAIN)
+        table_schema_json([text, _schema("a")], PLAIN, stores_operation=False)
 
 
 def test_partition_columns_that_files_leave_out_are_text_in_their_place_or_last() -> None:
@@ -67,7 +70,7 @@ def test_partition_columns_that_files_leave_out_are_text_in_their_place_or_last(
         (("d", "a", "p", "b"), ("d", "a", "p", "b")),
         (("a", "P", "b"), ("a", "P", "b", "d")),
     ):
-        found = json.loads(table_schema_json([_schema(*recorded)], properties))["fields"]
+        found = json.loads(table_schema_json([_schema(*recorded)], properties, stores_operation=False))["fields"]
         assert [field["name"] for field in found] == [*META_COLUMNS, *names]
         assert [field["name"] for field in found if field["type"] == ["null", "string"]][5:] == [
             name for name in names if name.lower() in "pd"

@@ -66,6 +66,17 @@ def test_meta_columns_are_null_even_where_the_record_has_them() -> None:
     assert dict(tally.report().counts) == {"kafka_records": 1}
 
 
+def test_the_kind_of_a_changelog_table_is_a_meta_column() -> None:
+    """A record's field of its name neither is its value nor makes the record a delete."""
+    scan = topic_scan(columns=("id", "_hoodie_operation", "_change_type"))
+    schema = json.loads(scan.schema_json)
+    field = {"name": "_hoodie_operation", "type": ["null", "string"], "default": None}
+    scan = replace(scan, schema_json=json.dumps({**schema, "fields": [field, *schema["fields"]]}))
+    assert rows_of(read_all(scan, topic_of({"id": 1, "_hoodie_operation": "D"}, {"id": 2}))) == [
+        {"id": number, "_hoodie_operation": None, "_change_type": "+U"} for number in (1, 2)
+    ]
+
+
 def test_row_18_unknown_fields_are_dropped_and_counted_and_missing_ones_null() -> None:
     tally = SplitTally()
     batches = read_all(topic_scan(mode=APPEND), topic_of({"id": 1, "x": {}, "y": None}, {"city": "a"}), tally=tally)
