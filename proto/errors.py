@@ -158,6 +158,8 @@ class CorruptFile(FormatError):
     """A properties, commit, base or log file is damaged, truncated, or missing though a completed commit names it."""
 
     code = "CORRUPT_FILE"
+    is_gone: bool = False
+    """Whether a file that a plan names is not there: a cleaner took it, or somebody removed it."""
     advice = "restore the file; a file that was cleaned away: read a newer range"
 
 

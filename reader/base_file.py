@@ -363,10 +363,12 @@ class BaseFile:
             ) from None
 
     def _gone(self) -> CorruptFile:
-        return CorruptFile(
+        error = CorruptFile(
             f"{self._where} is named by the plan and gone: cleaned under the reader? Plan the query again, and keep "
             "cleaned versions longer than a query lasts"
         )
+        error.is_gone = True
+        return error
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,10 +80,12 @@ class LogFiles:
                 size = int(source.size())
                 data = _read(source, begin, size if end is None else min(end, size))
         except FileNotFoundError:
-            raise CorruptFile(
+            gone = CorruptFile(
                 f"{where} is named by the plan and gone: cleaned under the reader? Plan the query again, and keep "
                 "cleaned versions longer than a query lasts"
-            ) from None
+            )
+            gone.is_gone = True
+            raise gone from None
         except (OSError, pa.ArrowException) as error:
             reason = str(error).partition("\n")[0][:300]
             raise StorageError(f"{where}: reading failed: {reason}; asking again may help") from error

@@ -13,6 +13,8 @@ from penstock.engine.hybrid_requests import access_of
 from penstock.engine.spark.options import Loaded, wanted_columns
 from penstock.engine.spark.slots import SlotReading
 from penstock.engine.spark.watermark_columns import WATERMARK, event_time_column, table_part
+from penstock.engine.stream_requests import lost_range_policy
+from penstock.proto.lost_ranges import OnLostRange
 
 
 def resolved(
@@ -36,5 +38,6 @@ def resolved(
         narrows=narrows,
         access=access_of(options),
         retry=options.retry,
+        skips_lost=lost_range_policy(options) is OnLostRange.EARLIEST,
     )
     return Loaded(load.table, replace(options, columns=columns, event_time=event_time)), reading

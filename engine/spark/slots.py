@@ -69,7 +69,8 @@ class SlotReading:
     `watermarked` is the whole schema with the columns of a watermark, None without them; `event_time_unit` that of a
     column of plain numbers; `narrows`: columns may have been widened since the schema was fixed. `access`: to the topic
     that a hybrid stream goes on in; references to secrets in it are resolved in the task. `retry`: how long a task
-    waits for storage or a server, as the driver does.
+    waits for storage or a server, as the driver does. `skips_lost`: a split ends, with a warning, where a file of it is
+    gone (`failOnDataLoss=false`).
     """
 
     schema: StructType
@@ -81,6 +82,7 @@ class SlotReading:
     narrows: bool = False
     access: KafkaAccess | None = field(default=None, repr=False)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    skips_lost: bool = False
 
 
 def pack(sizes_bytes: Sequence[int], cores: int, requested: int = 0) -> list[tuple[int, ...]]:

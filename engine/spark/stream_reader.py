@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -26,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.engine.enumerators import enumerator_for
+from penstock.engine.spark.lost_batches import remaining_batch
 from penstock.engine.spark.offsets import Offset, continued, offset_of, point_of, scope_digest
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots
@@ -43,7 +44,7 @@ from penstock.engine.stream_requests import (
     stream_start,
 )
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.proto.errors import ConfigurationError, PositionExpired, TableNotFound
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import NO_LIMITS, Changes, RoundLimits
 from penstock.proto.reports import TableDescription
@@ -130,7 +131,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         if end.get("version") == 1:  # told nothing but its position
             point = replace(point, content=CommitsBatch(before.progress.position))
-        slots = self._retry.call(lambda: self._slots(point))
+        try:
+            slots = self._retry.call(lambda: self._slots(point))
+        except PositionExpired as error:
+            left = self._retry.call(partial(remaining_batch, self._enumerator, self._scope, before, point, error))
+            log.warning(
+                "table %s: the micro-batch up to %s can no longer be planned as it was; the stream goes on with what "
+                "is left of it (onLostRange): %s",
+                shown_uri(self._load.table),
+                point.progress.position,
+                error,
+            )
+            slots = self._retry.call(lambda: self._slots(left))
         return [InputPartition(slot) for slot in slots]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -23,7 +23,7 @@ from penstock.engine.spark.watermark_columns import added, marker_batch
 from penstock.engine.spark.workers import scan_of
 from penstock.engine.topic_access import topic_reading
 from penstock.proto.codec import decode_scan, decode_split
-from penstock.proto.errors import InvariantViolation, PenstockError
+from penstock.proto.errors import CorruptFile, InvariantViolation, PenstockError, PositionExpired
 from penstock.proto.reports import EndOfSlot, NextSplit
 from penstock.proto.retry import Retry
 from penstock.proto.splits import Scan, Split
@@ -116,13 +116,32 @@ def _rows(
         return read_split(scan, split, start=start, options=options, tally=tally, topics=topics)
 
     with closing(_resumed(opened, Retry(policy=reading.retry))) as batches:
-        for found in batches:
+        while (found := _next(batches, scan, split, reading, rows)) is not None:
             batch = found.batch if limit is None else found.batch.slice(0, limit - rows)
             yield from shape.batches(batch)
             rows += batch.num_rows
             if rows == limit:
                 break
     return rows
+
+
+def _next(
+    batches: Iterator[SplitBatch], scan: Scan, split: Split, reading: SlotReading, rows: int
+) -> SplitBatch | None:
+    """The next batch of a split; None at its end, or where files of it are lost and the reading skips what is lost."""
+    try:
+        return next(batches, None)
+    except (CorruptFile, PositionExpired) as error:
+        if not reading.skips_lost or (isinstance(error, CorruptFile) and not error.is_gone):
+            raise
+        log.warning(
+            "table %s: split %s: everything after its first %s rows was lost before it was read: %s",
+            scan.table,
+            split.split_id,
+            rows,
+            error,
+        )
+        return None
 
 
 def _resumed(

@@ -111,8 +111,9 @@ class StreamLook:
         try:
             return self._behind(point)
         except PositionExpired as error:
-            if self.scope.request.hybrid is not None:  # what a topic has lost is not in the lake's later commits either
-                raise
+            hybrid = self.scope.request.hybrid
+            if hybrid is not None and (hybrid.mode is HybridMode.CHANGELOG or point.progress.kafka is not None):
+                raise  # what a topic has lost is not in the lake's later commits; a changelog's lake is one state
             return self._behind_loss(point, error)
 
     def _behind(self, point: StreamPoint) -> NextBatch:

@@ -19,6 +19,7 @@ from penstock.enumerator.streams import batches
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError, DataInvalidated, PositionExpired, TableNotFound
 from penstock.proto.groups import OnLostRange
+from penstock.proto.hybrid import Hybrid, HybridMode
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest, Query, RoundLimits
 from penstock.proto.splits import RowsOf
@@ -361,6 +362,28 @@ def test_a_lost_range_is_given_up_as_the_scope_says_and_told(
     else:
         assert isinstance(found.point.content, CommitsBatch) and found.point.content.after > behind.progress.position
         assert table.num_rows > 0
+
+
+def test_the_lake_of_a_hybrid_stream_that_appends_gives_up_a_lost_range_as_its_option_says(
+    golden: Golden, tmp_path: pathlib.Path
+) -> None:
+    """Rows are in the lake's later commits; a changelog's lake is one state, of which nothing may be lost."""
+    path = golden.copy("B_v6_arch_mor", tmp_path)
+    for number in (1, 2):
+        (path / f".hoodie/archived/.commits_.archive.{number}_1-0-1").unlink()
+    behind = StreamPoint(progress=Progress(Position(InstantTime("20200101000000000")), 1))
+    hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", fail_on_data_loss=False)
+    enumerator = EmbeddedEnumerator()
+    stops, goes_on = (
+        StreamScope(request=PlanRequest(table=str(path), query=ROWS, hybrid=hybrid), on_lost_range=policy)
+        for policy in (OnLostRange.FAIL, OnLostRange.EARLIEST)
+    )
+    with pytest.raises(PositionExpired):
+        enumerator.next_batch(stops, behind)
+    found = enumerator.next_batch(goes_on, behind)
+    assert "archive" in found.lost and found.point.progress.kafka is None
+    assert found.point.progress.position == enumerator.describe_table(str(path)).newest
+    assert isinstance(found.point.content, CommitsBatch) and found.point.content.after > behind.progress.position
 
 
 def test_a_range_that_was_out_of_sight_for_a_look_moves_no_stream_back(
