@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from history_actions import (
     Action,
@@ -28,6 +28,7 @@ from history_actions import (
     Upgrade,
     Write,
 )
+from history_options import options_of
 
 PARTITIONS = ("oslo", "riga", "new york")
 ORDERINGS = ("long", "int", "string", "timestamp", "decimal")
@@ -40,6 +41,16 @@ def history_of(seed: int, release: str = "1.2.0", length: int = 9) -> History:
     """The history of a seed as a release writes it: always the same."""
     draw = random.Random(f"{release}/{seed}")
     shape = _shape(draw, release)
+    more = options_of(
+        seed,
+        release,
+        version=shape.version,
+        merge_on_read=shape.merge_on_read,
+        partitioned=shape.partitioned,
+        index=shape.index,
+        is_plain=not (shape.many_writers or shape.changes or shape.null_partition or shape.duplicates),
+    )
+    shape = replace(shape, options=more)
     length += 6 if shape.archives else 0
     teller = _Teller(draw, shape, f"s{seed}k", version=shape.version)
     return History(seed, shape, tuple(teller.actions(length)))
@@ -149,7 +160,7 @@ class _Teller:
             if not (self.has_partial and shape.release == "1.0.2"):  # its log compaction loses a row so updated
                 kinds["log compaction"] = 1.5
             # Hudi looks for the flag's column in partial rows too, and fails
-            if self.version >= 8 and shape.event_time and not shape.has_flags:
+            if self.version >= 8 and shape.event_time and not shape.has_flags and shape.options.meta_columns:
                 kinds["partial"] = 3.0
         if self.is_saved and may_roll_back and not (shape.archives or shape.metadata_table):
             kinds["restore"] = 4.0

@@ -6,7 +6,9 @@ Belongs here: the words a history is told in. Not here: what follows what (`hist
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from history_options import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +19,7 @@ class Shape:
     `bucket` hashes them, `memory` remembers them (its inserts go to logs). `small_files`: inserts are added to small
     file groups. `many_groups`: a few inserts already make several. `wide`: nested columns too. `archives`: automatic
     cleaning and archival. `changes`: the mode in which change data is logged, '' where it is not. `has_flags`: there is
-    a column `_hoodie_is_deleted`.
+    a column `_hoodie_is_deleted`. `options`: what else is drawn.
     """
 
     release: str
@@ -40,6 +42,7 @@ class Shape:
     archives: bool
     changes: str
     has_flags: bool
+    options: Options = field(default_factory=Options)
 
 
 @dataclass(frozen=True, slots=True)

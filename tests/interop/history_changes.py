@@ -20,7 +20,7 @@ from excuses import TIME
 from history_actions import PartialUpdate, Race, Write
 
 import penstock
-from penstock.proto.errors import PenstockError, PositionExpired
+from penstock.proto.errors import PenstockError
 from penstock.table.hudi_table import open_table
 
 SCALES = {"price": 2, "seq": 3}
@@ -43,7 +43,7 @@ def differences(witness: Any, step: Any, written: list[tuple[str, str | None, st
         try:
             given = ask(witness.table, "hudi", after, key)
         except PenstockError as error:
-            found.append(f"after action {witness.done}: changes of {requested}: {type(error).__name__}: {error}")
+            witness.failed(f"changes of {requested}", error)
             continue
         witness.compared += 1
         lost = lost_fields(hudis)
@@ -64,12 +64,8 @@ def folds(witness: Any) -> list[str]:
     for state in witness.states:
         try:
             changes = ask(witness.table, "rows", "earliest", state.order_key)
-        except PositionExpired as error:
-            if not witness.has_clean:
-                found.append(f"fold at {state.order_key}: {error}")
-            continue
         except PenstockError as error:
-            found.append(f"fold at {state.order_key}: {type(error).__name__}: {error}")
+            witness.failed(f"fold at {state.order_key}", error, may_expire=True)
             continue
         witness.compared += 1
         unsettled = witness.unsettled(changes)

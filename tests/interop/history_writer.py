@@ -9,6 +9,7 @@ import datetime as dt
 import pathlib
 from typing import Any
 
+import history_options
 from history_actions import (
     Action,
     Crash,
@@ -78,6 +79,8 @@ _PAYLOADS = {
     True: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     False: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
 }
+_OTHER_WRITERS = {"sql": ("insert", "upsert", "bulk_insert"), "java": ("insert", "upsert", "bulk_insert", "delete")}
+NULL = "__HIVE_DEFAULT_PARTITION__"
 _MANY_WRITERS = {
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
     "hoodie.clean.failed.writes.policy": "LAZY",
@@ -93,7 +96,7 @@ def columns_of(shape: Shape, added: int) -> list[tuple[str, str]]:
     quantity = ("qty", "c2" if added > 1 else "cast(c2 AS int)")
     first = (("id", "c0"), ("seq", _ORDERING[shape.ordering]), ("city", "cast(c3 AS string)"), quantity)
     flag = (("_hoodie_is_deleted", "c4"),) if shape.has_flags else ()
-    return [*first, *_PLAIN, *nested, *flag, *_ADDED[:added]]
+    return [*first, *_PLAIN, *nested, *history_options.columns_of(shape.options), *flag, *_ADDED[:added]]
 
 
 def write_options(shape: Shape) -> dict[str, str]:
@@ -105,7 +108,9 @@ def write_options(shape: Shape) -> dict[str, str]:
         "hoodie.datasource.write.table.type": "MERGE_ON_READ" if shape.merge_on_read else "COPY_ON_WRITE",
         "hoodie.datasource.write.recordkey.field": "id",
         "hoodie.datasource.write.precombine.field": "seq",
-        "hoodie.datasource.write.partitionpath.field": "city" if shape.partitioned else "",
+        "hoodie.datasource.write.partitionpath.field": history_options.partition_column(shape.options)
+        if shape.partitioned
+        else "",
         "hoodie.datasource.write.hive_style_partitioning": str(shape.hive_style).lower(),
         "hoodie.metadata.enable": str(shape.metadata_table).lower(),
         "hoodie.write.record.positions": str(shape.record_positions).lower(),
@@ -126,8 +131,8 @@ def write_options(shape: Shape) -> dict[str, str]:
     else:
         mode = "EVENT_TIME_ORDERING" if shape.event_time else "COMMIT_TIME_ORDERING"
         options |= {"hoodie.record.merge.mode": mode, "hoodie.write.record.merge.mode": mode}
-    if not shape.partitioned:
-        options["hoodie.datasource.write.keygenerator.class"] = "org.apache.hudi.keygen.NonpartitionedKeyGenerator"
+    if shape.options.key_generator == "custom":
+        options["hoodie.datasource.write.partitionpath.field"] = "city:SIMPLE"
     if not shape.small_files:
         options["hoodie.parquet.small.file.limit"] = "0"
     if shape.small_blocks:
@@ -138,7 +143,7 @@ def write_options(shape: Shape) -> dict[str, str]:
         options |= _ARCHIVES
     if shape.changes:
         options |= {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": shape.changes}
-    return options | _index_options(shape) | _writer_options(shape)
+    return options | history_options.write_options(shape.options) | _index_options(shape) | _writer_options(shape)
 
 
 def _index_options(shape: Shape) -> dict[str, str]:
@@ -186,7 +191,9 @@ class HistoryWriter:
             case Write():
                 self._write(action)
             case DropPartition(partition):
-                named = f"city={partition}" if self._shape.hive_style else partition
+                column = history_options.partition_column(self._shape.options)
+                path = partition if column == "city" else history_options.DAYS[partition].replace("-", "/")
+                named = f"{column}={path}" if self._shape.hive_style else path
                 drop = {"hoodie.datasource.write.partitions.to.delete": named}
                 self._write(Write("delete_partition", (Row("none", 0, 0, partition),), columns=self._added), drop)
             case Service(kind, step):
@@ -251,9 +258,29 @@ class HistoryWriter:
         return name
 
     def _write(self, write: Write, more: dict[str, str] | None = None) -> None:
-        self._added = write.columns
-        options = self._options_of(write) | (more or {})
-        self._hudi.write(self._table, columns_of(self._shape, write.columns), _values(write), options)
+        is_new, self._added = write.columns != self._added or not self._table.exists(), write.columns
+        columns, options = columns_of(self._shape, write.columns), self._options_of(write) | (more or {})
+        if is_new or more or write.operation not in _OTHER_WRITERS.get(self._shape.options.writer, ()):
+            self._hudi.write(self._table, columns, _values(write), options)
+        elif self._shape.options.writer == "sql":
+            self._insert_into(columns, write, options)
+        else:
+            segment = "city=" if self._shape.hive_style else ""
+            paths = [f"{segment}{row.partition or NULL}" if self._shape.partitioned else "" for row in write.rows]
+            keys = [[row.key, path] for row, path in zip(write.rows, paths, strict=True)]
+            request = {"columns": columns, "rows": _values(write), "keys": keys, "operation": write.operation}
+            self._hudi.write_records(self._table, **request, options=options)
+
+    def _insert_into(self, columns: list[tuple[str, str]], write: Write, options: dict[str, str]) -> None:
+        """`INSERT INTO`, whose partition column is the last one."""
+        name = self._catalogued()
+        ordered = sorted(columns, key=lambda column: self._shape.partitioned and column[0] == "city")
+        fields = ", ".join(f"{expression} AS {column}" for column, expression in ordered)
+        rows = ", ".join("(" + ", ".join(map(_literal, row)) + ")" for row in _values(write))
+        settings = {key: value for key, value in options.items() if value}
+        settings["hoodie.spark.sql.insert.into.operation"] = write.operation
+        query = f"INSERT INTO {name} SELECT {fields} FROM VALUES {rows} AS v(c0, c1, c2, c3, c4)"
+        self._hudi.script(settings, [query])
 
     def _options_of(self, write: Write) -> dict[str, str]:
         options = self._options | {"hoodie.datasource.write.operation": write.operation}
@@ -287,6 +314,19 @@ class HistoryWriter:
 
 def _values(write: Write) -> list[list[Any]]:
     return [[row.key, row.ordering, row.value, row.partition, row.is_deleted] for row in write.rows]
+
+
+def _literal(value: object) -> str:
+    """A value of a row in SQL."""
+    match value:
+        case None:
+            return "cast(NULL AS string)"
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value}L"
+        case _:
+            return f"'{value}'"
 
 
 def _text(value: str | None) -> str:

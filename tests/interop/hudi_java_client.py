@@ -5,10 +5,14 @@ The client's jar lies beside the bundle's, which holds all that it needs; Py4J c
 
 import json
 
+RECORD, SPACE = "history_record", "hoodie.history"
+"""The name of the record, as Spark's writer names that of a table `history`."""
+
 
 def java_write(spark, request):
     """One write: `rows` are records of `schema` in Avro's own JSON encoding, `keys` their [record key, partition path].
 
+    A DataFrame `data` in their place is made Avro as Hudi's Spark writer makes it.
     The first write creates the table with `properties`, those of hoodie.properties. `operation` is insert, upsert,
     bulk_insert or delete; `options` are the write config's.
     """
@@ -18,6 +22,10 @@ def java_write(spark, request):
     if request.get("properties"):
         builder = hudi.common.table.HoodieTableMetaClient.newTableBuilder()
         builder.fromProperties(_properties(jvm, request["properties"])).initTable(storage, path)
+    if "data" in request:
+        kind = request["data"]._jdf.schema()
+        schema = hudi.HoodieSchemaConversionUtils.convertStructTypeToHoodieSchema(kind, RECORD, SPACE).toString()
+        request = {**request, "schema": schema}
     config = hudi.config.HoodieWriteConfig.newBuilder().withPath(path)
     config = config.withProperties(_properties(jvm, request["options"])).withSchema(request["schema"])
     config = config.withEngineType(jvm.org.apache.hudi.common.engine.EngineType.JAVA).build()
@@ -47,6 +55,12 @@ def _written(jvm, client, request, instant):
 
 
 def _records(jvm, request):
+    if "data" in request:
+        return list(jvm.org.apache.hudi.HoodieSparkUtils.createRdd(request["data"]._jdf, RECORD, SPACE).collect())
+    return _parsed(jvm, request)
+
+
+def _parsed(jvm, request):
     avro = jvm.org.apache.avro
     schema = avro.Schema.Parser().parse(request["schema"])
     reader = avro.generic.GenericDatumReader(schema)

@@ -198,6 +198,17 @@ class Hudi(PeerProcess):
         """SQL statements one after the other, under session settings that are taken back."""
         self._ask({"do": "script", "settings": dict(settings), "texts": list(statements)})
 
+    @contextlib.contextmanager
+    def by_rows(self, switch: bool = True) -> Iterator[None]:
+        """The session's Parquet reader is the one that is not vectorized, if `switch`."""
+        if switch:
+            self.call("set spark.sql.parquet.enableVectorizedReader=false")
+        try:
+            yield
+        finally:
+            if switch:
+                self.call("reset spark.sql.parquet.enableVectorizedReader")
+
     def read(self, table: pathlib.Path, **options: str) -> pa.Table:
         """The rows Hudi's reader returns; option names are written with `__` for a dot."""
         into = self._folder / f"answer-{next(self._answers)}"

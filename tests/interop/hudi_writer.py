@@ -190,6 +190,8 @@ def answer(spark, request):
     if request["do"] == "java_write":
         import hudi_java_client
 
+        if "columns" in request:
+            request["data"] = frame(spark, request["columns"], request["rows"])
         return hudi_java_client.java_write(spark, request)
     if request["do"] == "instants":
         return instants(pathlib.Path(request["path"]))

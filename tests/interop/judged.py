@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pytest
+from history_actions import Action, Shape, Write
+from history_options import VALUES, Options
+
+OPERATIONS = (
+    *("insert", "upsert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table"),
+    *("PartialUpdate", "DropPartition", "Service", "LogCompaction", "Savepoint", "Restore", "Upgrade", "EmptyCommit"),
+    *("Crash", "Race", "Rollback"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +28,8 @@ class Judged:
     compared: int
     differs: bool
     failures: tuple[str, ...]
+    refused: tuple[str, int]
+    met: Counter[tuple[str, str, str]]
 
     @classmethod
     def of(cls, witness: Any) -> Judged:
@@ -31,10 +42,34 @@ class Judged:
             witness.compared,
             bool(witness.problems),
             tuple(witness.failures),
+            (history.shape.options.refused, witness.refused),
+            met(history.shape, history.actions[: witness.done]),
         )
 
 
 JUDGED = pytest.StashKey[list[Judged]]()
+
+
+def met(shape: Shape, actions: Sequence[Action]) -> Counter[tuple[str, str, str]]:
+    """(option, value, operation) -> how often the operation was done to a table of that value."""
+    values = [(name, getattr(shape, name)) for name in (one.name for one in fields(Shape)) if name != "options"]
+    values += [(one.name, getattr(shape.options, one.name)) for one in fields(Options) if one.name != "columns"]
+    values += [("columns", name) for name in shape.options.columns]
+    operations = [action.operation if isinstance(action, Write) else type(action).__name__ for action in actions]
+    return Counter((name, str(value), operation) for name, value in values for operation in operations)
+
+
+def coverage(judged: Sequence[Judged]) -> Iterator[str]:
+    """A table of what was met: a row for each value of each option, a column for each operation."""
+    counts = sum((one.met for one in judged), Counter())
+    known = {(name, str(value)) for name, values in VALUES.items() for value in values}
+    rows = sorted(known | {(name, value) for name, value, _ in counts})
+    yield f"histories met {'':33}" + " ".join(f"{operation[:8]:>8}" for operation in OPERATIONS)
+    for name, value in rows:
+        numbers = [counts[name, value, operation] for operation in OPERATIONS]
+        yield f"histories met {name + '=' + (value or 'none'):33}" + " ".join(
+            f"{number or '-':>8}" for number in numbers
+        )
 
 
 def lines(judged: Sequence[Judged]) -> Iterator[str]:
@@ -46,6 +81,10 @@ def lines(judged: Sequence[Judged]) -> Iterator[str]:
             f"{sum(one.done for one in of_it)} of {sum(one.actions for one in of_it)} actions, "
             f"{sum(one.compared for one in of_it)} answers compared"
         )
+    for feature, number in Counter(one.refused[0] for one in judged if one.refused[1]).items():
+        yield f"histories: {number} refused as documented: {feature}"
+    if judged:
+        yield from coverage(judged)
     for one in judged:
         if one.done < one.actions and not one.differs and one.failures:
             yield f"histories: cut short: {one.failures[0][:400]}"

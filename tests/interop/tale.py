@@ -57,8 +57,9 @@ def tell(hudi: Any, folder: pathlib.Path, history: History) -> Tale:
     writer = HistoryWriter(hudi, table, history.shape)
     steps: list[Step] = []
     try:
-        for step in _steps(hudi, table, history, writer):
-            steps.append(step)
+        with hudi.by_rows(history.shape.options.is_read_by_rows):
+            for step in _steps(hudi, table, history, writer):
+                steps.append(step)
         failure = ""
     except RuntimeError as error:
         failed = history.actions[len(steps)]

@@ -1,0 +1,123 @@
+"""The net of the histories holds: a planted refusal is a problem, documented ones are counted, options are all drawn.
+
+Without Hudi: a golden table stands for one that Hudi reads.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from histories import history_of
+from history_actions import Write
+from history_options import VALUES, Options
+from judged import OPERATIONS, Judged, coverage, lines, met
+from tale import Tale
+from witness import Witness
+
+import penstock
+from penstock.proto.errors import PositionExpired, SchemaMismatch, UnsupportedFeature
+from penstock.reader import base_schema
+
+SEMANTICS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "semantics.md"
+CASE = "A_types_v9_h120"
+
+
+def witness_of(table: pathlib.Path, options: Options | None = None) -> Witness:
+    """A witness of a table that was not written by a history."""
+    history = history_of(1)
+    history = replace(history, shape=replace(history.shape, options=options or Options()))
+    witness = Witness(None, Tale(history, (), ""), random.Random(0))
+    witness.table, witness.has_clean = table, True
+    return witness
+
+
+@pytest.fixture
+def table(golden: Any) -> pathlib.Path:
+    path: pathlib.Path = golden.table(CASE)
+    return path
+
+
+def test_a_planted_refusal_of_a_column_type_is_a_problem(table: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = penstock.read(str(table)).read_all()
+    witness = witness_of(table)
+    witness.compare("snapshot", {}, rows)
+    assert not witness.problems
+    monkeypatch.delitem(base_schema._PLAIN, pa.float64())  # type: ignore[attr-defined]
+    witness.compare("snapshot", {}, rows, may_expire=True)
+    assert len(witness.problems) == 1
+    assert "SchemaMismatch" in witness.problems[0]
+    assert "Hudi neither makes this change nor reads it" in witness.problems[0]
+
+
+@pytest.mark.parametrize("error", [SchemaMismatch("Hudi does not read it"), UnsupportedFeature("archived timeline")])
+def test_no_text_excuses_a_refusal(table: pathlib.Path, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Witness, "ask", refuse)
+    for options, refused in ((Options(), 0), (Options(log_blocks="hfile"), int(isinstance(error, UnsupportedFeature)))):
+        witness = witness_of(table, options)
+        witness.compare("range", {"query": "incremental"}, None, may_expire=True)
+        assert (len(witness.problems), witness.refused) == (1 - refused, refused)
+
+
+def test_only_expired_positions_may_expire(table: pathlib.Path) -> None:
+    witness = witness_of(table)
+    witness.failed("range", PositionExpired("cleaned"), may_expire=True)
+    assert not witness.problems
+    witness.failed("range", PositionExpired("cleaned"))
+    witness.has_clean = False
+    witness.failed("range", PositionExpired("cleaned"), may_expire=True)
+    assert len(witness.problems) == 2
+
+
+def test_documented_refusals_stand_in_the_semantics() -> None:
+    section = SEMANTICS.read_text().partition("## What is refused\n")[2].partition("\n## ")[0]
+    refused = {Options(log_blocks=str(value)).refused for value in VALUES["log_blocks"]} - {""}
+    assert refused
+    for feature in refused:
+        assert f"\n* {feature};\n" in section
+
+
+def test_every_option_value_is_drawn() -> None:
+    """By few enough seeds that `make long` meets most of them in one run."""
+    drawn: dict[str, set[object]] = {name: set() for name in VALUES}
+    for seed in range(400):
+        options = history_of(seed, length=1).shape.options
+        for name, values in drawn.items():
+            value = getattr(options, name)
+            values.update(value if name == "columns" else [value])
+    assert drawn == {name: set(values) for name, values in VALUES.items()}
+    assert history_of(7) == history_of(7)
+
+
+def test_coverage_says_what_was_met_and_what_was_not() -> None:
+    history = history_of(1)
+    judged = Judged(
+        "1.2.0", 9, 2, 5, False, (), ("HFile log blocks of data", 3), met(history.shape, history.actions[:2])
+    )
+    first = history.actions[0]
+    assert isinstance(first, Write)
+    header, *rows = coverage([judged])
+    by_name = {row.split()[2]: dict(zip(OPERATIONS, row.split()[3:], strict=True)) for row in rows}
+    assert int(by_name[f"version={history.shape.version}"][first.operation]) >= 1
+    assert set(by_name["log_blocks=hfile"].values()) == {"-"}
+    assert len(header.split()) == len(OPERATIONS) + 2
+    assert any("1 refused as documented: HFile" in line for line in lines([judged]))
+    assert not any("coverage" in line for line in lines([]))
+    assert sum(Counter(judged.met).values()) > 0
+
+
+def test_operations_are_all_known() -> None:
+    operations = {
+        action.operation if isinstance(action, Write) else type(action).__name__
+        for seed in range(300)
+        for action in history_of(seed).actions
+    }
+    assert operations == set(OPERATIONS)
