@@ -19,7 +19,7 @@ from penstock.enumerator.streams import batches
 from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError, DataInvalidated, PositionExpired, TableNotFound
 from penstock.proto.groups import OnLostRange
-from penstock.proto.hybrid import Hybrid, HybridMode
+from penstock.proto.hybrid import Hybrid, HybridMode, KafkaAccess
 from penstock.proto.positions import EARLIEST, InstantTime, Position
 from penstock.proto.queries import Changes, Incremental, PlanRequest, Query, RoundLimits
 from penstock.proto.splits import RowsOf
@@ -372,7 +372,8 @@ def test_the_lake_of_a_hybrid_stream_that_appends_gives_up_a_lost_range_as_its_o
     for number in (1, 2):
         (path / f".hoodie/archived/.commits_.archive.{number}_1-0-1").unlink()
     behind = StreamPoint(progress=Progress(Position(InstantTime("20200101000000000")), 1))
-    hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", fail_on_data_loss=False)
+    access = KafkaAccess(client=(("bootstrap.servers", "never-asked"),))
+    hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", fail_on_data_loss=False, access=access)
     enumerator = EmbeddedEnumerator()
     stops, goes_on = (
         StreamScope(request=PlanRequest(table=str(path), query=ROWS, hybrid=hybrid), on_lost_range=policy)
