@@ -120,6 +120,7 @@ class Activity(NoObserver):
         self.started_ms = clock_ms()
         self._groups: dict[tuple[str, str], GroupActivity] = {}
         self._tables: dict[str, TableActivity] = {}
+        self._health: dict[str, str] = {}
         self._open: OrderedDict[tuple[str, str, str, int], Bar] = OrderedDict()
         self._bars: deque[Bar] = deque(maxlen=MAX_BARS)
 
@@ -178,6 +179,17 @@ class Activity(NoObserver):
             known = self._table(table)
             if known is not None:
                 known.rounds.append(RoundSeen(self._clock_ms(), group, planned))
+
+    def table_health(self, table: str, code: str) -> None:
+        """See `Observer.table_health`."""
+        with self._lock:
+            if table in self._health or len(self._health) < MAX_TABLES:
+                self._health[table] = code
+
+    def health(self) -> dict[str, str]:
+        """By table: '', or the code of the error for which it cannot be opened."""
+        with self._lock:
+            return dict(self._health)
 
     def watermark(self, table: str, at_us: int) -> None:
         """See `Observer.watermark`."""

@@ -14,6 +14,7 @@ from typing import Final
 from penstock.enumerator.events import tell
 from penstock.enumerator.looking import SLOW_LOOK_MS, Looker
 from penstock.enumerator.measuring import Measurer
+from penstock.enumerator.table_checks import TableChecks
 
 LOOKS: Final = 4
 """Looks and measurements that run at a time; one that has run for SLOW_LOOK_MS no longer counts."""
@@ -33,9 +34,9 @@ class LookingThreads:
     once all go on. Everything ends by itself when the keeper's store failed: nothing more can be remembered.
     """
 
-    def __init__(self, looker: Looker, interval_ms: int) -> None:
+    def __init__(self, looker: Looker, interval_ms: int, checks: TableChecks | None = None) -> None:
         self.on_trouble: Callable[[str], object] = lambda reason: None
-        self._looker = looker
+        self._looker, self._checks = looker, checks
         self._measurer = Measurer(looker)
         self._ended = threading.Event()
         self._checking = threading.Lock()
@@ -101,6 +102,10 @@ class LookingThreads:
     def _begin_looks(self) -> None:
         for table in sorted(self._looker.due()):
             self._jobs.begin("look", table, self._look_at)
+        if self._checks is not None:
+            for table in self._checks.due():
+                self._jobs.begin("check", table, self._checks.check)
+            self._checks.report_silent()
         self._measurer.gauges()
         for table in self._measurer.due():
             self._jobs.begin("lag", table, self._measurer.measure_table)

@@ -148,6 +148,10 @@ class Observer(Protocol):
         """Replaces what was last said of the table."""
         ...
 
+    def table_health(self, table: str, code: str) -> None:
+        """The table can be opened ('') or cannot, for the error of this code; replaces what was last said."""
+        ...
+
     def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
         """Replaces what was last said of the group's way into its topic."""
         ...
@@ -224,6 +228,9 @@ class NoObserver:
         """Nothing."""
 
     def table_gauges(self, table: str, gauges: TableGauges) -> None:
+        """Nothing."""
+
+    def table_health(self, table: str, code: str) -> None:
         """Nothing."""
 
     def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:

@@ -82,6 +82,11 @@ class Both:
         for one in self._all:
             one.table_gauges(table, gauges)
 
+    def table_health(self, table: str, code: str) -> None:
+        """See `Observer.table_health`."""
+        for one in self._all:
+            one.table_health(table, code)
+
     def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
         """See `Observer.kafka`."""
         for one in self._all:

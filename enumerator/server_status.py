@@ -10,9 +10,12 @@ from penstock.proto.groups import GroupDescription, GroupStatus, ServerStatus, T
 
 
 def status_of(
-    groups: Sequence[tuple[GroupDescription, GroupKey]], activity: Activity, tables: Sequence[str], version: str = ""
+    groups: Sequence[tuple[GroupDescription, GroupKey]],
+    activity: Activity,
+    tables: Mapping[str, tuple[str, str]],
+    version: str = "",
 ) -> ServerStatus:
-    """The status; `tables` are those that are served, by name."""
+    """The status; `tables` are those that are served, by name, with code and text of why one cannot be opened."""
     now_ms, known = activity.now_ms(), activity.groups()
     seen = activity.tables()
     found: list[GroupStatus] = []
@@ -47,7 +50,7 @@ def status_of(
         version=version,
         now_ms=now_ms,
         uptime_ms=max(0, now_ms - activity.started_ms),
-        tables=tuple(TableStatus(name, _watermark_ms(seen, name)) for name in tables),
+        tables=tuple(TableStatus(name, _watermark_ms(seen, name), *trouble) for name, trouble in tables.items()),
         groups=tuple(found),
     )
 

@@ -30,6 +30,7 @@ from penstock.enumerator.looking_threads import LookingThreads
 from penstock.enumerator.observer import SplitEvent, SplitKind
 from penstock.enumerator.observers import Both
 from penstock.enumerator.server_status import status_of
+from penstock.enumerator.table_checks import TableChecks
 from penstock.enumerator.watch.values import Progress
 from penstock.proto.codec import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, TableNotFound, code_and_text
@@ -113,9 +114,10 @@ class EnumeratorService(EmbeddedEnumerator):
         self.keeper = keeper
         self._service_reads = reads
         self.looker = Looker(keeper, reads, self._path, clock_ms, self._published, dict(poll_ms_of or {}))
+        self.checks = TableChecks(tables or (), lambda name: reads.check(self._path(name)), clock_ms, keeper.observer)
         self._threads = None
         if poll_ms is not None:
-            self._threads = LookingThreads(self.looker, min([poll_ms, *(poll_ms_of or {}).values()]))
+            self._threads = LookingThreads(self.looker, min([poll_ms, *(poll_ms_of or {}).values()]), self.checks)
 
     def on_trouble(self, call: Callable[[str], object]) -> None:
         """`call` gets the reason when a background thread does not go on, and '' once all go on again."""
@@ -281,7 +283,8 @@ class EnumeratorService(EmbeddedEnumerator):
             return [(description_of(state.groups[key], settings, now_ms, waiting=key in waiting), key) for key in keys]
 
         described = [(self._with_trouble(each, key), key) for each, key in self.keeper.look(found)]
-        return status_of(described, self.activity, [name for name in sorted(self._tables or ()) if table in ("", name)])
+        tables = {name: self.checks.trouble_of(name) for name in sorted(self._tables or ()) if table in ("", name)}
+        return status_of(described, self.activity, tables)
 
     def _fenced_told(self, member: Member, call: Callable[[], _T]) -> _T:
         """The call's answer; that a member was fenced is counted."""

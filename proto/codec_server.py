@@ -10,6 +10,7 @@ from penstock.proto.groups import GroupStatus, ServerStatus, TableStatus
 from penstock.proto.v1 import penstock_pb2 as pb
 
 MAX_LISTED: Final = 10_000
+MAX_ERROR_CHARS: Final = 2_000
 
 
 def status_to_message(status: ServerStatus) -> pb.DescribeServerResponse:
@@ -19,7 +20,15 @@ def status_to_message(status: ServerStatus) -> pb.DescribeServerResponse:
             version=status.version,
             now_ms=status.now_ms,
             uptime_ms=status.uptime_ms,
-            tables=[pb.TableStatus(table=each.table, watermark_ms=_told(each.watermark_ms)) for each in status.tables],
+            tables=[
+                pb.TableStatus(
+                    table=each.table,
+                    watermark_ms=_told(each.watermark_ms),
+                    error_code=each.error_code,
+                    error=each.error[:MAX_ERROR_CHARS],
+                )
+                for each in status.tables
+            ],
             groups=[_group_to_message(each) for each in status.groups],
         )
 
@@ -35,6 +44,8 @@ def status_from_message(message: pb.DescribeServerResponse) -> ServerStatus:
             TableStatus(
                 check.name(what, "tables.table", each.table, check.MAX_PATH_CHARS),
                 check.number(what, "tables.watermark_ms", each.watermark_ms) if each.HasField("watermark_ms") else None,
+                check.text(what, "tables.error_code", each.error_code),
+                check.text(what, "tables.error", each.error),
             )
             for each in check.counted(what, "tables", message.tables, MAX_LISTED)
         ),

@@ -215,10 +215,13 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """A table of a server. `watermark_ms`: since 1970 UTC, of the stream on it whose batch was planned last."""
+    """A table of a server. `watermark_ms`: since 1970 UTC, of the stream on it whose batch was planned last.
+    `error_code` and `error`: why the server cannot open it now, '' if it can."""
 
     table: str
     watermark_ms: int | None = None
+    error_code: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,7 +91,8 @@ def frame(status: ServerStatus, address: str) -> RenderableType:
     followed = {group.summary.table for group in status.groups}
     others = [f"{name} watermark {moment(at)}" for name, at in watermarks.items() if at and name not in followed]
     served = Text(f"{len(status.tables)} tables" + "".join(f"; {other}" for other in others), style="dim")
-    return Group(head, table, served)
+    closed = [f"table {each.table} cannot be opened: {each.error_code}" for each in status.tables if each.error_code]
+    return Group(head, table, served, *(Text(line, style="red") for line in closed))
 
 
 def _cells(group: GroupStatus, watermarks: dict[str, int | None], now_ms: int) -> list[tuple[str, str]]:
@@ -123,7 +124,11 @@ def status_fields(status: ServerStatus) -> dict[str, object]:
         "now": moment(status.now_ms),
         "uptime_seconds": status.uptime_ms / 1000,
         "tables": [
-            {"table": each.table, "watermark": None if each.watermark_ms is None else moment(each.watermark_ms)}
+            {
+                "table": each.table,
+                "watermark": None if each.watermark_ms is None else moment(each.watermark_ms),
+                "error_code": each.error_code or None,
+            }
             for each in status.tables
         ],
         "groups": [

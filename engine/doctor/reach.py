@@ -108,7 +108,7 @@ def server_findings(address: str, access: ServerAccess, table: str | None) -> It
     except PenstockError as error:
         yield Finding("server", Level.FAIL, str(error), f"error {error.code}, docs/cli.md")
         return
-    yield server_clock(client, table or "")
+    yield from server_status(client, table or "")
     if table is not None:
         try:
             described = client.describe_table(table)
@@ -119,17 +119,21 @@ def server_findings(address: str, access: ServerAccess, table: str | None) -> It
         yield from storage_findings(described.base_path)
 
 
-def server_clock(client: EnumeratorClient, table: str) -> Finding:
-    """The server's clock against ours, taken to be read half way between question and answer."""
+def server_status(client: EnumeratorClient, table: str) -> Iterator[Finding]:
+    """The server's clock against ours, taken to be read half way between question and answer; tables that the server
+    cannot open."""
     before_s = time.time()
     try:
         status = client.describe_server(table)
     except PenstockError as error:
-        return Finding("server clock", Level.WARN, f"not told: {error}")
+        yield Finding("server clock", Level.WARN, f"not told: {error}")
+        return
     after_s = time.time()
-    return judged_skew(
-        "server clock", status.now_ms / 1000 - (before_s + after_s) / 2, f"the server ({status.version})"
-    )
+    yield judged_skew("server clock", status.now_ms / 1000 - (before_s + after_s) / 2, f"the server ({status.version})")
+    for each in status.tables:
+        if each.error_code:
+            text = f"the server cannot open {each.table}: {each.error}"
+            yield Finding("server tables", Level.FAIL, text, f"error {each.error_code}, docs/cli.md")
 
 
 def shown_certificate(address: str, access: ServerAccess, now: datetime) -> Finding:

@@ -22,8 +22,10 @@ from penstock.enumerator.server.settings import Settings
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.split_times import EventTimeScan
 from penstock.enumerator.store.journal import Journal
-from penstock.proto.errors import ConfigurationError, InvariantViolation, StorageError, TableNotFound
+from penstock.proto.errors import ConfigurationError, InvariantViolation, PenstockError, StorageDenied, StorageError
 
+FIRST_CHECKS_S: Final = 5.0
+"""How long a start waits for tables whose storage does not answer."""
 WAIT_MS: Final = 365 * 86_400_000
 """How long a second server waits for the state directory of the first: until it is told to end."""
 
@@ -62,7 +64,7 @@ def built(
 
     Without `state` it lives in memory. With it, waits while another live process has the directory, unless `takeover`;
     EndedWhileWaiting once `ended` is set. `scan_event_time`: see `OpenedTables`; `activity` is told what happens.
-    Errors: those of `store.opening.open_sqlite` and `keeper.recovered`; those of tables that cannot be opened.
+    Errors: those of `store.opening.open_sqlite` and `keeper.recovered`; those of `_refuse_if_hopeless`.
     """
     if not settings.tables:
         raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
@@ -104,6 +106,22 @@ def built(
         store.close()
 
 
+def _refuse_if_hopeless(service: EnumeratorService) -> None:
+    """Waits for the first check of each table, at most FIRST_CHECKS_S. The error of the first table if none can be
+    opened, no repetition promises to help, and no group waits for one: the paths are wrong. Any other table that cannot
+    be opened is served as soon as it can."""
+    found = service.checks.wait_for_all(FIRST_CHECKS_S)
+    errors = [health.error for _, health in sorted(found.items())]
+    final = [error for error in errors if isinstance(error, PenstockError) and not _may_open_later(error)]
+    if len(final) == len(service.checks.names) and not service.keeper.look(lambda state: state.groups):
+        raise final[0]
+
+
+def _may_open_later(error: PenstockError) -> bool:
+    """Whether a table may be opened later though nobody changes the configuration."""
+    return error.retryable or isinstance(error, StorageDenied)
+
+
 @contextmanager
 def _following(
     settings: Settings, keeper: Keeper, scan_event_time: EventTimeScan | None, activity: Activity | None
@@ -120,14 +138,9 @@ def _following(
         poll_ms_of=intervals,
         activity=activity,
     )
-    try:
-        service.check_tables()
-    except TableNotFound as error:
-        if not keeper.look(lambda state: state.groups):
-            raise
-        log.warning("a table of this server is not there now, its groups wait for it: %s", error)
     service.start()
     try:
+        _refuse_if_hopeless(service)
         yield service
     finally:
         service.stop()

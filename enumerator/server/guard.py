@@ -178,6 +178,11 @@ def request_fields(call: str, request: object) -> dict[str, object]:
     return found
 
 
+def table_of(request: object) -> str:
+    """The table that the request names, '' if none."""
+    return _named(request, TABLE_AT) if isinstance(request, Message) else ""
+
+
 def refuse(context: grpc.ServicerContext, call: str, error: PenstockError) -> NoReturn:
     """Ends the call with the error's status and code; the log says who was refused."""
     log.info("%s from %s refused: %s: %s", call, peer_host(context.peer()), error.code, error)

@@ -11,8 +11,8 @@ WORKERS: Final = 128
 """Threads that answer the short calls: no I/O, a lock for microseconds. Made as they are needed, and more than one
 connection may have calls: gRPC holds a thread while a request's bytes arrive, and a slow peer must not take all."""
 PLANNING_WORKERS: Final = 4
-"""Calls at a time that open and describe tables: they list storage, on threads of their own (as many as WORKERS), so
-that readers never wait behind them."""
+"""Calls at a time that open and describe tables, and beyond them one of each table that has none running (`turns`):
+they list storage, on threads of their own (as many as WORKERS), so that readers never wait behind them."""
 MAX_REQUEST_BYTES: Final = 4 << 20
 KEEPALIVE_MS: Final = 60_000
 KEEPALIVE_TIMEOUT_MS: Final = 20_000
@@ -20,15 +20,17 @@ KEEPALIVE_TIMEOUT_MS: Final = 20_000
 MAX_DEADLINE_S: Final = 3600.0
 
 
-def require_deadline(remaining_s: float | None) -> None:
-    """ConfigurationError for a call without a deadline, or with one further off than MAX_DEADLINE_S; StorageError for
-    one that waited for a thread until its caller gave up: it must not cost any work."""
+def require_deadline(remaining_s: float | None) -> float:
+    """The time that is left. ConfigurationError for a call without a deadline, or with one further off than
+    MAX_DEADLINE_S; StorageError for one that waited for a thread until its caller gave up: it must not cost
+    any work."""
     if remaining_s is None or remaining_s > MAX_DEADLINE_S:
         raise ConfigurationError(
             f"the call has no deadline within {MAX_DEADLINE_S:.0f} s: set one, so that a lost answer ends"
         )
     if remaining_s <= 0:
         raise StorageError("the deadline passed before the call was begun: the server is overloaded")
+    return remaining_s
 
 
 def channel_options(limits: LimitSettings) -> list[tuple[str, int]]:

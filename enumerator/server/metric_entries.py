@@ -118,6 +118,12 @@ _ENTRIES: Final = (
         "penstock_enumerator_up", "0 or 1", "1: the group is followed, 0: it is stopped by an error.", *_GROUP_TABLE
     ),
     _gauge(
+        "penstock_table_up",
+        "0 or 1",
+        "1: the server can open the table, 0: it cannot. Looked at every minute, and after a failure more often.",
+        "table",
+    ),
+    _gauge(
         "penstock_enumerator_issued_instant_seconds",
         "seconds since 1970 UTC",
         "The newest instant that is planned for the group.",

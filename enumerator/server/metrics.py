@@ -122,6 +122,10 @@ class Metrics(NoObserver):
         """See `Observer.table_gauges`."""
         self._state.set_table(table, gauges)
 
+    def table_health(self, table: str, code: str) -> None:
+        """See `Observer.table_health`."""
+        self._state.set_health(table, code)
+
     def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
         """See `Observer.kafka`."""
         self._topics.set(table, group, gauges)
@@ -204,6 +208,7 @@ class _StateGauges:
         self._groups: dict[tuple[str, str], GroupGauges] = {}
         self._tables: dict[str, TableGauges] = {}
         self._watermarks_us: dict[str, int] = {}
+        self._up: dict[str, bool] = {}
         self._epoch: int | None = None
         self._tokens: tuple[int, bool] | None = None
         self._told = False
@@ -234,6 +239,11 @@ class _StateGauges:
             if table in self._watermarks_us or len(self._watermarks_us) < self._most:
                 self._watermarks_us[table] = at_us
 
+    def set_health(self, table: str, code: str) -> None:
+        with self._lock:
+            if table in self._up or len(self._up) < self._most:
+                self._up[table] = not code
+
     def set_epoch(self, epoch: int) -> None:
         with self._lock:
             self._epoch = epoch
@@ -248,6 +258,9 @@ class _StateGauges:
         with self._lock:
             groups, tables, epoch = dict(self._groups), dict(self._tables), self._epoch
             watermarks_us, tokens = dict(self._watermarks_us), self._tokens
+        with self._lock:
+            up: Values = {(table,): float(is_up) for table, is_up in self._up.items()}
+        yield gauge("penstock_table_up", up)
         yield from self._followed(groups, epoch)
         splits: dict[tuple[str, ...], float] = defaultdict(float)
         pending_bytes: dict[tuple[str, ...], float] = defaultdict(float)

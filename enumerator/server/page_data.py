@@ -26,6 +26,7 @@ def page_data(activity: Activity) -> dict[str, object]:
         "groups": [
             _group(activity, table, group, known, now_ms) for (table, group), known in sorted(activity.groups().items())
         ],
+        "health": [{"table": table, "error": code} for table, code in sorted(activity.health().items())],
         "tables": [
             {
                 "table": table,

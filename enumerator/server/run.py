@@ -168,7 +168,7 @@ class _Pools:
 
 def serve(tables: Mapping[str, str], listen: str, *, scan_event_time: EventTimeScan | None = None) -> RunningServer:
     """Serves the tables (name to path or URI) at `listen`: HOST:PORT on the loopback interface, port 0 to let the
-    system choose. Each table is opened first, so that a wrong path fails here, with the table's error.
+    system choose. Each table is opened first; if none can be, a wrong path fails here, with its error.
 
     `scan_event_time`: see `OpenedTables`. ConfigurationError if the address is not loopback, or is taken.
     """

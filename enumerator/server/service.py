@@ -6,16 +6,18 @@ What may be added: the handler of another call. No decision, no state; errors be
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Final, Protocol, TypeVar
 
 import grpc
 
 from penstock.enumerator.server.callers import caller, own_request_id
-from penstock.enumerator.server.limits import PLANNING_WORKERS, WORKERS, require_deadline
+from penstock.enumerator.server.guard import refuse, table_of
+from penstock.enumerator.server.limits import WORKERS, require_deadline
+from penstock.enumerator.server.turns import Turns
 from penstock.proto import codec_calls as calls
 from penstock.proto import codec_streams as streams
 from penstock.proto.codec_positions import position_to_message
@@ -155,12 +157,12 @@ class PlanningPool(ThreadPoolExecutor):
     """Threads of the calls that read storage, of whom few do so at a time.
 
     gRPC holds a thread while the bytes of a request arrive: there are as many as for the other calls, so that slow
-    peers stop nobody's planning; and `turns` for those whose request is there.
+    peers stop nobody's planning; and `turns` for those whose request is there, by table.
     """
 
     def __init__(self) -> None:
         super().__init__(WORKERS, thread_name_prefix="penstock-plan")
-        self.turns = threading.BoundedSemaphore(PLANNING_WORKERS)
+        self.turns = Turns()
 
 
 class _OnPool:
@@ -171,7 +173,12 @@ class _OnPool:
         self.experimental_thread_pool = pool
 
     def __call__(self, request: object, context: grpc.ServicerContext) -> object:
-        with self.experimental_thread_pool.turns:
+        with ExitStack() as turn:
+            try:
+                remaining_s = require_deadline(context.time_remaining())
+                turn.enter_context(self.experimental_thread_pool.turns.of(table_of(request), remaining_s))
+            except PenstockError as error:
+                refuse(context, self._handler.__name__, error)
             return self._handler(request, context)
 
 

@@ -665,12 +665,16 @@ class GroupStatus(_message.Message):
     def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., issued_ms: _Optional[int] = ..., rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., finished_splits: _Optional[int] = ..., expired_splits: _Optional[int] = ..., fenced: _Optional[int] = ..., rows_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., error_code: _Optional[str] = ...) -> None: ...
 
 class TableStatus(_message.Message):
-    __slots__ = ("table", "watermark_ms")
+    __slots__ = ("table", "watermark_ms", "error_code", "error")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_MS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     table: str
     watermark_ms: int
-    def __init__(self, table: _Optional[str] = ..., watermark_ms: _Optional[int] = ...) -> None: ...
+    error_code: str
+    error: str
+    def __init__(self, table: _Optional[str] = ..., watermark_ms: _Optional[int] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
 class DescribeServerResponse(_message.Message):
     __slots__ = ("version", "now_ms", "uptime_ms", "tables", "groups")

@@ -61,6 +61,13 @@ function drawGroups(told) {
       element("td", (place === 2 && (!one.up || one.error)) || (place === 9 && one.fenced) ? { class: "bad" } : {}, text)))));
 }
 
+function drawHealth(told) {
+  const bad = told.health.filter((one) => one.error);
+  byId("health").replaceChildren(...(bad.length ? bad.map((one) =>
+    element("span", { class: "bad" }, `table ${one.table} cannot be opened: ${one.error}. `)) :
+    [`${told.health.length} tables can be opened`]));
+}
+
 function drawCadence(table, from, now) {
   const rounds = table ? table.rounds : [];
   if (!rounds.length) return put("cadence", null);
@@ -150,6 +157,7 @@ function draw() {
   const times = [...(group ? group.samples.map((one) => one[0]) : []), ...(table ? table.rounds.map((one) => one[0]) : [])];
   const now = told.now_ms, from = Math.min(now - 60000, ...times);
   drawGroups(told);
+  drawHealth(told);
   drawCadence(table, from, now);
   drawSplits(group, from, now);
   drawLag(group, from, now);

@@ -87,7 +87,7 @@ def test_a_frame_and_a_document_of_a_server_at_work(cli: Cli, served: tuple[Runn
     assert (group["table"], group["group"], group["state"], group["readers"]) == ("orders", "audit", "running", 1)
     assert (group["finished_splits"], group["rows"], group["fenced"]) == (1, rows, 0)
     assert group["rows_per_second"] > 0
-    assert told.json["tables"] == [{"table": "orders", "watermark": None}]
+    assert told.json["tables"] == [{"table": "orders", "watermark": None, "error_code": None}]
     assert re.search(r"orders +audit +running", frame.text)
     assert server.address in frame.text and "1 tables" in frame.text
 

@@ -1,0 +1,400 @@
+"""Fault 34: two tables on one server, one of them hostile: the other's groups, plans and streams go on, and health,
+page, metrics and `DescribeServer` say which table is bad and why.
+
+The hostile table is a real one, changed on disk, or its storage is replaced. In this process, over gRPC on loopback.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import pathlib
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from served import until
+
+from penstock.enumerator import looking, looking_threads, table_checks
+from penstock.enumerator.activity import Activity
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.server import building
+from penstock.enumerator.server.metrics import Metrics, MetricsPort
+from penstock.enumerator.server.run import serve_enumerator
+from penstock.enumerator.server.settings import Settings, TableSettings
+from penstock.enumerator.server.turns import Turns
+from penstock.enumerator.service import EnumeratorService, wall_ms
+from penstock.enumerator.watch.values import Progress
+from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.errors import PenstockError
+from penstock.proto.groups import Assignments, GroupScope, GroupSpec, StartAt
+from penstock.proto.positions import EARLIEST
+from penstock.proto.queries import NO_LIMITS, Incremental, PlanRequest, Snapshot
+from penstock.proto.streams import StartBehind, StreamScope
+from penstock.table.storage import ArrowStorage
+
+CASE = "A_merge_event_long_v6_h0150"
+SLOW_MS = 300
+CALLERS = 8
+SCOPE = GroupScope(request=PlanRequest(table="bad", query=Incremental()))
+
+# --- ways to be hostile: on disk
+
+
+def newest_commit(table: pathlib.Path) -> pathlib.Path:
+    """The metadata of the newest completed write."""
+    return max((table / ".hoodie").glob("*.deltacommit"))
+
+
+def counts_beyond_64_bits(table: pathlib.Path) -> None:
+    """Three write stats whose rows add up beyond uint64."""
+    path = newest_commit(table)
+    commit = json.loads(path.read_text())
+    for stats in commit["partitionToWriteStats"].values():
+        logs = [stat for stat in stats if ".log." in stat["path"]]
+        if logs:
+            logs[0]["numWrites"] = 2**63 - 1
+            stats += [dict(logs[0]), dict(logs[0])]
+    path.write_text(json.dumps(commit))
+
+
+def nested_commit(table: pathlib.Path) -> None:
+    newest_commit(table).write_text("[" * 200_000)
+
+
+def commit_of_bytes(table: pathlib.Path) -> None:
+    newest_commit(table).write_bytes(bytes(range(256)) * 40)
+
+
+def paths_outside(table: pathlib.Path) -> None:
+    path = newest_commit(table)
+    commit = json.loads(path.read_text())
+    for stats in commit["partitionToWriteStats"].values():
+        for stat in stats:
+            stat["path"] = "../../" + stat["path"]
+    path.write_text(json.dumps(commit))
+
+
+def schema_without_end(table: pathlib.Path) -> None:
+    for path in (table / ".hoodie").glob("*.deltacommit"):
+        commit = json.loads(path.read_text())
+        commit["extraMetadata"]["schema"] = '{"type":"record","name":"r","fields":[' * 5_000
+        path.write_text(json.dumps(commit))
+
+
+def newer_version(table: pathlib.Path) -> None:
+    path = table / ".hoodie" / "hoodie.properties"
+    kept = [line for line in path.read_text().splitlines() if "table.version" not in line and "checksum" not in line]
+    path.write_text("\n".join([*kept, "hoodie.table.version=99", ""]))
+
+
+def no_properties(table: pathlib.Path) -> None:
+    (table / ".hoodie" / "hoodie.properties").unlink()
+
+
+def file_gone(table: pathlib.Path) -> None:
+    for path in table.rglob(".*.log.*"):
+        path.unlink()
+
+
+def names_in_the_listing(table: pathlib.Path) -> None:
+    for number in range(300):
+        (table / ".hoodie" / f"{'9' * 17}{number}.deltacommit").write_bytes(b"")
+        (table / "p=a" / f".{'x' * 150}_{number}.log.99999999999999999999_0-0-0").write_bytes(b"")
+
+
+ON_DISK: tuple[Callable[[pathlib.Path], None], ...] = (
+    counts_beyond_64_bits,
+    nested_commit,
+    commit_of_bytes,
+    paths_outside,
+    schema_without_end,
+    newer_version,
+    no_properties,
+    file_gone,
+    names_in_the_listing,
+)
+
+FOR_READERS = (counts_beyond_64_bits,)
+"""What the server bears, as it bounds the numbers: a reader names the file."""
+
+# --- ways to be hostile: storage
+
+
+@dataclass
+class Weather:
+    """What each operation on the storage of table `bad` does."""
+
+    error: BaseException | None = None
+    go_on: threading.Event | None = None
+
+    def strike(self) -> None:
+        if self.go_on is not None:
+            self.go_on.wait(60)
+        if self.error is not None:
+            raise self.error
+
+
+STORAGE: dict[str, Callable[[], Weather]] = {
+    "hangs": lambda: Weather(go_on=threading.Event()),
+    "refuses": lambda: Weather(PermissionError(errno.EACCES, "Access Denied")),
+    "fails": lambda: Weather(OSError(errno.EIO, "Input/output error")),
+    "memory": lambda: Weather(MemoryError()),
+    "overflow": lambda: Weather(OverflowError("Python integer out of bounds for uint64")),
+}
+
+
+def strike(monkeypatch: pytest.MonkeyPatch, weather: Weather) -> None:
+    """Replaces what the storage of table `bad` asks its file system."""
+    for name in ("list_dir", "read_bytes", "open_input", "file_info"):
+        real = getattr(ArrowStorage, name)
+
+        def struck(storage: ArrowStorage, path: str, *given: Any, real: Any = real) -> Any:
+            if storage.base_path.rstrip("/").endswith("/bad"):
+                storage._guarded(path, weather.strike)
+            return real(storage, path, *given)
+
+        monkeypatch.setattr(ArrowStorage, name, struck)
+
+
+# --- a server, and what is asked of it
+
+
+@dataclass
+class Running:
+    """A server of tables `good` and `bad`, the latter with a group that is there already."""
+
+    service: EnumeratorService
+    address: str
+    page: str
+
+    def client(self, deadline_ms: int = 20_000) -> EnumeratorClient:
+        return EnumeratorClient(
+            self.address, CallLimits(deadline_ms=deadline_ms, plan_deadline_ms=deadline_ms, attempts=10)
+        )
+
+    def health(self) -> str:
+        with grpc.insecure_channel(self.address) as channel:
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
+
+    def asked(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self.page}/{path}", timeout=10) as answer:
+            return bytes(answer.read()).decode()
+
+    def metric(self, text: str) -> float:
+        """The value of a series, 0 if there is none."""
+        lines = (line for line in self.asked("metrics").splitlines() if line.startswith(text))
+        return float(next(lines, "0").rpartition(" ")[2])
+
+
+@contextmanager
+def server(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setattr(building, "FIRST_CHECKS_S", 0.3)
+    monkeypatch.setattr(looking_threads, "STOP_S", 0.1)
+    for module in (looking, looking_threads, table_checks):
+        monkeypatch.setattr(module, "SLOW_LOOK_MS", SLOW_MS)
+    tables = {name: TableSettings(path=str(folder / name)) for name in ("bad", "good")}
+    settings = Settings(
+        tables=tables, listen="127.0.0.1:0", poll_interval_ms=100, lease_ms=1_000, state=str(folder / "state")
+    )
+    metrics, activity = Metrics(), Activity(wall_ms, threading.Lock())
+    port = MetricsPort(metrics, "127.0.0.1:0", activity)
+    try:
+        with (
+            building.built(settings, metrics, activity=activity) as service,
+            serve_enumerator(service, groups=service, settings=settings, observer=metrics) as running,
+        ):
+            service.keeper.when_lost = running.cannot_go_on
+            service.on_trouble(partial(running.set_trouble, "background threads"))
+            created = ev.CreateGroup(
+                key=GroupKey("bad", "g"), scope=SCOPE, limits=NO_LIMITS, progress=Progress(EARLIEST)
+            )
+            service.keeper.handle(created, lambda state, answer: None)
+            yield Running(service, running.address, port.address)
+    finally:
+        port.close()
+
+
+def asks_of(running: Running, table: str, deadline_ms: int) -> tuple[Callable[[], object], ...]:
+    """Each call that reads the table's storage."""
+    client = running.client(deadline_ms)
+    scope = StreamScope(request=PlanRequest(table=table, query=Incremental()))
+    joined = GroupSpec(scope=GroupScope(request=PlanRequest(table=table, query=Incremental())), start=StartAt(EARLIEST))
+    return (
+        lambda: client.describe_table(table),
+        lambda: client.open_plan(PlanRequest(table=table, query=Snapshot())),
+        lambda: client.next_batch(scope, client.start_stream(scope, StartBehind(EARLIEST))),
+        lambda: client.join_group(f"of {table}", "r", joined, f"join {table}"),
+        lambda: client.describe_group(table, "g"),
+    )
+
+
+def keep_asking(running: Running, ended: threading.Event) -> list[threading.Thread]:
+    """Callers that ask about table `bad` again and again, whatever the answer."""
+
+    def ask(number: int) -> None:
+        asks = asks_of(running, "bad", 500)
+        while not ended.is_set():
+            with suppress(PenstockError, AssertionError):
+                asks[number % len(asks)]()
+            number += 1
+            ended.wait(0.25)
+
+    callers = [threading.Thread(target=ask, args=(number,)) for number in range(CALLERS)]
+    for caller in callers:
+        caller.start()
+    return callers
+
+
+def the_neighbour_goes_on(running: Running, patience_s: float = 20.0) -> None:
+    """A group, a plan and a stream of table `good`."""
+    client = running.client(round(patience_s * 1000))
+    spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="good", query=Incremental())), start=StartAt(EARLIEST))
+    member = client.join_group("g", "r", spec, "one").member
+    sequence = iter(range(1, 10_000))
+    until(
+        lambda: isinstance(client.request_splits(member, 10, next(sequence)), Assignments),
+        "splits of the group",
+        patience_s,
+    )
+    assert client.open_plan(PlanRequest(table="good", query=Snapshot())).splits
+    scope = StreamScope(request=PlanRequest(table="good", query=Incremental()))
+    begin = client.start_stream(scope, StartBehind(EARLIEST))
+    assert client.next_batch(scope, begin).point != begin
+
+
+def the_truth_is_told(running: Running, *, hangs: bool) -> None:
+    """Of the group on the bad table, and of the good one."""
+    client = running.client()
+
+    def errors() -> dict[str, str]:
+        return {each.summary.table: each.error_code for each in client.describe_server().groups if each.error_code}
+
+    until(lambda: set(errors()) == {"bad"}, "the bad group's error", 10.0)
+    page = json.loads(running.asked("status.json"))
+    until(
+        lambda: {one["table"] for one in json.loads(running.asked("status.json"))["groups"] if one["error"]} == {"bad"},
+        f"the page's error: {page}",
+    )
+    if hangs:
+        until(lambda: running.metric('penstock_table_up{table="bad"}') == 0.0, "the metric")
+    else:
+        until(
+            lambda: ',group="g",table="bad"}' in running.asked("metrics").partition("failures_total{code")[2], "count"
+        )
+    health = {one["table"]: one["error"] for one in json.loads(running.asked("status.json"))["health"]}
+    tables = {each.table: each.error_code for each in client.describe_server().tables}
+    assert tables["good"] == health["good"] == "" and running.metric('penstock_table_up{table="good"}') == 1.0
+    until(
+        lambda: (
+            (running.metric('penstock_table_up{table="bad"}') == 0.0)
+            == any(each.error_code for each in client.describe_server().tables)
+        ),
+        "metric and status agree",
+    )
+    assert running.health() == "SERVING"
+
+
+def the_server_bears_it(running: Running, *, hangs: bool, shows: bool = True, patience_s: float = 20.0) -> None:
+    ended = threading.Event()
+    callers = keep_asking(running, ended)
+    try:
+        the_neighbour_goes_on(running, patience_s)
+        if shows:
+            the_truth_is_told(running, hangs=hangs)
+        client = running.client()
+        until(lambda: not client.describe_group("good", "g").readers, "the end of the lease", patience_s)
+        assert not client.describe_group("good", "g").error
+        assert running.health() == "SERVING"
+    finally:
+        ended.set()
+        for caller in callers:
+            caller.join()
+
+
+@pytest.fixture
+def tables(golden: Any, tmp_path: pathlib.Path) -> pathlib.Path:
+    """A folder of two copies of a real table, `good` and `bad`."""
+    for name in ("good", "bad"):
+        golden.copy(CASE, tmp_path / "of").rename(tmp_path / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("poison", ON_DISK, ids=lambda poison: poison.__name__)
+def test_fault_34_a_hostile_table_holds_up_no_other(
+    tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, poison: Callable[[pathlib.Path], None]
+) -> None:
+    """The server starts on it, as one does that is started again."""
+    poison(tables / "bad")
+    with server(tables, monkeypatch) as running:
+        the_server_bears_it(running, hangs=False, shows=poison not in FOR_READERS)
+
+
+@pytest.mark.parametrize("kind", STORAGE)
+def test_fault_34_storage_that_hangs_or_fails_holds_up_no_other_table(
+    tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    weather = STORAGE[kind]()
+    strike(monkeypatch, weather)
+    try:
+        with server(tables, monkeypatch) as running:
+            the_server_bears_it(running, hangs=kind == "hangs")
+            weather.error = None
+            if weather.go_on is not None:
+                weather.go_on.set()
+            client = running.client()
+            until(lambda: not any(each.error_code for each in client.describe_server().tables), "the table is back")
+            until(lambda: running.metric('penstock_table_up{table="bad"}') == 1.0, "the metric is back")
+    finally:
+        if weather.go_on is not None:
+            weather.go_on.set()
+
+
+def without_isolation_of_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: an exception of a look ends the thread that begins them, and nobody starts it again."""
+
+    def ends(looker: Any, step: Any, *given: Any) -> int:
+        return int(step(*given))
+
+    def in_this_thread(jobs: Any, kind: str, table: str, work: Callable[[str], bool]) -> None:
+        try:
+            work(table)
+        except Exception:  # noqa: BLE001 - whatever it is
+            raise SystemExit from None
+
+    monkeypatch.setattr(looking.Looker, "_isolated", ends)
+    monkeypatch.setattr(looking_threads._Jobs, "begin", in_this_thread)
+    monkeypatch.setattr(looking_threads.LookingThreads, "check", lambda threads: None)
+
+
+def without_turns_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: four calls at a time, of whichever table."""
+    monkeypatch.setattr(Turns, "_is_free", lambda turns, table: turns._running.total() < 4)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(
+    ("broken", "kind"), [(without_isolation_of_looks, "overflow"), (without_turns_of_tables, "hangs")]
+)
+def test_fault_34_without_isolation_this_is_noticed(
+    tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, broken: Callable[[pytest.MonkeyPatch], None], kind: str
+) -> None:
+    """The negative control."""
+    weather = STORAGE[kind]()
+    strike(monkeypatch, weather)
+    broken(monkeypatch)
+    try:
+        with server(tables, monkeypatch) as running, pytest.raises((AssertionError, PenstockError)):
+            the_server_bears_it(running, hangs=kind == "hangs", patience_s=1.0)
+    finally:
+        if weather.go_on is not None:
+            weather.go_on.set()
