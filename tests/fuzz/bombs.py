@@ -5,21 +5,30 @@ A bomb is legal as far as its format goes; what it would take if somebody believ
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from grammar import zigzag
+from memory_storage import MemoryStorage, history_of
 
 from penstock.proto.errors import CorruptBlock, PenstockError
+from penstock.proto.splits import FileRef, WholeFile
 from penstock.reader.avro_records import AvroDecoder, record_bounds
+from penstock.reader.base_file import BaseFile
+from penstock.reader.decoded_size import BatchSize
 from penstock.reader.kernels.deletes import walk_deletes
 from penstock.reader.topics.json_columns import JsonColumns
 from penstock.reader.topics.json_rows import JsonRows
+from penstock.table.archive import ArchiveCache, read_archive
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.delete_walk import walk_deletes as plain_walk_deletes
 from penstock.table.log.deletes import decode_deletes
+from penstock.table.properties import load_properties
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 
@@ -156,6 +165,40 @@ def _shown_text() -> int:
     raise refused
 
 
+def _parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd", store_schema=False)
+    return sink.getvalue()
+
+
+def _repeated_value_in_a_base_file() -> int:
+    """A few KB: a text of 1 MiB in each of 4000 rows, 4 GB."""
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), pa.array(["x" * (1 << 20)]))
+    data = _parquet(pa.table({"key": pa.array([f"k{row}" for row in range(4000)]), "s": text}))
+    record = parse_record_schema(
+        '{"type":"record","name":"r","fields":[{"name":"key","type":"string"},{"name":"s","type":["null","string"]}]}'
+    )
+    storage, rows = MemoryStorage({"file.parquet": data}), 0
+    with BaseFile(storage, FileRef("file.parquet", len(data)), record, ["key", "s"], table="t") as file:
+        for group in file.row_groups(WholeFile(), BatchSize(8192, 16 << 20)):
+            rows += sum(batch.num_rows for batch in group.batches())
+    return rows
+
+
+def _repeated_metadata_in_a_history() -> int:
+    """A few KB: the metadata of 400 000 rows is one text of 1 KiB, and their instant is one."""
+    commit = json.dumps({"partitionToWriteStats": {}, "extraMetadata": {"k": "x" * 1024}}).encode()
+    count = 400_000
+    columns = {"instantTime": "20260101000000000", "completionTime": "20260101000000001", "action": "commit"}
+    arrays = [pa.array([0] * count, pa.int32())] * 4
+    values = [*(pa.array([text]) for text in columns.values()), pa.array([commit], pa.binary())]
+    texts = [pa.DictionaryArray.from_arrays(*pair) for pair in zip(arrays, values, strict=True)]
+    name = "20260101000000000_20260101000000001_0.parquet"
+    data = _parquet(pa.table(dict(zip([*columns, "metadata"], texts, strict=True))))
+    storage = history_of({f".hoodie/timeline/history/{name}": data}, b'{"files":[{"fileName":"%s"}]}' % name.encode())
+    return len(read_archive(storage, load_properties(storage), ArchiveCache()).instants)
+
+
 BOMBS: tuple[tuple[Callable[[], int], int | str], ...] = (
     (_chain_of_records, 1),
     (_wide_and_empty, "CORRUPT_BLOCK"),
@@ -171,5 +214,7 @@ BOMBS: tuple[tuple[Callable[[], int], int | str], ...] = (
     (_deep_text, 1200),
     (_deeper_text, "CORRUPT_BLOCK"),
     (_shown_text, "CORRUPT_FILE"),
+    (_repeated_value_in_a_base_file, 4000),
+    (_repeated_metadata_in_a_history, 1),
 )
 """Each with the number that it answers, or the code of the error."""

@@ -1,7 +1,7 @@
 """One batch of mutated inputs in a process of its own, so that a crash, a hang, a flood of memory is seen from outside.
 
-`python run_batch.py KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind, `table`, `bombs`, `grammar` (the
-decoders of `structured` take turns) or `grammar:` and a decoder's name; seeds FIRST to FIRST + COUNT - 1 (with
+`python run_batch.py KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind, `table`, `bombs`, `kept`, `grammar`
+(the decoders of `structured` take turns) or `grammar:` and a decoder's name; seeds FIRST to FIRST + COUNT - 1 (with
 `hypothesis`: COUNT seeds that hypothesis draws, the same ones each time). PROGRESS is a file that holds the seed at
 work in its first eight bytes. Prints the batch's outcome as JSON. Limits: address space beyond what the warm process
 has (RLIMIT_AS: MEMORY_BYTES, and GRAMMAR_BYTES for inputs of a few KB), CPU_S seconds of CPU time an input
@@ -193,12 +193,39 @@ class BombBatch(Batch):
         warm_up()
 
 
+class KeptBatch(Batch):
+    """Inputs that are kept: each has the outcome that it had."""
+
+    memory_bytes = GRAMMAR_BYTES
+
+    def __init__(self, progress: mmap.mmap) -> None:
+        import kept
+        import structured
+
+        self.members, self.progress, self._structured = [], progress, structured
+        self._inputs = kept.kept_inputs()
+        self.outcomes, self.failures = collections.Counter(), []
+
+    def member(self, seed: int) -> Member:
+        return Member("kept", self._inputs[seed][0], b"")
+
+    def verdict(self, seed: int) -> str:
+        name, expected, context, data = self._inputs[seed]
+        outcome, detail = self._structured.outcome_of(self._structured.DECODERS[name], data, context)
+        assert outcome == expected, f"{outcome} ({str(detail)[:200]}), expected {expected}"
+        return outcome
+
+    def warm(self) -> None:
+        for seed in range(len(self._inputs)):
+            self.verdict(seed)
+
+
 def batch_of(kind: str, progress: mmap.mmap, folder: pathlib.Path) -> Batch:
     """The batch of a kind."""
     if kind == "table":
         return TableBatch(progress, folder)
-    if kind == "bombs":
-        return BombBatch(progress)
+    if kind in ("bombs", "kept"):
+        return BombBatch(progress) if kind == "bombs" else KeptBatch(progress)
     return GrammarBatch(kind[8:], progress) if kind.startswith("grammar") else Batch(kind, progress)
 
 

@@ -1,4 +1,5 @@
-"""`make long`: 10^6 mutated inputs, tables with a mutated file, coverage-guided runs. PENSTOCK_SEED chooses the seeds.
+"""`make long`: 10^6 mutated inputs, 10^6 by grammar, tables with a mutated file, coverage-guided runs.
+PENSTOCK_SEED chooses the seeds.
 
 What was run is told in the file that PENSTOCK_NOTES names, which `tools/run_long.py` puts into its record.
 """
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from batches import Outcome, run_batch
 from corpus import members
+from structured import coverage
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * 3600)]
 
@@ -52,6 +54,16 @@ def run_pieces(kind: str, count: int) -> Outcome:
 def test_a_million_mutated_inputs(kind: str) -> None:
     outcome = run_pieces(kind, -(-INPUTS // len(members())))
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
+
+
+def test_a_million_inputs_by_grammar() -> None:
+    """Straight into every decoder, in turn: whole, or with one wrong place."""
+    outcome = run_pieces("grammar", INPUTS)
+    assert not outcome.problems, "\n\n".join(outcome.problems[:5])
+    found = coverage(outcome.outcomes)
+    for decoder in found:
+        note(f"fuzz grammar, {decoder}")
+    assert not [decoder.problem for decoder in found if decoder.problem]
 
 
 def test_tables_with_a_mutated_file() -> None:

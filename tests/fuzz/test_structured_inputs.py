@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from batches import Outcome, run_batch
 from grammar import Case, Decoder, Wire, case_of
+from kept import kept_inputs
 from structured import DECODERS, WrongAnswerError, coverage, judge
 
 from penstock.proto.errors import CorruptBlock
@@ -25,6 +26,14 @@ def test_inputs_by_grammar_mean_what_was_written_or_are_refused() -> None:
     assert not whole.problems, "\n\n".join(whole.problems[:5])
     lost = [decoder.problem for decoder in coverage(whole.outcomes) if decoder.problem]
     assert not lost, "\n".join(lost)
+
+
+def test_inputs_that_are_kept_have_the_outcome_that_they_had() -> None:
+    kept = kept_inputs()
+    assert {name for name, *_ in kept} == DECODERS.keys(), "each decoder has inputs: python tests/fuzz/kept.py 2000"
+    outcome = run_batch("kept", 0, len(kept))
+    assert not outcome.problems, "\n\n".join(outcome.problems[:5])
+    assert outcome.inputs == len(kept)
 
 
 def test_the_same_seed_gives_the_same_input() -> None:

@@ -1,0 +1,63 @@
+"""Inputs that are kept: of each decoder and each way to answer or refuse, the smallest that was found.
+
+`python kept.py SEEDS` looks at so many seeds of each decoder and writes `kept_inputs.txt` again: a line an input,
+[decoder, outcome, context, bytes] as JSON, packed and in Base85. Each keeps its outcome, whatever its grammar becomes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+import re
+import sys
+import zlib
+from typing import Any
+
+FILE = pathlib.Path(__file__).parent / "kept_inputs.txt"
+_LARGEST = 8000
+_MOST = 14
+"""Inputs of a decoder."""
+
+
+def packed(decoder: str, outcome: str, context: Any, data: bytes) -> str:
+    """An input as a line."""
+    text = json.dumps([decoder, outcome, context, base64.b85encode(data).decode()], separators=(",", ":"))
+    return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def kept_inputs() -> list[tuple[str, str, Any, bytes]]:
+    """(decoder, outcome, context, bytes) of each."""
+    found = []
+    for line in FILE.read_text().splitlines():
+        decoder, outcome, context, data = json.loads(zlib.decompress(base64.b85decode(line)))
+        found.append((decoder, outcome, context, base64.b85decode(data)))
+    return found
+
+
+def _of_decoder(decoder: Any, seeds: int) -> list[str]:
+    from grammar import case_of
+    from structured import outcome_of
+
+    smallest: dict[str, tuple[int, str]] = {}
+    for seed in range(seeds):
+        case, whole = case_of(decoder, seed)
+        if len(case.data) > _LARGEST:
+            continue
+        outcome, text = outcome_of(decoder, case.data, case.context)
+        way = f"{outcome} {whole}" if outcome == "answer" else re.sub(r"[0-9]+|'[^']*'|\"[^\"]*\"", "", text)[-120:]
+        line = packed(decoder.name, outcome, case.context, case.data)
+        smallest[way] = min(smallest.get(way, (len(line), line)), (len(line), line))
+    return [line for _, line in sorted(smallest.values())[:_MOST]]
+
+
+def main() -> None:
+    """Writes the file again."""
+    from structured import DECODERS
+
+    lines = [line for decoder in DECODERS.values() for line in _of_decoder(decoder, int(sys.argv[1]))]
+    FILE.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
