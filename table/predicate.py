@@ -19,7 +19,8 @@ def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
 
     A literal is compared by value: `int_column > 3.5` holds for 4, `int_column = 3.5` for no row. Timestamps without
     a zone are UTC. ConfigurationError for anything outside the grammar, an unknown column, a literal that does not
-    suit its column, a text above 64 KiB or nested deeper than 16 levels; it shows the place and says what is allowed.
+    suit its column, a text above 64 KiB, of more than 6,000 tokens
+    (24,000 with those of IN lists) or nested deeper than 16 levels; it shows the place and says what is allowed.
     """
     from penstock.table.predicate_grammar import parsed_filter
 

@@ -7,12 +7,14 @@ literal, IN, BETWEEN, LIKE 'prefix%', IS [NOT] NULL, a boolean column alone, AND
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 import sqlglot
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
 from penstock.proto.errors import ConfigurationError
@@ -33,6 +35,15 @@ from penstock.table.predicate_tree import (
 
 MAX_TEXT_CHARS: Final = 64 << 10
 MAX_DEPTH: Final = 16
+MAX_TOKENS: Final = 6000
+"""Names, signs and literals of a filter; the parser takes about 20 µs for one. Literals of an IN list do not count, as
+they do not reach the parser if they are numbers and texts alone."""
+MAX_ALL_TOKENS: Final = 24_000
+"""The same with the literals of IN lists and the commas between them: about 12,000 literals, at 10 µs a token."""
+_LONG_LIST: Final = 16
+"""An IN list of fewer literals is parsed as it is."""
+_MARK: Final = "\0"
+"""Begins the text that stands for a list of literals in what is parsed."""
 _SHOWN_CHARS: Final = 120
 _ALLOWED: Final = (
     "allowed are: column = | != | <> | < | <= | > | >= literal, IN (…), BETWEEN … AND …, LIKE 'prefix%', "
@@ -59,15 +70,32 @@ def parsed_filter(text: str, schema: pa.Schema) -> Predicate:
     if len(text) > MAX_TEXT_CHARS:
         raise ConfigurationError(f"the filter has {len(text)} characters: at most {MAX_TEXT_CHARS} are taken")
     try:
-        return _Binding(schema).predicate(_parsed(text))
+        node, lists = _parsed(text)
+        return _Binding(schema, lists).predicate(node)
     except RecursionError:
         raise _too_deep() from None
 
 
-def _parsed(text: str) -> exp.Condition:
+def _parsed(text: str) -> tuple[exp.Condition, Mapping[str, Sequence[Literal]]]:
+    """The syntax tree, and the literals of its long IN lists by the text that stands for each."""
     try:
-        _check_tokens([(token.token_type.name, token.text) for token in sqlglot.tokenize(text, dialect="spark")])
-        return sqlglot.parse_one(text, dialect="spark", into=exp.Condition)
+        tokens = sqlglot.tokenize(text, dialect="spark")
+        if len(tokens) > MAX_ALL_TOKENS:
+            raise ConfigurationError(
+                f"the filter has {len(tokens)} names, signs and literals: at most {MAX_ALL_TOKENS} are taken, "
+                f"about {MAX_ALL_TOKENS // 2} literals of an IN list; read in several parts"
+            )
+        _check_tokens([(token.token_type.name, token.text) for token in tokens])
+        tokens, lists = _without_lists(tokens)
+        if len(tokens) > MAX_TOKENS:
+            raise ConfigurationError(
+                f"the filter has {len(tokens)} names, signs and literals: at most {MAX_TOKENS} are taken, beside IN "
+                "lists of numbers and texts; write column IN (…) in place of column = … OR column = …"
+            )
+        (node,) = Dialect.get_or_raise("spark").parser().parse_into(exp.Condition, tokens, text)
+        if not isinstance(node, exp.Condition):
+            raise ParseError("no expression")
+        return node, lists
     except ParseError as error:
         place = error.errors[0] if error.errors else {}
         at = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""
@@ -90,6 +118,54 @@ def _check_tokens(tokens: Sequence[tuple[str, str]]) -> None:
             raise _too_deep()
 
 
+def _without_lists(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, Sequence[Literal]]]:
+    """The tokens with a text in place of each long IN list of numbers and texts, and the literals of each."""
+    kept: list[Token] = []
+    lists: dict[str, Sequence[Literal]] = {}
+    marked = any(_MARK in token.text for token in tokens)
+    place = 0
+    while place < len(tokens):
+        kept.append(tokens[place])
+        place += 1
+        if (
+            marked
+            or kept[-1].token_type != TokenType.L_PAREN
+            or place < 2
+            or tokens[place - 2].token_type != TokenType.IN
+        ):
+            continue
+        literals, end = _list_from(tokens, place)
+        if len(literals) > _LONG_LIST:
+            mark = f"{_MARK}{len(lists)}"
+            lists[mark] = literals
+            kept.append(Token.string(mark))
+            place = end
+    return kept, lists
+
+
+def _list_from(tokens: Sequence[Token], place: int) -> tuple[list[Literal], int]:
+    """The numbers and texts from this token on, and the place of the parenthesis that closes them; none if anything
+    else is among them."""
+    literals: list[Literal] = []
+    while place + 1 < len(tokens):
+        sign = ""
+        if tokens[place].token_type == TokenType.DASH:
+            sign, place = "-", place + 1
+        token, following = tokens[place], tokens[place + 1] if place + 1 < len(tokens) else None
+        if token.token_type == TokenType.NUMBER:
+            literals.append(number(sign + token.text))
+        elif token.token_type == TokenType.STRING and not sign:
+            literals.append(Text(token.text))
+        else:
+            return [], place
+        if following is not None and following.token_type == TokenType.R_PAREN:
+            return literals, place + 1
+        if following is None or following.token_type != TokenType.COMMA:
+            return [], place
+        place += 2
+    return [], place
+
+
 def _too_deep() -> ConfigurationError:
     return ConfigurationError(f"the filter is nested deeper than {MAX_DEPTH} levels: write it flatter")
 
@@ -97,8 +173,9 @@ def _too_deep() -> ConfigurationError:
 class _Binding:
     """One walk over a parsed filter; knows the schema that names and literals are bound to."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+    def __init__(self, schema: pa.Schema, lists: Mapping[str, Sequence[Literal]]) -> None:
+        """`lists`: the literals of IN lists that were left out of the tree, by the text that stands for each."""
+        self._schema, self._lists = schema, lists
 
     def predicate(self, node: exp.Condition) -> Predicate:
         match node:
@@ -111,7 +188,7 @@ class _Binding:
             case exp.Not():
                 return Not(self.predicate(node.this))
             case exp.In() if node.expressions and not set(_given(node)) - {"this", "expressions"}:
-                return self._one_of(self._column(node.this, node), [_literal(item) for item in node.expressions])
+                return self._one_of(self._column(node.this, node), self._literals(node.expressions))
             case exp.Between() if not set(_given(node)) - {"this", "low", "high"}:
                 column = self._column(node.this, node)
                 low = _compare(column, Op.GE, _literal(node.args["low"]))
@@ -148,6 +225,11 @@ class _Binding:
         if not values:
             return Decided(column, answer=False)
         return OneOf(column, pa.array([value.as_py() for value in values], values[0].type))
+
+    def _literals(self, nodes: Sequence[exp.Condition]) -> Sequence[Literal]:
+        if len(nodes) == 1 and _is_text(nodes[0]) and nodes[0].this in self._lists:
+            return self._lists[nodes[0].this]
+        return [_literal(node) for node in nodes]
 
     def _text_column(self, node: exp.Condition) -> Column:
         column = self._column(node.this, node)
@@ -242,5 +324,5 @@ def _given(node: exp.Condition) -> Iterator[str]:
 
 
 def _refused(node: exp.Condition, hint: str = "") -> ConfigurationError:
-    shown = node.sql(dialect="spark")[:_SHOWN_CHARS]
+    shown = re.sub(f"'{_MARK}[0-9]+'", "…", node.sql(dialect="spark"))[:_SHOWN_CHARS]
     return ConfigurationError(f"{shown!r} in the filter is not supported{hint}; {_ALLOWED}")
