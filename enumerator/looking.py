@@ -198,6 +198,8 @@ class Looker:
         if path not in glances:
             glances[path] = self.follows.glance(path)
         lost = self._open.lost(key, path, glances[path])
+        if key in self.troubles and self.keeper.look(lambda state: not self._wants_more(state, key)):
+            self._seen(key)  # no other look of a paused group would say that storage answers again
         if lost is None:
             return 0
         behind = EARLIEST
@@ -207,6 +209,9 @@ class Looker:
         reason = f"file {lost.file} of the planned round {lost.plan_id} is gone"
         self._move(key, number, following.progress.position, progress, reason, lost.plan_id)
         return 0
+
+    def _wants_more(self, state: State, key: GroupKey) -> bool:
+        return key in state.groups and wants_more(state.groups[key], self.keeper.settings)
 
     def _look_for(
         self,

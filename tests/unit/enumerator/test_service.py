@@ -148,6 +148,8 @@ class Script:
 
     def missing_file(self, path: str, splits: Sequence[Split]) -> str:
         self.checks += 1
+        if self.fails:
+            raise self.fails.pop(0)
         paths = [split.base.path for split in splits if split.base is not None]
         return next((path for path in paths if path in self.gone), "")
 
@@ -616,6 +618,20 @@ def test_files_of_planned_rounds_are_looked_at_when_a_clean_is_new_also_under_ba
     world.script.clean = "003"
     world.service.looker.look()
     assert world.script.checks == checks + 1
+
+
+def test_a_paused_group_whose_files_could_not_be_looked_at_once_is_in_no_trouble_later() -> None:
+    spec = spec_of(on_lost_range=OnLostRange.EARLIEST)
+    world = World(Script(newest=9), settings=Settings(max_rounds=1), spec=spec)
+    for _ in range(3):
+        world.service.looker.look()
+    world.script.clean, world.script.fails = "003", [StorageError("no answer")]
+    world.service.looker.look()
+    assert world.service.describe_group("t", "g").error == "no answer"
+    world.clock.now_ms += 60_000
+    world.service.looker.look()
+    assert world.service.describe_group("t", "g").error == ""
+    assert world.summary() == "paused 0 001"
 
 
 def test_a_group_that_fails_on_a_lost_range_keeps_its_planned_rounds() -> None:
