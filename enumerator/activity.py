@@ -75,6 +75,7 @@ class GroupActivity:
     since_ms: int
     gauges: GroupGauges | None = None
     lag: GroupLag | None = None
+    lag_at_ms: int = 0
     rows: int = 0
     size_bytes: int = 0
     finished: int = 0
@@ -153,10 +154,11 @@ class Activity(NoObserver):
 
     def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
         """See `Observer.group_lag`."""
+        now_ms = self._clock_ms()
         with self._lock:
-            known = self._group(table, group, self._clock_ms())
+            known = self._group(table, group, now_ms)
             if known is not None:
-                known.lag = lag
+                known.lag, known.lag_at_ms = lag, now_ms
 
     def group_gone(self, table: str, group: str) -> None:
         """See `Observer.group_gone`."""

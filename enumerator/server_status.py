@@ -44,6 +44,7 @@ def status_of(
                 fenced=did.fenced,
                 rows_per_second=rows_s,
                 bytes_per_second=bytes_s,
+                lag_age_ms=None if did.lag is None else max(0, now_ms - did.lag_at_ms),
             )
         found.append(status)
     return ServerStatus(

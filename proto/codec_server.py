@@ -70,6 +70,7 @@ def _group_to_message(status: GroupStatus) -> pb.GroupStatus:
         rows_per_second=status.rows_per_second,
         bytes_per_second=status.bytes_per_second,
         error_code=status.error_code,
+        lag_age_ms=status.lag_age_ms,
     )
 
 
@@ -90,6 +91,9 @@ def _group_from_message(what: str, message: pb.GroupStatus) -> GroupStatus:
         rows_per_second=check.duration(what, "groups.rows_per_second", message.rows_per_second),
         bytes_per_second=check.duration(what, "groups.bytes_per_second", message.bytes_per_second),
         error_code=check.text(what, "groups.error_code", message.error_code),
+        lag_age_ms=(
+            check.number(what, "groups.lag_age_ms", message.lag_age_ms) if message.HasField("lag_age_ms") else None
+        ),
     )
 
 

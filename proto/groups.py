@@ -196,7 +196,7 @@ class GroupDescription:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatus:
     """A group at work. Counters are since the server's process started, rates over the last minute; `issued_ms` since
-    1970 UTC, of the newest instant planned; `lag` as last measured."""
+    1970 UTC, of the newest instant planned; `lag` as last measured, `lag_age_ms` ago (None: not told)."""
 
     summary: GroupSummary
     pending_splits: int
@@ -211,6 +211,7 @@ class GroupStatus:
     rows_per_second: float = 0.0
     bytes_per_second: float = 0.0
     error_code: str = ""
+    lag_age_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,7 +23,22 @@ if TYPE_CHECKING:
     from penstock.proto.groups import GroupLag, GroupStatus, ServerStatus
 
 _CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
-LEAST_INTERVAL_S = 0.2
+LEAST_INTERVAL_S: Final = 0.2
+PIPE_WIDTH: Final = 10_000
+"""Off a terminal nothing is left out or cut."""
+COLUMNS: Final = ("table", "group", "state", "lag", "age", "commits", "bytes", "behind", "readers", "pending", "held",
+                  "rows/s", "bytes/s", "fenced", "expired")  # fmt: skip
+"""`age`: since the lag, its commits and bytes were measured."""
+NAMES: Final = 2
+NAME_CHARS: Final = 12
+"""So many columns are names, which are cut to so many characters before another column is left out."""
+GAP: Final = 3
+"""Characters between two columns."""
+LEFT: Final = 3
+"""So many columns are text."""
+GIVEN_UP: Final = ("bytes/s", "bytes", "expired", "fenced", "behind", "held", "commits", "rows/s", "pending", "readers",
+                   "age")  # fmt: skip
+"""What a narrow terminal does not show, the least important first."""
 
 
 @with_registry_flags(only=_CONNECTING, door=Door.CONSUMER)
@@ -49,7 +65,9 @@ def top(
 
     console = Console(file=sys.stdout)
     if once or not console.is_terminal:
-        console.print(frame(door.describe_server(table), options.server or ""))
+        if not console.is_terminal:
+            console = Console(file=sys.stdout, width=PIPE_WIDTH)
+        console.print(frame(door.describe_server(table), options.server or "", console.width))
         return
     _watch(door, console, options.server or "", interval, table)
 
@@ -58,18 +76,18 @@ def _watch(door: GroupEnumerator, console: Console, address: str, interval_s: fl
     from rich.live import Live
 
     try:
-        with Live(
-            frame(door.describe_server(table), address), console=console, screen=True, auto_refresh=False
-        ) as live:
+        first = frame(door.describe_server(table), address, console.width)
+        with Live(first, console=console, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(interval_s)
-                live.update(frame(door.describe_server(table), address), refresh=True)
+                live.update(frame(door.describe_server(table), address, console.width), refresh=True)
     except KeyboardInterrupt:
         return
 
 
-def frame(status: ServerStatus, address: str) -> RenderableType:
-    """One picture of the server. Names are foreign text: never taken for markup."""
+def frame(status: ServerStatus, address: str, width: int) -> RenderableType:
+    """One picture of the server, of at most so many characters a line: columns that do not fit are left out, and the
+    last line names them. Names are foreign text: never taken for markup."""
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -78,21 +96,46 @@ def frame(status: ServerStatus, address: str) -> RenderableType:
     head = Text(
         f"penstock {status.version} at {address}   {moment(status.now_ms)}   up {span(status.uptime_ms / 1000)}"
     )
-    columns = ("table", "group", "state", "lag", "commits", "bytes", "behind", "readers", "pending", "held", "rows/s",
-               "bytes/s", "fenced", "expired")  # fmt: skip
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for name in columns:
-        table.add_column(name, justify="left" if name in columns[:3] else "right", no_wrap=True)
     watermarks = {each.table: each.watermark_ms for each in status.tables}
-    for group in status.groups:
-        table.add_row(*(Text(text, style=style) for text, style in _cells(group, watermarks, status.now_ms)))
+    rows = [_cells(group, watermarks, status.now_ms) for group in status.groups]
+    widths = [max([len(name), *(len(row[place][0]) for row in rows)]) for place, name in enumerate(COLUMNS)]
+    shown, longest = fitting(widths, width)
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for place in shown:
+        most = longest if place < NAMES else None
+        table.add_column(COLUMNS[place], justify="left" if place < LEFT else "right", no_wrap=True, max_width=most)
+    for row in rows:
+        table.add_row(*(Text(row[place][0], style=row[place][1]) for place in shown))
     if not status.groups:
         table.add_row(Text("no groups", style="dim"))
     followed = {group.summary.table for group in status.groups}
     others = [f"{name} watermark {moment(at)}" for name, at in watermarks.items() if at and name not in followed]
-    served = Text(f"{len(status.tables)} tables" + "".join(f"; {other}" for other in others), style="dim")
+    served = f"{len(status.tables)} tables" + "".join(f"; {other}" for other in others)
+    left_out = [name for place, name in enumerate(COLUMNS) if place not in shown]
+    if left_out:
+        served += f"; no room for: {', '.join(left_out)}"
     closed = [f"table {each.table} cannot be opened: {each.error_code}" for each in status.tables if each.error_code]
-    return Group(head, table, served, *(Text(line, style="red") for line in closed))
+    return Group(head, table, Text(served, style="dim"), *(Text(line, style="red") for line in closed))
+
+
+def fitting(widths: Sequence[int], width: int) -> tuple[tuple[int, ...], int]:
+    """The places of the columns to show within so many characters, and the longest name of a table or group.
+
+    Those that are in the way are taken away, the least important first; names of more than NAME_CHARS count as so many.
+    Table, group, state and lag always stay, and names are cut to what is left."""
+    shown = list(range(len(COLUMNS)))
+
+    def needed() -> int:
+        return sum((min(widths[place], NAME_CHARS) if place < NAMES else widths[place]) + GAP for place in shown)
+
+    for name in GIVEN_UP:
+        if needed() <= width:
+            break
+        shown.remove(COLUMNS.index(name))
+    others = sum(widths[place] + GAP for place in shown[NAMES:])
+    left = width - others - GAP * NAMES
+    shorter = min(widths[:NAMES])
+    return tuple(shown), max(4, left - shorter if 2 * shorter < left else left // 2)
 
 
 def _cells(group: GroupStatus, watermarks: dict[str, int | None], now_ms: int) -> list[tuple[str, str]]:
@@ -104,6 +147,7 @@ def _cells(group: GroupStatus, watermarks: dict[str, int | None], now_ms: int) -
         (summary.group, "bold"),
         (state, {"running": "green", "stopped": "red"}.get(summary.state, "yellow")),
         ("-" if lag is None else span(lag.seconds), ""),
+        ("-" if lag is None or group.lag_age_ms is None else span(group.lag_age_ms / 1000), "dim"),
         ("-" if lag is None else f"{lag.commits:,}", ""),
         ("-" if lag is None else amount(lag.size_bytes), ""),
         ("-" if newest_ms is None else span(max(0, now_ms - newest_ms) / 1000), ""),
@@ -139,7 +183,7 @@ def status_fields(status: ServerStatus) -> dict[str, object]:
                 "committed": str(each.summary.committed),
                 "planned": str(each.summary.planned),
                 "issued": None if each.issued_ms is None else moment(each.issued_ms),
-                "lag": _lag_fields(each.lag),
+                "lag": _lag_fields(each.lag, each.lag_age_ms),
                 "readers": each.summary.readers,
                 "pending_splits": each.pending_splits,
                 "held_splits": each.held_splits,
@@ -157,7 +201,7 @@ def status_fields(status: ServerStatus) -> dict[str, object]:
     }
 
 
-def _lag_fields(lag: GroupLag | None) -> dict[str, object] | None:
+def _lag_fields(lag: GroupLag | None, age_ms: int | None) -> dict[str, object] | None:
     if lag is None:
         return None
     return {
@@ -166,6 +210,7 @@ def _lag_fields(lag: GroupLag | None) -> dict[str, object] | None:
         "seconds": lag.seconds,
         "loss_commits": lag.loss_commits,
         "loss_seconds": lag.loss_seconds,
+        "age_seconds": None if age_ms is None else age_ms / 1000,
     }
 
 

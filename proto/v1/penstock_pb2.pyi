@@ -635,7 +635,7 @@ class DescribeServerRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class GroupStatus(_message.Message):
-    __slots__ = ("summary", "pending_splits", "held_splits", "lag", "issued_ms", "rows", "size_bytes", "finished_splits", "expired_splits", "fenced", "rows_per_second", "bytes_per_second", "error_code")
+    __slots__ = ("summary", "pending_splits", "held_splits", "lag", "issued_ms", "rows", "size_bytes", "finished_splits", "expired_splits", "fenced", "rows_per_second", "bytes_per_second", "error_code", "lag_age_ms")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     PENDING_SPLITS_FIELD_NUMBER: _ClassVar[int]
     HELD_SPLITS_FIELD_NUMBER: _ClassVar[int]
@@ -649,6 +649,7 @@ class GroupStatus(_message.Message):
     ROWS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    LAG_AGE_MS_FIELD_NUMBER: _ClassVar[int]
     summary: GroupSummary
     pending_splits: int
     held_splits: int
@@ -662,7 +663,8 @@ class GroupStatus(_message.Message):
     rows_per_second: float
     bytes_per_second: float
     error_code: str
-    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., issued_ms: _Optional[int] = ..., rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., finished_splits: _Optional[int] = ..., expired_splits: _Optional[int] = ..., fenced: _Optional[int] = ..., rows_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., error_code: _Optional[str] = ...) -> None: ...
+    lag_age_ms: int
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., issued_ms: _Optional[int] = ..., rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., finished_splits: _Optional[int] = ..., expired_splits: _Optional[int] = ..., fenced: _Optional[int] = ..., rows_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., error_code: _Optional[str] = ..., lag_age_ms: _Optional[int] = ...) -> None: ...
 
 class TableStatus(_message.Message):
     __slots__ = ("table", "watermark_ms", "error_code", "error")

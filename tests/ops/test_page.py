@@ -155,6 +155,6 @@ def draw_top(address: str) -> None:
     status = EnumeratorClient(address).describe_server(PLAIN)
     with pathlib.Path(os.devnull).open("w") as nowhere:
         console = Console(record=True, width=140, file=nowhere, force_terminal=True)
-        console.print(frame(status, "127.0.0.1:7070"))
+        console.print(frame(status, "127.0.0.1:7070", console.width))
         picture = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="penstock top"), flags=re.DOTALL)
         (pathlib.Path(PICTURES) / "top.svg").write_text(picture)  # without fonts of another host

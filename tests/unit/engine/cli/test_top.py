@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.engine.cli import top as command
-from penstock.engine.cli.top import amount, moment, span, status_fields
+from penstock.engine.cli.top import COLUMNS, amount, frame, moment, span, status_fields
 from penstock.engine.consumer import Consumer
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.enumerator.service import EnumeratorService
@@ -40,6 +41,7 @@ GROUP = GroupStatus(
     fenced=2,
     rows_per_second=12.5,
     bytes_per_second=2048.0,
+    lag_age_ms=12_000,
 )
 STATUS = ServerStatus(
     version="1.2",
@@ -111,6 +113,51 @@ def test_names_are_never_markup_and_numbers_are_short(cli: Cli, monkeypatch: pyt
     assert "t[red]x" in text
     for shown in ("4.0m", "3.0M", "60.0s", "12", "2.0K", "other watermark 2023-11-14T22:13:19.000Z"):
         assert shown in text, (shown, text)
+
+
+LONG = replace(GROUP, summary=replace(GROUP.summary, table="lake.of.the.sales.department", group="nightly-export-1"))
+
+
+def lines_at(width: int, *groups: GroupStatus) -> list[str]:
+    """The frame of these groups on a terminal of that width."""
+    from rich.console import Console
+
+    console = Console(force_terminal=True, width=width, record=True, file=io.StringIO())
+    console.print(frame(replace(STATUS, groups=groups), "127.0.0.1:7070", console.width))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= width
+    return [line.strip() for line in lines]
+
+
+@pytest.mark.parametrize("groups", [(GROUP,), (GROUP, LONG), ()])
+def test_a_frame_fits_80_columns_and_says_what_it_leaves_out(groups: tuple[GroupStatus, ...]) -> None:
+    lines = lines_at(80, *groups)
+    (head,) = [line for line in lines if line.startswith("table")]
+    assert head.split()[:5] == ["table", "group", "state", "lag", "age"] and "readers" in head and "pending" in head
+    if groups:
+        (row,) = [line for line in lines if line.startswith("t[red]x")]
+        assert row.split()[:5] == ["t[red]x", "g", "running", "4.0m", "12.0s"] and "…" not in row
+        assert "no room for:" in " ".join(lines) and "bytes/s" in " ".join(lines)
+    if len(groups) == 2:
+        (row,) = [line for line in lines if line.startswith("lake.of")]
+        assert row.split()[2:5] == ["running", "4.0m", "12.0s"]  # the name alone is cut
+
+
+def test_a_wide_terminal_shows_all_and_a_narrow_one_the_most_important() -> None:
+    wide, narrow = lines_at(200, GROUP, LONG), lines_at(50, GROUP)
+    assert "no room for" not in " ".join(wide) and "lake.of.the.sales.department" in " ".join(wide)
+    (row,) = [line for line in narrow if line.startswith("t[red]x")]
+    assert row.split()[:4] == ["t[red]x", "g", "running", "4.0m"]
+
+
+def test_a_pipe_has_all_columns_and_whole_names(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = replace(GROUP, summary=replace(GROUP.summary, table="t" * 150, group="g" * 150))
+    monkeypatch.setattr(EnumeratorClient, "describe_server", lambda self, table: replace(STATUS, groups=(long,)))
+    lines = [line.strip() for line in cli("top", "--server", "127.0.0.1:1").text.splitlines()]
+    (row,) = [line for line in lines if line.startswith("t" * 150)]
+    assert row.split()[:5] == ["t" * 150, "g" * 150, "running", "4.0m", "12.0s"]
+    (head,) = [line for line in lines if line.startswith("table ")]
+    assert head.split() == list(COLUMNS)
 
 
 def test_the_picture_is_drawn_anew_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
