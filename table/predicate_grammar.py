@@ -42,7 +42,7 @@ MAX_ALL_TOKENS: Final = 24_000
 """The same with the literals of IN lists and the commas between them: about 12,000 literals, at 10 µs a token."""
 _LONG_LIST: Final = 16
 """An IN list of fewer literals is parsed as it is."""
-_MARK: Final = "\0"
+_MARK: Final = "\ue000"
 """Begins the text that stands for a list of literals in what is parsed."""
 _SHOWN_CHARS: Final = 120
 _ALLOWED: Final = (
