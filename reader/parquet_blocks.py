@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation
+from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation, OutOfMemory
 from penstock.proto.splits import FileRef, WholeFile
 from penstock.reader.avro_records import CHUNK_BYTES, CHUNK_ROWS
 from penstock.reader.base_file import BaseFile
@@ -25,6 +25,10 @@ from penstock.table.schema.history import FileNames
 from penstock.table.storage import FileInfo
 
 _SIZE = BatchSize(CHUNK_ROWS, CHUNK_BYTES)
+_HELD_BYTES = 2 << 30
+_HELD_PER_BYTE = 256
+"""Rows of a block are held until the base has gone by. Those of one block may take 2 GiB, or so much for each byte of
+its content if that is more: what a dictionary repeats beyond that is no log of a table."""
 _ROWS_A_BYTE = 8
 """Each row has a key and a sequence number of its own, so no codec puts more of them into a byte: a block that claims
 to is not decoded."""
@@ -54,18 +58,21 @@ class ParquetBlock:
 
         `rows` ascend, from 0; row groups without any are not decoded. Batches have at most 8192 rows, about 16 MiB.
         CorruptBlock for content that is no Parquet; UnsupportedFeature for a column whose type does not read as the
-        table's.
+        table's; OutOfMemory for rows that take much more memory than the content has bytes.
         """
         with _as_block(), self._open(columns) as file:
             total = self._checked(file.num_rows)
             if rows is not None and len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < total:
                 raise InvariantViolation(f"rows {rows[0]} to {rows[-1]} of a block of {total}")
-            place = 0
+            place = held_bytes = 0
             for group in file.row_groups(WholeFile(), _SIZE):
                 behind = place + group.num_rows
                 if rows is None or np.searchsorted(rows, place) < np.searchsorted(rows, behind):
                     for batch in group.batches():
-                        yield from _chosen(batch, place, rows)
+                        for chosen in _chosen(batch, place, rows):
+                            held_bytes += chosen.nbytes
+                            self._check_held(held_bytes)
+                            yield chosen
                         place += batch.num_rows
                     self._check_count(place, behind)
                 place = behind
@@ -84,6 +91,14 @@ class ParquetBlock:
         if not 0 <= rows <= self.content.size * _ROWS_A_BYTE:
             raise CorruptBlock(f"{self.place}: {rows} rows cannot be in {self.content.size} bytes: restore the file")
         return rows
+
+    def _check_held(self, size_bytes: int) -> None:
+        limit = max(_HELD_BYTES, self.content.size * _HELD_PER_BYTE)
+        if size_bytes > limit:
+            raise OutOfMemory(
+                f"{self.place}: the rows of a Parquet block of {self.content.size} bytes take more than {limit} bytes "
+                "of memory, and are held until the base file has gone by; compact the table, or read fewer columns"
+            )
 
     def _check_count(self, got: int, expected: int) -> None:
         if got != expected:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oracle import slice_writer
 from slices import BASE_INSTANT, SliceFolder, comparable
 
-from penstock.proto.errors import CorruptBlock, InvariantViolation, SchemaMismatch
+from penstock.proto.errors import CorruptBlock, InvariantViolation, OutOfMemory, SchemaMismatch
 from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader import log_records, parquet_blocks
 from penstock.reader.decoded_size import BatchSize
@@ -64,6 +64,23 @@ def test_every_codec_in_one_pass_and_two(
     assert comparable(found) == comparable(folder.oracle("long"))
     assert [(r["_hoodie_record_key"], r["v"]) for r in found] == [("c", "base"), ("a", "1"), ("m", "avro")]
     assert folder.rows(columns=("v",)) == [{"v": r["v"]} for r in found]
+
+
+def test_a_block_whose_rows_take_far_more_memory_than_it_has_bytes_is_refused(
+    folder: SliceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a dictionary repeats is held as rows: the size of those counts, not that of the block."""
+    rows = [row(f"{number:05d}", number, "x" * 10_000) for number in range(2000)]
+    block = opened(folder, parquet(folder, "1", *rows, compression="zstd"))
+    assert block.content.size < 100_000
+    columns = ["_hoodie_record_key", "v"]
+    assert sum(batch.num_rows for batch in block.decode(columns)) == 2000
+    monkeypatch.setattr(parquet_blocks, "_HELD_BYTES", 10 << 20)
+    monkeypatch.setattr(parquet_blocks, "_HELD_PER_BYTE", 100)
+    with pytest.raises(OutOfMemory, match=r"log\.1.*a Parquet block of \d+ bytes take more than 10485760"):
+        list(block.decode(columns))
+    assert sum(batch.num_rows for batch in block.decode(columns[:1])) == 2000
+    assert sum(batch.num_rows for batch in block.decode(columns, np.arange(100))) == 100
 
 
 records = st.builds(
