@@ -39,9 +39,11 @@ from penstock.proto.errors import (
 from penstock.proto.groups import GroupLag, OnLostRange
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import PlanRequest
+from penstock.proto.retry import RetryPolicy
 from penstock.proto.splits import Plan
 
-LONGEST_PAUSE_MS: Final = 60_000
+RETRY: Final = RetryPolicy(timeout_ms=None, first_delay_ms=500, longest_delay_ms=60_000)
+"""Of a table that cannot be looked at: for ever."""
 MOST_CONTRADICTIONS: Final = 6
 """Looks in a row, with their pauses about half a minute."""
 SLOW_LOOK_MS: Final = 10_000
@@ -350,7 +352,7 @@ class Looker:
         trouble.count += 1
         trouble.code, trouble.text = code_and_text(error)
         trouble.waiting = isinstance(error, TableNotFound)
-        pause_ms = min(LONGEST_PAUSE_MS, 250 << min(trouble.count, 10))
+        pause_ms = round(RETRY.backoff_ms(trouble.count, chance=0))
         trouble.until_ms = self.clock_ms() + pause_ms
         self.keeper.observer.discovery_failed(key.table, key.group, trouble.code)
         tell(
