@@ -42,7 +42,8 @@ from penstock.proto.queries import PlanRequest
 from penstock.proto.retry import RetryPolicy
 from penstock.proto.splits import Plan
 
-RETRY: Final = RetryPolicy(timeout_ms=None, first_delay_ms=500, longest_delay_ms=60_000)
+LONGEST_PAUSE_MS: Final = 60_000
+RETRY: Final = RetryPolicy(timeout_ms=None, first_delay_ms=500, longest_delay_ms=LONGEST_PAUSE_MS)
 """Of a table that cannot be looked at: for ever."""
 MOST_CONTRADICTIONS: Final = 6
 """Looks in a row, with their pauses about half a minute."""
