@@ -258,11 +258,14 @@ class HistoryWriter:
         return name
 
     def _write(self, write: Write, more: dict[str, str] | None = None) -> None:
-        is_new, self._added = write.columns != self._added or not self._table.exists(), write.columns
+        # the DataFrame creates the table and adds columns; a rollback may take an added one from the catalog's table
+        is_sql = self._shape.options.writer == "sql"
+        is_new = not self._table.exists() or write.columns > (0 if is_sql else self._added)
+        self._added = write.columns
         columns, options = columns_of(self._shape, write.columns), self._options_of(write) | (more or {})
         if is_new or more or write.operation not in _OTHER_WRITERS.get(self._shape.options.writer, ()):
             self._hudi.write(self._table, columns, _values(write), options)
-        elif self._shape.options.writer == "sql":
+        elif is_sql:
             self._insert_into(columns, write, options)
         else:
             segment = "city=" if self._shape.hive_style else ""
