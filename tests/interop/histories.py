@@ -48,6 +48,7 @@ def history_of(seed: int, release: str = "1.2.0", length: int = 9) -> History:
         merge_on_read=shape.merge_on_read,
         partitioned=shape.partitioned,
         index=shape.index,
+        small_files=shape.small_files,
         is_plain=not (shape.many_writers or shape.changes or shape.null_partition or shape.duplicates),
     )
     shape = replace(shape, options=more)

@@ -34,7 +34,6 @@ COLUMNS: Final[Mapping[str, str]] = {
 be."""
 
 _NARROW: Final = frozenset({"smallint", "list_of_smallint"})
-_DECIMALS: Final = frozenset(name for name in COLUMNS if "decimal" in name)
 
 KEY_GENERATORS: Final[Mapping[str, str]] = {
     "simple": "org.apache.hudi.keygen.SimpleKeyGenerator",
@@ -102,39 +101,52 @@ class Options:
 
 
 def options_of(
-    seed: int, release: str, *, version: int, merge_on_read: bool, partitioned: bool, index: str, is_plain: bool
+    seed: int,
+    release: str,
+    *,
+    version: int,
+    merge_on_read: bool,
+    partitioned: bool,
+    index: str,
+    small_files: bool,
+    is_plain: bool,
 ) -> Options:
     """The options of a seed, as far as the release can write them together.
 
+    Older releases write what every history has: each fails on some of the rest. The row writer of 1.2.0 has no TINYINT.
     is_plain: one writer, no logged changes, no null partition, each key once.
     """
+    if release != "1.2.0":
+        return Options(key_generator="simple" if partitioned else "none")
     draw = random.Random(f"options/{release}/{seed}")
-    is_newest = release == "1.2.0"
     row_writer = draw.random() < 0.6
     names = draw.sample(list(COLUMNS), draw.randint(0, 6))
     writer = draw.choice(("dataframe", "dataframe", "sql", "java"))
     blocks = draw.choices(("avro", "parquet", "hfile"), weights=(12, 6, 1))[0]
     records = "spark" if draw.random() < 0.25 else "avro"
     generator = draw.choice(("simple", "simple", "complex", "custom")) if partitioned else "none"
-    # the Java client is given its keys by the test; INSERT INTO does not know a custom generator's fields
-    can_write = {"dataframe": True, "sql": generator != "custom", "java": index == "simple" and generator != "complex"}
+    # INSERT INTO does not know a custom generator's fields; the Java client is given its keys by the test, and in newer
+    # tables adds inserts to a small base file without the logs of its slice: updates in them are lost (seed 41)
+    loses_logs = version > 6 and merge_on_read and small_files
+    is_java = index == "simple" and generator != "complex" and not loses_logs
+    can_write = {"dataframe": True, "sql": generator != "custom", "java": is_java}
     options = Options(
-        columns=tuple(name for name in names if _can_write(name, release, row_writer=row_writer)),
-        writer=writer if is_newest and can_write[writer] else "dataframe",
+        columns=tuple(name for name in names if not row_writer or name != "tinyint"),
+        writer=writer if can_write[writer] else "dataframe",
         row_writer=row_writer,
         key_generator=generator,
-        log_blocks=blocks if merge_on_read and is_newest else "avro",
+        log_blocks=blocks if merge_on_read else "avro",
         # Hudi merges Spark's rows of Parquet blocks alone
-        records=records if is_newest and version > 6 and (not merge_on_read or blocks == "parquet") else "avro",
+        records=records if version > 6 and (not merge_on_read or blocks == "parquet") else "avro",
         url_encode=draw.random() < 0.3,
-        operation_column=is_newest and draw.random() < 0.15,
+        operation_column=draw.random() < 0.15,
         codec=draw.choice(("snappy", "gzip", "zstd", "uncompressed")),
         dictionary=draw.random() < 0.7,
         legacy_parquet=draw.random() < 0.3,
         int96=draw.random() < 0.2,
     )
     without_meta, drops, by_day = (draw.random() < 0.12 for _ in range(3))
-    if not (is_newest and is_plain and options.writer == "dataframe"):
+    if not (is_plain and options.writer == "dataframe"):
         return options
     if without_meta and index == "simple":
         return replace(options, meta_columns=False, operation_column=False)
@@ -142,15 +154,6 @@ def options_of(
         generator = "timestamp" if by_day else "simple"
         return replace(options, key_generator=generator, drops_partition_columns=drops)
     return options
-
-
-def _can_write(column: str, release: str, *, row_writer: bool) -> bool:
-    """Whether the release writes the column and reads it again."""
-    if release == "0.15.0" and column in _DECIMALS:
-        return False  # its services change decimals (`excuses`, rule 8)
-    if release != "1.2.0" and column == "local_timestamp":
-        return False
-    return not row_writer or column != "tinyint"
 
 
 def partition_column(options: Options) -> str:
@@ -168,9 +171,13 @@ def columns_of(options: Options) -> list[tuple[str, str]]:
 
 
 def write_options(options: Options) -> dict[str, str]:
-    """What every write and procedure is given for them."""
-    given = {
-        "hoodie.datasource.write.keygenerator.class": KEY_GENERATORS[options.key_generator],
+    """What every write and procedure is given for them; nothing for Hudi's own defaults."""
+    if options == Options():
+        return {}
+    given = {"hoodie.datasource.write.keygenerator.class": KEY_GENERATORS[options.key_generator]}
+    if options == Options(key_generator=options.key_generator):
+        return given
+    given |= {
         "hoodie.datasource.write.row.writer.enable": str(options.row_writer).lower(),
         "hoodie.datasource.write.partitionpath.urlencode": str(options.url_encode).lower(),
         "hoodie.parquet.compression.codec": options.codec,
