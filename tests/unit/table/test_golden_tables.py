@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.fs as pafs
 import pytest
 
+from penstock.enumerator.discovery import read_timeline, table_schema
 from penstock.proto.splits import (
     CommitTimeOrdering,
     DeleteMarker,
@@ -23,7 +24,6 @@ from penstock.table.merge_rules import merge_rules
 from penstock.table.names import parse_file_name
 from penstock.table.payload_classes import MergeRules
 from penstock.table.properties import load_properties
-from penstock.table.schema.tables import table_schema_json
 from penstock.table.storage import ArrowStorage
 
 pytestmark = pytest.mark.golden
@@ -123,8 +123,7 @@ def test_completed_instants_are_those_the_catalogue_names(golden: Any, case: str
 @pytest.mark.parametrize("case", CASES)
 def test_schema_has_the_columns_hudi_returned(golden: Any, case: str) -> None:
     table = open_table(str(golden.table(case)))
-    commits = [table.commit(instant) for instant in reversed(table.timeline().completed_writes)]
-    schema = table_schema_json((commit.schema_json for commit in commits), table.properties, stores_operation=False)
+    schema = table_schema(table, read_timeline(table))
     queries = [q for q in CASES[case]["queries"] if q["query"] == "snapshot" and q["rows"] and not q.get("error")]
     for query in queries[:1]:
         names = [field["name"] for field in json.loads(schema)["fields"]]
