@@ -36,6 +36,7 @@ class TableChecks:
         self, names: Iterable[str], check: Callable[[str], None], clock_ms: Callable[[], int], observer: Observer
     ) -> None:
         self.names, self._check, self._clock_ms, self._observer = tuple(sorted(names)), check, clock_ms, observer
+        self.is_logging = True
         self._changed = threading.Condition()
         self._health: dict[str, TableHealth] = {}
         self._since_ms: dict[str, int] = {}
@@ -64,12 +65,10 @@ class TableChecks:
             self._health[name] = TableHealth(error, failures, self._clock_ms() + pause_ms)
             self._since_ms.pop(name, None)
             self._changed.notify_all()
-        code, text = ("", "") if error is None else code_and_text(error)
-        self._observer.table_health(name, code)
-        if error is not None:
-            tell("table cannot be opened", level=logging.WARNING, table=name, failures=failures,
-                 again_in_ms=pause_ms, code=code, reason=text[:500])  # fmt: skip
-        elif before.failures:
+        self._observer.table_health(name, "" if error is None else code_and_text(error)[0])
+        if error is not None and self.is_logging:
+            _log_failure(name, error, failures)
+        elif error is None and before.failures:
             tell("table can be opened again", table=name, failures=before.failures)
         return False
 
@@ -78,6 +77,15 @@ class TableChecks:
         with self._changed:
             self._changed.wait_for(lambda: len(self._health) == len(self.names), seconds)
             return dict(self._health)
+
+    def begin_logging(self) -> None:
+        """Logs failures from now on, and those that were not logged."""
+        self.is_logging = True
+        with self._changed:
+            failed = {name: health for name, health in self._health.items() if health.error is not None}
+        for name, health in sorted(failed.items()):
+            if health.error is not None:
+                _log_failure(name, health.error, health.failures)
 
     def report_silent(self) -> None:
         """Tells the observer of tables whose check has not ended for SLOW_LOOK_MS."""
@@ -97,3 +105,8 @@ class TableChecks:
         with self._changed:
             since_ms = self._since_ms.get(name)
         return since_ms is not None and self._clock_ms() - since_ms >= SLOW_LOOK_MS
+
+
+def _log_failure(name: str, error: BaseException, failures: int) -> None:
+    code, text = code_and_text(error)
+    tell("table cannot be opened", level=logging.WARNING, table=name, failures=failures, code=code, reason=text[:500])

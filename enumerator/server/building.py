@@ -115,6 +115,7 @@ def _refuse_if_hopeless(service: EnumeratorService) -> None:
     final = [error for error in errors if isinstance(error, PenstockError) and not _may_open_later(error)]
     if len(final) == len(service.checks.names) and not service.keeper.look(lambda state: state.groups):
         raise final[0]
+    service.checks.begin_logging()
 
 
 def _may_open_later(error: PenstockError) -> bool:
@@ -138,6 +139,7 @@ def _following(
         poll_ms_of=intervals,
         activity=activity,
     )
+    service.checks.is_logging = False
     service.start()
     try:
         _refuse_if_hopeless(service)
