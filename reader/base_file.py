@@ -238,8 +238,7 @@ class BaseFile:
             thrift_string_size_limit=_FOOTER_BYTES,
             thrift_container_size_limit=_FOOTER_BYTES,
         )
-        if footer is None:
-            check_chunks(file.metadata)
+        check_chunks(file.metadata, self._source if footer is None and is_near(self._storage) else None)
         return file
 
     def _check_pages(self, number: int, columns: Collection[str]) -> None:

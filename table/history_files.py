@@ -99,7 +99,7 @@ def _bodies(file: _Opened, batches: Iterator[pa.RecordBatch], rows: np.ndarray) 
                 yield b""
                 continue
             if index != place:
-                place, body = index, file.as_bytes(chosen.dictionary.slice(index, 1))[0].as_py() or b""
+                place, body = index, file.body_of(chosen.dictionary, index)
             yield body
 
 
@@ -161,6 +161,10 @@ class _Opened:
         """Texts or bytes as bytes."""
         return self._guarded(lambda: values.cast(pa.large_binary()))
 
+    def body_of(self, dictionary: pa.Array, index: int) -> bytes:
+        """A value of a dictionary, whose indices pyarrow does not look at; b'' for null."""
+        return self._guarded(lambda: dictionary[index].cast(pa.large_binary()).as_py() or b"")
+
     def check_instants(self, held: int) -> None:
         """CorruptFile for more than MAX_INSTANTS."""
         if held > MAX_INSTANTS:
@@ -169,7 +173,7 @@ class _Opened:
     def _open(self) -> pq.ParquetFile:
         file = pq.ParquetFile(self._source, pre_buffer=False)
         footer = file.metadata
-        check_chunks(footer)
+        check_chunks(footer, self._source if self._near else None)
         missing = set(self._columns) - set(file.schema_arrow.names)
         if missing:
             raise ValueError(f"it has no column {min(missing)}")

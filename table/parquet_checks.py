@@ -8,7 +8,6 @@ here: those checks. Not here: page headers (`parquet_pages`), reading rows.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -70,6 +69,10 @@ def check_statistics(source: pa.NativeFile) -> None:
 
     Before this, no `statistics` of a column may be asked for. Reads the footer: its last 64 KiB, or all of it.
     """
+    _check_source(source, statistics=True)
+
+
+def _check_source(source: pa.NativeFile, *, statistics: bool) -> None:
     size = source.size()
     tail = source.read_at(min(size, _TAIL), max(0, size - _TAIL))
     if len(tail) < 8 or tail[-4:] != _MAGIC:
@@ -79,7 +82,7 @@ def check_statistics(source: pa.NativeFile) -> None:
         raise ParquetError(f"a footer of {length} bytes in a file of {size}")
     whole = tail[:-8] if length <= len(tail) - 8 else source.read_at(length, size - 8 - length)
     try:
-        _check_footer(ThriftReader(whole, len(whole) - length), statistics=True)
+        _check_footer(ThriftReader(whole, len(whole) - length), statistics=statistics)
     except ThriftError as error:
         raise ParquetError(f"its footer: {error}") from None
 
@@ -93,22 +96,16 @@ class _Leaf:
     repetition_levels: int
 
 
-def check_chunks(metadata: pq.FileMetaData) -> None:
+def check_chunks(metadata: pq.FileMetaData, source: pa.NativeFile | None) -> None:
     """ParquetError unless what each column chunk says of its sizes and its encryption fits the schema.
 
     Before this, no column of a row group may be asked for: pyarrow makes such a chunk outside of what catches its
-    exceptions (`SizeStatistics::Validate`, a chunk's crypto metadata), so that the process ends. The footer is written
-    again and walked over: about 20 µs a column chunk, no request.
+    exceptions (`SizeStatistics::Validate`, a chunk's crypto metadata), so that the process ends. Reads the footer
+    (about 20 µs a column chunk); without a source, for a file that is far, only `check_columns`.
     """
     check_columns(metadata)
-    sink = io.BytesIO()
-    metadata.write_metadata_file(sink)
-    whole = sink.getvalue()
-    length = int.from_bytes(whole[-8:-4], "little")
-    try:
-        _check_footer(ThriftReader(whole[:-8], len(whole) - 8 - length), statistics=False)
-    except ThriftError as error:
-        raise ParquetError(f"its footer: {error}") from None
+    if source is not None:
+        _check_source(source, statistics=False)
 
 
 def _check_footer(reader: ThriftReader, *, statistics: bool) -> None:

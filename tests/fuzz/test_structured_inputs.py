@@ -10,7 +10,7 @@ import pytest
 from batches import Outcome, run_batch
 from grammar import Case, Decoder, Wire, case_of
 from kept import kept_inputs
-from structured import DECODERS, WrongAnswerError, coverage, judge
+from structured import DECODERS, WrongAnswerError, coverage, judge, judge_seed
 
 from penstock.proto.errors import CorruptBlock
 
@@ -75,3 +75,9 @@ def test_a_decoder_that_refuses_or_takes_everything_is_seen() -> None:
     assert "whole" in problem(whole=20, answer=40, CORRUPT_BLOCK=40)
     assert "refused" in problem(whole=40, answer=60)
     assert "0 inputs" in problem()
+
+
+@pytest.mark.parametrize("turn", [19995602175980, 19995602175084])
+def test_histories_that_ended_the_process_are_refused(turn: int) -> None:
+    """Indices beyond a dictionary, and a footer that pyarrow cannot write again; by `make long`."""
+    assert judge_seed(DECODERS["history of layout 2"], turn) == "CORRUPT_FILE"
