@@ -3,10 +3,10 @@
 Shell: tables. Belongs here: when a table is due, and what each failure means for the group. Not here: threads
 (`looking_threads`), what a round is (`watch`), whether it still counts (`core`).
 
-A table that is not there (yet) is waited for. A storage that fails or refuses is asked again, after pauses that
-double up to a minute; the position stands meanwhile. Everything else that cannot be planned stops the group, with the
-error. Any other exception, of whatever class and from whichever step of a look, is trouble of that group alone: it is
-logged, counted, shown with the group, and the look is repeated after a pause.
+A table that is not there (yet) is waited for. Where storage fails or refuses, or memory is short, the look is repeated
+after pauses that double up to a minute; the position stands meanwhile. Everything else that cannot be planned stops
+the group, with the error. Any other exception, of whatever class and from whichever step of a look, is trouble of that
+group alone: it is logged, counted, shown with the group, and the look is repeated after a pause.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from penstock.enumerator.open_rounds import ChecksFiles, OpenRounds, may_lose_ro
 from penstock.enumerator.watch.table_watch import Look, nothing_changed
 from penstock.enumerator.watch.values import Advance, Following, Issued, NextRound, NothingNew, Progress
 from penstock.proto.errors import (
+    OutOfMemory,
     PenstockError,
     PositionExpired,
     StorageDenied,
@@ -44,7 +45,7 @@ from penstock.proto.splits import Plan
 
 LONGEST_PAUSE_MS: Final = 60_000
 RETRY: Final = RetryPolicy(timeout_ms=None, first_delay_ms=500, longest_delay_ms=LONGEST_PAUSE_MS)
-"""Of a table that cannot be looked at: for ever."""
+"""Of a look at a table, and of an attempt to open one: without end."""
 MOST_CONTRADICTIONS: Final = 6
 """Looks in a row, with their pauses about half a minute."""
 SLOW_LOOK_MS: Final = 10_000
@@ -163,7 +164,9 @@ class Looker:
         return [
             (key, group.number, _following(group), group.scope.on_lost_range)
             for key, group in state.groups.items()
-            if may_lose_rounds(group) and self.troubles.get(key, Trouble()).until_ms <= now_ms
+            if may_lose_rounds(group)
+            and self.troubles.get(key, Trouble()).until_ms <= now_ms
+            and self._open.is_due(key, self.every_ms.get(key.table, 0))
         ]
 
     def _is_due(self, key: GroupKey, group: Group, now_ms: int) -> bool:
@@ -378,7 +381,7 @@ class Looker:
 
 def is_repeated(error: PenstockError) -> bool:
     """Whether what failed so may succeed later without a person's decision about the group."""
-    return error.retryable or isinstance(error, StorageDenied | TableNotFound)
+    return error.retryable or isinstance(error, StorageDenied | TableNotFound | OutOfMemory)
 
 
 def _following(group: Group) -> Following:

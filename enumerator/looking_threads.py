@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.enumerator.events import tell
@@ -24,6 +24,8 @@ STALLED_MS: Final = 30_000
 """A background thread that has completed no round for so long is reported."""
 STOP_S: Final = 10.0
 """How long the looks that are under way at the end are waited for."""
+_Job = tuple[str, str]
+"""A kind of work and its table."""
 
 
 class LookingThreads:
@@ -100,15 +102,15 @@ class LookingThreads:
         self._looker.keeper.tick()
 
     def _begin_looks(self) -> None:
-        for table in sorted(self._looker.due()):
-            self._jobs.begin("look", table, self._look_at)
+        due: dict[_Job, Callable[[str], bool]] = {
+            ("look", table): self._look_at for table in sorted(self._looker.due())
+        }
         if self._checks is not None:
-            for table in self._checks.due():
-                self._jobs.begin("check", table, self._checks.check)
+            due |= {("check", table): self._checks.check for table in self._checks.due()}
             self._checks.report_silent()
         self._measurer.gauges()
-        for table in self._measurer.due():
-            self._jobs.begin("lag", table, self._measurer.measure_table)
+        due |= {("lag", table): self._measurer.measure_table for table in self._measurer.due()}
+        self._jobs.begin(due)
 
     def _look_at(self, table: str) -> bool:
         return self._looker.look_at(table) > 0
@@ -199,25 +201,32 @@ class _Jobs:
     def __init__(self, looker: Looker, failed: Callable[[str, BaseException, str], None], wake: Callable[[], None]):
         self._looker, self._failed, self._wake = looker, failed, wake
         self._changed = threading.Condition()
-        self._since_ms: dict[tuple[str, str], int] = {}
-        self._refused = False
+        self._since_ms: dict[_Job, int] = {}
+        self._waiting: list[_Job] = []
 
-    def begin(self, kind: str, table: str, work: Callable[[str], bool]) -> None:
-        """Does the work now, unless it is under way or too much is: then it is due again later."""
-        key, now_ms = (kind, table), self._looker.clock_ms()
+    def begin(self, due: Mapping[_Job, Callable[[str], bool]]) -> None:
+        """Begins what is due, in its order, as far as it is not under way and few enough run. What has to wait comes
+        before all else the next time: a table that is always due cannot keep another from its turn."""
         with self._changed:
-            if key in self._since_ms:
-                return
+            first = {key: None for key in self._waiting if key in due}
+            self._waiting = [key for key in first | dict.fromkeys(due) if key not in self._since_ms]
+        while (key := self._next()) is not None:
+            try:
+                threading.Thread(target=self._run, args=(key, due[key]), name=f"penstock-{key[0]}", daemon=True).start()
+            except BaseException:
+                self._end(key, wake=False)
+                raise
+
+    def _next(self) -> _Job | None:
+        """Takes the next one that may run now; None if none may."""
+        now_ms = self._looker.clock_ms()
+        with self._changed:
             answering = sum(now_ms - since_ms < SLOW_LOOK_MS for since_ms in self._since_ms.values())
-            if answering >= LOOKS or len(self._since_ms) >= MAX_LOOKS:
-                self._refused = True
-                return
+            if not self._waiting or answering >= LOOKS or len(self._since_ms) >= MAX_LOOKS:
+                return None
+            key = self._waiting.pop(0)
             self._since_ms[key] = now_ms
-        try:
-            threading.Thread(target=self._run, args=(key, work), name=f"penstock-{kind}", daemon=True).start()
-        except BaseException:
-            self._end(key, wake=False)
-            raise
+            return key
 
     def wait(self, seconds: float) -> list[str]:
         """Waits until all have ended, for at most so long; those that have not."""
@@ -225,7 +234,7 @@ class _Jobs:
             self._changed.wait_for(lambda: not self._since_ms, seconds)
             return [f"{kind} at table {table}" for kind, table in self._since_ms]
 
-    def _run(self, key: tuple[str, str], work: Callable[[str], bool]) -> None:
+    def _run(self, key: _Job, work: Callable[[str], bool]) -> None:
         again = False
         try:
             again = work(key[1])
@@ -234,10 +243,10 @@ class _Jobs:
         finally:
             self._end(key, wake=again)
 
-    def _end(self, key: tuple[str, str], *, wake: bool) -> None:
+    def _end(self, key: _Job, *, wake: bool) -> None:
         with self._changed:
             self._since_ms.pop(key, None)
-            wake, self._refused = wake or self._refused, False
+            wake = wake or bool(self._waiting)
             self._changed.notify_all()
         if wake:
             self._wake()

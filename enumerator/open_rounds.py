@@ -64,14 +64,28 @@ class OpenRounds:
     files: ChecksFiles
     clock_ms: Callable[[], int]
     _seen: dict[GroupKey, _Seen] = field(default_factory=dict)
+    _checked_ms: dict[GroupKey, int] = field(default_factory=dict)
 
     def forget(self, groups: set[GroupKey]) -> None:
         """Keeps what was seen for these groups alone."""
-        for gone in set(self._seen) - groups:
-            self._seen.pop(gone, None)
+        for noted in (self._seen, self._checked_ms):
+            for gone in set(noted) - groups:
+                noted.pop(gone, None)
+
+    def is_due(self, key: GroupKey, interval_ms: int) -> bool:
+        """Whether the interval has passed since `lost` found nothing for the group."""
+        checked_ms = self._checked_ms.get(key)
+        return checked_ms is None or self.clock_ms() - checked_ms >= interval_ms
 
     def lost(self, key: GroupKey, path: str, look: Look) -> LostRound | None:
-        """The oldest round of the group that is lost. `look` is the table's, taken before. Errors of storage."""
+        """The oldest round of the group that is lost. `look` is the table's, taken before. Errors of storage: then the
+        same check is made again by the next call."""
+        found = self._checked(key, path, look)
+        if found is None:
+            self._checked_ms[key] = self.clock_ms()
+        return found
+
+    def _checked(self, key: GroupKey, path: str, look: Look) -> LostRound | None:
         seen = self._seen.get(key)
         if seen is not None and seen.missing is None and nothing_changed(seen.look, look):
             return None
@@ -80,7 +94,6 @@ class OpenRounds:
             seen.look = look
             return None
         before = None if seen is None else seen.missing
-        now = self._seen[key] = _Seen(look, clean)
         for plan_id, undone, committed in self.keeper.look(lambda state: _undone(state, key)):
             try:
                 file = self.files.missing_file(path, self.keeper.shelf.splits(plan_id, undone))
@@ -88,9 +101,10 @@ class OpenRounds:
                 continue  # it was finished or dropped meanwhile
             if file:
                 since_ms = before[1] if before is not None and before[0] == plan_id else self.clock_ms()
-                now.missing = (plan_id, since_ms)
+                self._seen[key] = _Seen(look, clean, (plan_id, since_ms))
                 is_lost = self.clock_ms() - since_ms >= self.keeper.settings.lease_ms
                 return LostRound(plan_id, committed, file) if is_lost else None
+        self._seen[key] = _Seen(look, clean)
         return None
 
 

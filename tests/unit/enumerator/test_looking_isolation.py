@@ -23,7 +23,14 @@ from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.enumerator.watch.table_watch import Look
 from penstock.enumerator.watch.values import Advance, Following, Progress
-from penstock.proto.errors import ConfigurationError, CorruptFile, InvariantViolation, Overloaded, StorageError
+from penstock.proto.errors import (
+    ConfigurationError,
+    CorruptFile,
+    InvariantViolation,
+    OutOfMemory,
+    Overloaded,
+    StorageError,
+)
 from penstock.proto.groups import GroupLag, GroupScope, GroupSpec, StartAt
 from penstock.proto.positions import EARLIEST, Position
 from penstock.proto.queries import Incremental, PlanRequest
@@ -33,6 +40,7 @@ FAILURES = (
     ConfigurationError("cannot be encoded"),
     OverflowError("Python integer 27670116110564327421 out of bounds for uint64"),
     MemoryError(),
+    OutOfMemory("no memory now"),
     ValueError("bug"),
     InvariantViolation("bug"),
     RecursionError("too deep"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from test_service import Clock, Script, at, spec_of
 
+from penstock.enumerator import looking_threads
 from penstock.enumerator.core.answers import Settings
 from penstock.enumerator.keeper import Keeper
 from penstock.enumerator.service import EnumeratorService
@@ -65,3 +66,40 @@ def test_a_table_that_blocks_holds_up_neither_other_tables_nor_leases() -> None:
         script.let_go.set()
         service.stop()
     assert service.describe_group("slow", "g").summary.planned == at(1)
+
+
+@dataclass
+class Counting(Script):
+    """Each advance waits for a permit; `begun` are the tables of the advances, in order."""
+
+    permits: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    begun: list[str] = field(default_factory=list)
+
+    def advance(self, path: str, name: str, following: Following) -> Advance:
+        self.begun.append(name)
+        assert self.permits.acquire(timeout=30)
+        return super().advance(path, name, following)
+
+
+def test_each_of_many_tables_is_looked_at_although_those_before_it_are_due_again() -> None:
+    names = [f"t{number}" for number in range(looking_threads.LOOKS + 2)]
+    script, clock = Counting(newest=0), Clock()
+    service = EnumeratorService(
+        {name: f"/lake/{name}" for name in names},
+        reads=script,  # type: ignore[arg-type]
+        clock_ms=clock,
+        keeper=Keeper(clock_ms=clock, settings=Settings()),
+        poll_ms=10,
+    )
+    for name in names:
+        scope = GroupScope(request=PlanRequest(table=name, query=Incremental()))
+        service.join_group("g", "r", GroupSpec(scope=scope), name)
+    service.start()
+    try:
+        for looks in range(looking_threads.LOOKS, 2 * len(names) + 1):
+            until(lambda looks=looks: len(script.begun) == looks)  # type: ignore[misc]
+            script.permits.release()
+        assert {name: script.begun[: 2 * len(names)].count(name) for name in names} == dict.fromkeys(names, 2)
+    finally:
+        script.permits.release(1_000)
+        service.stop()

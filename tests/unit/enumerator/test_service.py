@@ -620,6 +620,32 @@ def test_files_of_planned_rounds_are_looked_at_when_a_clean_is_new_also_under_ba
     assert world.script.checks == checks + 1
 
 
+def test_a_check_of_planned_rounds_that_storage_fails_is_made_again() -> None:
+    world = earliest_world(first=2)
+    world.script.clean, world.script.gone = "003", {"f1.parquet"}
+    world.script.fails = [StorageError("no answer")]
+    world.service.looker.look()
+    world.clock.now_ms += 60_000
+    world.service.looker.look()
+    world.script.fails = [StorageError("no answer")]
+    world.service.looker.look()
+    world.clock.now_ms += world.settings.lease_ms
+    world.service.looker.look()
+    assert world.summary() == "running 002 002"
+
+
+def test_planned_rounds_are_checked_by_the_interval_of_their_table() -> None:
+    world = World(Script(newest=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
+    looker = world.service.looker
+    looker.every_ms["t"] = 10_000
+    for _ in range(3):
+        looker.look()
+    world.clock.now_ms += 9_999
+    assert looker.due() == set()
+    world.clock.now_ms += 1
+    assert looker.due() == {"t"}
+
+
 def test_a_paused_group_whose_files_could_not_be_looked_at_once_is_in_no_trouble_later() -> None:
     spec = spec_of(on_lost_range=OnLostRange.EARLIEST)
     world = World(Script(newest=9), settings=Settings(max_rounds=1), spec=spec)
