@@ -91,7 +91,11 @@ class _Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Starts a thread, or closes a connection beyond the bound."""
         if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
+            try:
+                super().process_request(request, client_address)
+            except BaseException:
+                self._free.release()  # no thread could be started, which would release it
+                raise
             return
         if not self._has_warned:
             self._has_warned = True

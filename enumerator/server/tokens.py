@@ -266,4 +266,7 @@ class TokenRefresh:
 
     def _run(self) -> None:
         while not self._ended.wait(REFRESH_S):
-            self._tokens.refresh()
+            try:
+                self._tokens.refresh()
+            except Exception:
+                log.exception("tokens: a refresh of the file's status failed; it is repeated")

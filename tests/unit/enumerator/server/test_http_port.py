@@ -7,6 +7,7 @@ import http.client
 import json
 import select
 import socket
+import socketserver
 from collections.abc import Iterator
 
 import pytest
@@ -128,6 +129,17 @@ def test_connections_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
         assert answer.startswith(b"HTTP/1.0 200")
         for peer in idle:
             peer.close()
+
+
+def test_a_connection_that_gets_no_thread_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_thread(server: object, request: object, client_address: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with bounded(seconds=30) as port:
+        with monkeypatch.context() as no_threads:
+            no_threads.setattr(socketserver.ThreadingMixIn, "process_request", without_thread)
+            assert [received(connected(port, GET)) for _ in range(3)] == [b""] * 3
+        assert received(connected(port, GET)).startswith(b"HTTP/1.0 200")
 
 
 def test_a_peer_that_sends_nothing_or_too_slowly_is_closed_in_time() -> None:

@@ -163,6 +163,29 @@ def test_the_status_is_known_without_a_call(tmp_path: pathlib.Path, monkeypatch:
     refresh.stop()
 
 
+def test_a_refresh_that_fails_does_not_end_the_next_ones(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.enumerator.server.tokens.REFRESH_S", 0.01)
+    path, failed, again = tmp_path / "tokens", threading.Event(), threading.Event()
+    tokens = TokenFile(written(path, new_token("a")[1]), Clock())
+
+    def status_of(status: TokenStatus) -> None:
+        if status.accepted == 2:
+            failed.set()
+            raise MemoryError
+        if status.accepted == 3:
+            again.set()
+
+    tokens.on_status(status_of)
+    refresh = TokenRefresh(tokens)
+    written(path, *(new_token(name)[1] for name in "ab"))
+    assert failed.wait(30)
+    written(path, *(new_token(name)[1] for name in "abc"))
+    assert again.wait(30)
+    refresh.stop()
+
+
 @pytest.mark.parametrize(
     "line",
     [
