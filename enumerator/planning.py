@@ -58,8 +58,8 @@ def plan_request(
 ) -> Plan:
     """The plan of a request, from the table as it is now; its scan calls the table `table_name`.
 
-    A file that metadata names and the listing lacks is looked at by its name before it counts as missing, for a listing
-    may be stale. A table changes while it is read: what fails for a file that is gone is tried once more from a fresh
+    A file that metadata names and a listing of folders lacks is looked at by its name before it counts as missing, for
+    such a listing may be stale. A table changes while it is read: what fails for a file that is gone is tried once more from a fresh
     timeline, and from its folders, so that no metadata table that lacks a file can be the reason. `passed_over` are
     requested times of pending instants that hold no range back. `sources` are what event times may be told by beside
     the table's files.
@@ -147,6 +147,8 @@ def _planned(
             plan = _of_state(table, table_name, state, strict, sources)
             return replace(plan, scan=replace(plan.scan, skip_corrupt=request.skip_corrupt))
         except (PositionExpired, CorruptFile) as error:
+            if _listed_by_metadata(table, state, request) and not request.skip_corrupt:
+                raise  # the metadata table may lack more files, which no commit names: list the folders
             seen = _not_listed(table.storage, state.files, error.missing_file)
             if not seen:
                 if not request.skip_corrupt:
@@ -155,6 +157,10 @@ def _planned(
             state = replace(state, files=tuple(seen.get(file.ref.path, file) for file in state.files))
             tell("stale listing", level=logging.WARNING, table=table_name, files=len(seen), first=error.missing_file)
     raise StorageError(f"the listing of table {table_name} lacks files of many instants; asking again may help")
+
+
+def _listed_by_metadata(table: HudiTable, state: TableState, request: PlanRequest) -> bool:
+    return request.metadata and state.metadata_usable and FILES in indexes(table.properties)
 
 
 def _not_listed(storage: Storage, files: Iterable[DataFile], missing: str) -> dict[str, DataFile]:
