@@ -148,7 +148,7 @@ def _planned(
             return replace(plan, scan=replace(plan.scan, skip_corrupt=request.skip_corrupt))
         except (PositionExpired, CorruptFile) as error:
             if _listed_by_metadata(table, state, request) and not request.skip_corrupt:
-                raise  # the metadata table may lack more files, which no commit names: list the folders
+                raise  # the metadata table may lack files that no commit names: list the folders
             seen = _not_listed(table.storage, state.files, error.missing_file)
             if not seen:
                 if not request.skip_corrupt:
