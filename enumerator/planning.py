@@ -59,10 +59,10 @@ def plan_request(
     """The plan of a request, from the table as it is now; its scan calls the table `table_name`.
 
     A file that metadata names and a listing of folders lacks is looked at by its name before it counts as missing, for
-    such a listing may be stale. A table changes while it is read: what fails for a file that is gone is tried once more from a fresh
-    timeline, and from its folders, so that no metadata table that lacks a file can be the reason. `passed_over` are
-    requested times of pending instants that hold no range back. `sources` are what event times may be told by beside
-    the table's files.
+    such a listing may be stale. A table changes while it is read: what fails for a file that is gone is tried once more
+    from a fresh timeline, and from its folders, so that no metadata table that lacks a file can be the reason.
+    `passed_over` are requested times of pending instants that hold no range back. `sources` are what event times may
+    be told by beside the table's files.
     Errors as for `discovery.discover` and `planner.plan_splits`; CorruptFile for a base file without footer, where
     one is needed.
     """
