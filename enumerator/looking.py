@@ -43,8 +43,7 @@ from penstock.proto.queries import PlanRequest
 from penstock.proto.retry import RetryPolicy
 from penstock.proto.splits import Plan
 
-LONGEST_PAUSE_MS: Final = 60_000
-RETRY: Final = RetryPolicy(timeout_ms=None, first_delay_ms=500, longest_delay_ms=LONGEST_PAUSE_MS)
+RETRY: Final = RetryPolicy(timeout_ms=None, first_delay_ms=500, longest_delay_ms=60_000)
 """Of a look at a table, and of an attempt to open one: without end."""
 MOST_CONTRADICTIONS: Final = 6
 """Looks in a row, with their pauses about half a minute."""

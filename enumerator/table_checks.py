@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.enumerator.events import tell
-from penstock.enumerator.looking import LONGEST_PAUSE_MS, SLOW_LOOK_MS
+from penstock.enumerator.looking import RETRY, SLOW_LOOK_MS
 from penstock.enumerator.observer import Observer
 from penstock.proto.errors import StorageError, code_and_text
 
@@ -60,7 +60,7 @@ class TableChecks:
         except BaseException as raised:  # noqa: BLE001 - whatever it is, the other tables are served
             error = raised
         failures = before.failures + 1 if error is not None else 0
-        pause_ms = min(LONGEST_PAUSE_MS, 250 << min(failures, 10)) if failures else HEALTHY_MS
+        pause_ms = round(RETRY.backoff_ms(failures, chance=0)) if failures else HEALTHY_MS
         with self._changed:
             self._health[name] = TableHealth(error, failures, self._clock_ms() + pause_ms)
             self._since_ms.pop(name, None)
