@@ -31,7 +31,7 @@ from penstock.enumerator.store.failures import told
 from penstock.enumerator.store.holding import Clocks, look_at_lock, take_lock
 from penstock.enumerator.store.layout import DATABASE, WAL
 from penstock.enumerator.store.opening import open_sqlite
-from penstock.proto.errors import ConfigurationError, StateDamaged
+from penstock.proto.errors import ConfigurationError, StateDamaged, StorageError
 
 EPOCHS_A_SECOND: Final = 1 << 20
 """More than a server can give out: each append is a sync of the disk."""
@@ -145,6 +145,12 @@ def _fenced(staging: Path, now_s: int, random_below: Callable[[int], int]) -> tu
         store.append([encode_record(record) for record in records], (), (*orphans, *state.plans))
     finally:
         store.close()
+    wal = staging / WAL
+    if wal.exists() and wal.stat().st_size:
+        raise StorageError(
+            f"restore into {staging.parent}: the records that fence readers of before are left in its WAL: is the disk "
+            "full? Nothing was changed; restore again"
+        )
     [last] = [record.last for record in records if isinstance(record, NumbersUsed)]
     return state, last + 1
 

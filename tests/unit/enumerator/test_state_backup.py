@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 from test_service import Clock, Script, spec_of
 
+from penstock.enumerator import state_backup
 from penstock.enumerator.core.answers import Settings
 from penstock.enumerator.keeper import durable_keeper
 from penstock.enumerator.service import EnumeratorService
@@ -174,6 +176,32 @@ def opened(directory: pathlib.Path) -> int | str:
         return error.code
     with closing(store):
         return len(list(store.records()))
+
+
+def test_a_restore_whose_records_stay_in_the_wal_changes_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: the database alone would be the backup as it was, with members that nobody fenced."""
+    process = Process(tmp_path / "state")
+    process.join("r", "one")
+    back_up(tmp_path / "state", tmp_path / "backup")
+    process.end()
+    before = (tmp_path / "state" / "penstock.db").read_bytes()
+    with closing(sqlite3.connect(":memory:")) as other:
+
+        def opened(directory: pathlib.Path) -> SqliteStore:
+            nonlocal other
+            store = open_sqlite(directory)
+            other = sqlite3.connect(directory / "penstock.db")
+            other.execute("BEGIN")
+            other.execute("SELECT count(*) FROM sqlite_master").fetchall()
+            return store
+
+        monkeypatch.setattr(state_backup, "open_sqlite", opened)
+        with pytest.raises(StorageError, match="left in its WAL"):
+            restore(tmp_path / "backup", tmp_path / "state", clocks=clocks())
+        other.close()
+    assert (tmp_path / "state" / "penstock.db").read_bytes() == before
 
 
 def test_nothing_is_restored_under_a_running_server(tmp_path: pathlib.Path) -> None:
