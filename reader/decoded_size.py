@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.reader.encoded_text import is_encoded, longest_bytes
+from penstock.reader.encoded_text import NO_INDICES, is_encoded, longest_bytes
 from penstock.table.parquet_pages import ChunkPages
 
 _AIM_BYTES: Final = 1 << 20
@@ -93,6 +93,9 @@ def read_size(
     for leaf in leaves:
         if leaf.path in skip or leaf.dictionary_bytes * leaf.values_per_row * rows <= _COLUMN_BYTES:
             continue
+        if not leaf.may_be_indices:  # so its text is bounded by few rows
+            rows = min(rows, max(1, _READ_BYTES // (leaf.dictionary_bytes * leaf.values_per_row)))
+            continue
         length = longest(leaf.path) if leaf.first_indices and not leaf.all_indices else None
         fitting = _COLUMN_BYTES // max(1, length * leaf.values_per_row) if length is not None else 0
         if fitting < min(rows, _LEAST_ROWS):
@@ -105,7 +108,7 @@ def read_size(
 @dataclass(frozen=True, slots=True)
 class _Leaf:
     """One leaf of one row group. row_bytes: the most that a row takes, by the densest page, without dictionary
-    values."""
+    values. may_be_indices: whether pyarrow decodes all its pages into indices."""
 
     path: str
     encoded_bytes: int
@@ -114,6 +117,7 @@ class _Leaf:
     dictionary_bytes: int
     all_indices: bool
     first_indices: bool
+    may_be_indices: bool
 
 
 def _leaves(
@@ -145,6 +149,7 @@ def _leaves(
                 dictionary_bytes=dictionary,
                 all_indices=known.all_indices,
                 first_indices=known.first_indices,
+                may_be_indices=not NO_INDICES.intersection(chunk.encodings),
             )
         )
     return found

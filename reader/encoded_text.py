@@ -22,7 +22,7 @@ _VALUES_A_BYTE: Final = 4
 
 _MOST_VALUE_BYTES: Final = 256
 """Longer values become text at once: a batch of indices must not stand for much more memory than a batch has."""
-_NO_INDICES: Final = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
+NO_INDICES: Final = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
 """Encodings of pages that pyarrow does not decode into indices."""
 
 
@@ -42,7 +42,7 @@ def worth_encoding(footer: pq.FileMetaData, schema: pa.Schema, columns: Collecti
             continue
         chunks = [footer.row_group(number).column(place) for number in range(footer.num_row_groups)]
         small = all(_is_small(chunk.total_uncompressed_size, chunk.num_values) for chunk in chunks)
-        if small and not any(_NO_INDICES.intersection(chunk.encodings) for chunk in chunks):
+        if small and not any(NO_INDICES.intersection(chunk.encodings) for chunk in chunks):
             chosen.append(name)
     return chosen
 
