@@ -45,7 +45,7 @@ def status_from_message(message: pb.DescribeServerResponse) -> ServerStatus:
                 check.name(what, "tables.table", each.table, check.MAX_PATH_CHARS),
                 check.number(what, "tables.watermark_ms", each.watermark_ms) if each.HasField("watermark_ms") else None,
                 check.text(what, "tables.error_code", each.error_code),
-                check.text(what, "tables.error", each.error),
+                check.text(what, "tables.error", each.error, MAX_ERROR_CHARS),
             )
             for each in check.counted(what, "tables", message.tables, MAX_LISTED)
         ),
