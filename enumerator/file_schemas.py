@@ -84,7 +84,7 @@ def _written(commit: CommitMetadata) -> list[WriteStat]:
 
 
 def _files_have_operation(storage: Storage, stats: Sequence[WriteStat]) -> bool | None:
-    """As the first file says that tells a schema. One writer wrote them all, so the cheap ones come first."""
+    """The answer of the first file that has a schema. One writer wrote them all, so cheap files are read first."""
     by_cost = sorted(stats, key=lambda stat: (stat.file_name.startswith("."), stat.path))
     for stat in by_cost[:_MOST_FILES]:
         try:

@@ -56,7 +56,7 @@ class Follows(ChecksFiles, Protocol):
     """What is asked of followed tables, by path. Any thread."""
 
     def glance(self, path: str) -> Look:
-        """What tells whether the table changed: cheap, and to be taken before the table is read."""
+        """A cheap sign of whether the table changed; take it before the table is read."""
         ...
 
     def advance(self, path: str, name: str, following: Following) -> Advance:

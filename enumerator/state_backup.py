@@ -1,11 +1,11 @@
-"""Backup and restore of a state directory: an online copy, and a state that no process of before can write to.
+"""Backup and restore of a state directory: an online copy, and a state that no earlier process can write to.
 
 Shell: files, SQLite's online copy. Belongs here: what a restored state forgets, and its first epoch. Not here: how a
 directory is opened and led (`store.opening`), what its records mean (`core`).
 
 A backup is older than what the server did last. Readers of that time believe in splits and epochs of which the backup
 holds nothing. So a restored state has no members, forgets the plans of reads that are under way, and gives out epochs
-that no server on this state ever gave out: whoever was a member before is FENCED, whoever held a plan gets UnknownPlan.
+that no server on this state ever gave out: an earlier member is FENCED, a reader of an earlier plan gets UnknownPlan.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def restore(
     clocks: Clocks = Clocks(),  # noqa: B008 - frozen
     random_below: Callable[[int], int] = secrets.randbelow,
 ) -> Restored:
-    """Puts the backup into the directory, checked, without members and plans, under epochs that nobody ever had.
+    """Puts the backup into the directory, checked, without members and plans, with epochs that were never given out.
 
     What was in the directory is moved into a folder in it, never deleted. Nothing is changed before the backup is
     proved whole. StorageError while a server runs on the directory; ConfigurationError without a backup; StateDamaged
@@ -120,7 +120,7 @@ def restore(
 
 
 def fencing_records(state: State, now_s: int, random_below: Callable[[int], int]) -> list[Durable]:
-    """What makes a state of before one that nobody of before can write to. Pure; `now_s`: seconds since 1970.
+    """Records that fence every member and plan of a restored state. Pure; `now_s`: seconds since 1970.
 
     Epochs go on from the wall clock's seconds times EPOCHS_A_SECOND: above all that was given out after the backup, and
     above those of an earlier restore of the same backup.

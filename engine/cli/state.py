@@ -70,8 +70,8 @@ def restore(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The directory of `serve --state`; no server runs.")],
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
 ) -> None:
-    """Put a backup into a state directory. Every reader of before is fenced; groups go on from the backup's positions,
-    so what was committed after the backup is delivered again. What the directory held is moved into a folder in it."""
+    """Put a backup into a state directory. Every earlier reader is fenced; groups go on from the backup's positions, so
+    what was committed after the backup is delivered again. What the directory held is moved into a folder in it."""
     from penstock.enumerator.state_backup import restore as restored
 
     with working(shell_of(context), f"restoring {directory}"):

@@ -15,7 +15,7 @@ from penstock.proto.reports import SplitReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateGroup:
-    """A group is to begin behind `progress`, unless it is there already. `principal`: see `Join`."""
+    """Creates a group that begins after `progress`, unless it exists. `principal`: see `Join`."""
 
     key: GroupKey
     scope: GroupScope
@@ -118,9 +118,9 @@ class CannotGoOn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeLost:
-    """The range behind `start`, or of the open round `plan_id`, is lost and the group's scope says to go on from
-    `progress` instead. With onLostRange=earliest it counts only if `progress` lies behind `start`; of an open round, if
-    it does not lie before what is committed."""
+    """The range after `start`, or the one of the open round `plan_id`, is lost, and the group's scope says to continue
+    from `progress`. With onLostRange=earliest the event is ignored unless `progress` lies after `start`; for an open
+    round, unless `progress` lies at or after the committed position."""
 
     key: GroupKey
     number: int

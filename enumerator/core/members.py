@@ -48,8 +48,8 @@ def member_of(state: State, member: Member) -> tuple[Group, Reader]:
 
 
 def _check_principal(group: Group, reader: Reader, principal: str) -> None:
-    """PermissionDenied if another principal joined. A member without one, of a server that authenticated nobody or of a
-    state of before principals were kept, is everybody's until it joins again."""
+    """PermissionDenied if another principal joined. A member without a principal may be used by any principal until it
+    joins again: its server did not authenticate callers, or its state is of a release that did not keep principals."""
     if principal and reader.principal and principal != reader.principal:
         raise PermissionDenied(
             f"reader {reader.reader_id!r} of {group.key}: another principal joined under that reader id, and holds it "

@@ -51,8 +51,8 @@ class NumbersUsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCreated:
-    """A group begins behind `progress`. `number` is its generation; `principal` whose reader created it, '' if the
-    server authenticated nobody, or in a record of before principals were kept."""
+    """A group begins after `progress`. `number`: its generation. `principal`: whose reader created it; '' if the server
+    did not authenticate callers, or in a record of a release that did not keep principals."""
 
     key: GroupKey
     number: int
@@ -77,8 +77,8 @@ class RoundPlanned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderJoined:
-    """A reader id has a new epoch; what it held it holds, and is to be told of again. `principal` is who joined; '' if
-    the server authenticated nobody, or in a record of before principals were kept."""
+    """A reader id has a new epoch. It keeps its splits, which are delivered again. `principal`: who joined; '' if the
+    server did not authenticate callers, or in a record of a release that did not keep principals."""
 
     key: GroupKey
     reader_id: str

@@ -110,7 +110,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that hangs up is no news; anything else is logged."""
+        """A broken connection is normal: it is logged at DEBUG."""
         log.debug("metrics port: a connection broke off", exc_info=True)
 
 

@@ -84,8 +84,8 @@ class Rights:
 
 
 def warnings_of(rules: Iterable[AclRule]) -> tuple[str, ...]:
-    """What a configuration of before `consume` has to change: readers of groups needed `plan` and `read` then. Nothing
-    once any rule grants `consume`."""
+    """What to change in a configuration that is older than the right `consume`, when readers of groups needed `read`
+    and `plan`. Empty once any rule grants `consume`."""
     given = tuple(rules)
     if any("consume" in rule.rights for rule in given):
         return ()

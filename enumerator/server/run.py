@@ -250,7 +250,7 @@ def _guard(enumerator: Enumerator, settings: Settings, readiness: Readiness, tok
 
 
 def warn_of_open_ports(settings: Settings) -> None:
-    """Logs what a configuration leaves open: ports off the loopback interface, and rules of before `consume`."""
+    """Logs what a configuration leaves open: ports off the loopback interface, rules older than the right `consume`."""
     if settings.metrics_listen and not is_loopback(settings.metrics_listen):
         log.warning(
             "metrics and the page at %s, off the loopback interface: without TLS they show names of tables, groups and "

@@ -250,7 +250,7 @@ class Settings:
     """How long a silent reader of a group keeps its splits. The flag takes a duration such as `30s`."""
     group_expiry_ms: int | None = None
     """A consumer group that has had no reader for so long is deleted, with its position; counted anew when the server
-    starts. Not given: never, for rows behind a lost position may never be read."""
+    starts. Not given: never, because rows after a lost position may never be read."""
     drain_ms: int = 0
     """At the end: how long calls are taken after the health service said NOT_SERVING, for a balancer to notice."""
     grace_ms: int = 10_000
