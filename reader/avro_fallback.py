@@ -180,9 +180,9 @@ def _shaped(array: pa.Array, written: AvroType, wanted: AvroType, nullable: bool
             lone = _lone_field(written, nullable)
             stored = array.flatten() if lone is None else [array]
             parts = {field.name: (field, part) for field, part in zip(fields, stored, strict=True)}
-            nullable = nullable and lone is not None  # then a null of the record is one of its field
-            if lone is not None and lone.nullable:
+            if lone is not None and not nullable:  # a null is that of a field at some depth below it
                 validity = None
+            nullable = nullable and lone is not None  # then a null of the record is one of its field
             children = [
                 _shaped(
                     parts[field.name][1],

@@ -6,6 +6,7 @@ import io
 import json
 import struct
 from decimal import Context, Decimal
+from itertools import product
 from typing import Any
 
 import fastavro
@@ -211,6 +212,24 @@ def test_nested_schemas_and_their_flat_columns(table: tuple[RecordSchema, list[d
 def schema_of(*fields: tuple[str, Any]) -> RecordSchema:
     node = {"type": "record", "name": "r", "fields": [{"name": name, "type": type_} for name, type_ in fields]}
     return parse_record_schema(json.dumps(node))
+
+
+@pytest.mark.parametrize("nullable", list(product([False, True], repeat=4)))
+def test_a_null_inside_records_of_one_field_is_a_null_at_its_own_depth(nullable: tuple[bool, ...]) -> None:
+    type_: Any = "long"
+    values: list[Any] = [7]
+    for depth, is_nullable in enumerate(nullable):
+        if depth:
+            type_ = {"type": "record", "name": f"r{depth}", "fields": [{"name": "f", "type": type_}]}
+            values = [{"f": value} for value in values]
+        if is_nullable:
+            type_, values = ["null", type_], [*values, None]
+    schema, rows = schema_of(("c", type_)), [{"c": value} for value in values]
+    data, want = written(schema, rows), expected(schema, rows)
+    assert read(data, schema, ["c"], compiled=False).equals(want)
+    in_lists = schema_of(("c", {"type": "array", "items": type_}))
+    rows = [{"c": values[::-1]}, {"c": values}]
+    assert read(written(in_lists, rows), in_lists, ["c"]).equals(expected(in_lists, rows))
 
 
 @pytest.mark.parametrize("compiled", [True, False])
