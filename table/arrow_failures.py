@@ -14,7 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from penstock.proto.errors import FormatError, OutOfMemory, PenstockError, StorageError, UnsupportedFeature
+from penstock.proto.errors import FormatError, OutOfMemory, PenstockError, StorageError
 from penstock.table.parquet_checks import tells_storage
 from penstock.table.storage import shown_uri, storage_detail
 
@@ -33,15 +33,15 @@ def named_failures(where: str) -> Iterator[None]:
 
 
 def named_failure(error: BaseException, where: str) -> PenstockError:
-    """OutOfMemory, UnsupportedFeature for more than Arrow can hold in one value, StorageError for a store that fails,
-    else FormatError. `where` begins the text: table, split, or what was asked."""
+    """OutOfMemory, also for more than Arrow can hold in one column; StorageError for a store that fails; else
+    FormatError. `where` begins the text: table, split, or what was asked."""
     text = f"{where}: {type(error).__name__}: {storage_detail(error)}"
     if isinstance(error, MemoryError):
         return OutOfMemory(
             f"{text}: the process has not the memory for it; read fewer columns or smaller batches, or give it more"
         )
     if isinstance(error, pa.ArrowCapacityError):
-        return UnsupportedFeature(f"{text}: a value is larger than Arrow can hold; leave its column out")
+        return OutOfMemory(f"{text}: a column of one batch is larger than Arrow can hold; leave the column out")
     if isinstance(error, Exception) and tells_storage(error):
         return StorageError(f"{text}; asking again may help")
     return FormatError(f"{text}: bytes of the table are not what its format says; restore the file, or report it")

@@ -153,16 +153,20 @@ def test_a_token_in_place_of_its_file_is_refused_and_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("broken", ["s3://AKIAHUSH:hush@bucket/nothing", "hdfs://hush:hush@127.0.0.1:1/x?token=hush"])
-def test_a_server_that_cannot_start_tells_no_secret(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_whose_table_cannot_be_opened_logs_no_secret(
+    broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     class Unreachable:
         @staticmethod
         def from_uri(uri: str) -> object:
             raise OSError(f"no way to {uri}")
 
     monkeypatch.setattr(storage.pafs, "FileSystem", Unreachable)
-    with pytest.raises(PenstockError) as caught, built(Settings(tables={"orders": TableSettings(path=broken)})):
-        pass
-    assert "hush" not in str(caught.value).lower()
+    with caplog.at_level(logging.DEBUG), built(Settings(tables={"orders": TableSettings(path=broken)})) as service:
+        shown = repr(service.describe_server())
+    assert "table cannot be opened" in caplog.text
+    assert "cannot be opened" in shown
+    assert "hush" not in (caplog.text + shown).lower()
 
 
 def test_the_command_line_tells_no_secret(tmp_path: pathlib.Path) -> None:

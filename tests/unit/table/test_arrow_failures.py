@@ -18,7 +18,6 @@ from penstock.proto.errors import (
     OutOfMemory,
     PenstockError,
     StorageError,
-    UnsupportedFeature,
 )
 from penstock.proto.queries import PlanRequest, Snapshot
 from penstock.reader import base_file
@@ -27,7 +26,7 @@ from penstock.table.arrow_failures import named_failure, naming_failures
 FAILURES: list[tuple[Exception, type[PenstockError]]] = [
     (pa.ArrowMemoryError("malloc of size 2146435072 failed"), OutOfMemory),
     (MemoryError(), OutOfMemory),
-    (pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes"), UnsupportedFeature),
+    (pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes"), OutOfMemory),
     (pa.ArrowInvalid("Column data for field 0 with type int64 is inconsistent"), FormatError),
     (pa.ArrowNotImplementedError("no such cast"), FormatError),
     (OSError("Corrupt snappy compressed data."), FormatError),
