@@ -22,7 +22,9 @@ _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3
 _NO_NUMBER: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """As Java prints them."""
 
-_DATE: Final = re.compile(r"(?P<year>[+-]?[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?")
+_DATE: Final = re.compile(
+    r"(?P<year>[+-]?[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?", re.S
+)
 _TIMESTAMP: Final = re.compile(
     r"(?P<year>[+-]?[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T](?P<hour>[0-9]{1,2})"
     r"(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9.].*)?)?)?)?)?)?"
@@ -32,6 +34,9 @@ enough, so some numbers are years."""
 
 _TIME_OF_TODAY: Final = re.compile(r"T.*|[0-9]{1,2}:.*")
 """A time alone, which is one of the day of the read to Spark."""
+
+_TRIMMED: Final = "".join(map(chr, [*range(0x21), 0x7F]))
+"""What Spark takes off both ends before a cast (`UTF8String.isWhitespaceOrISOControl`)."""
 
 _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _ERA_YEARS: Final = 400
@@ -54,9 +59,9 @@ def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scal
         raise _refused(text, kind, where)
     try:
         if pa.types.is_date32(kind):
-            return pa.scalar(_date(text), pa.int32()).cast(kind)
+            return pa.scalar(_date(text.strip(_TRIMMED)), pa.int32()).cast(kind)
         if pa.types.is_timestamp(kind):
-            return pa.scalar(_timestamp(text, kind, where), pa.int64()).cast(kind)
+            return pa.scalar(_timestamp(text.strip(_TRIMMED), kind, where), pa.int64()).cast(kind)
         value = _parsed(text, kind)
         if value is not None:
             return pa.scalar(value, kind)

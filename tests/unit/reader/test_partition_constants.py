@@ -192,6 +192,24 @@ def test_dates_and_timestamps_are_what_hudi_reads(kind: pa.DataType, values: dic
     assert {text: partition_scalar(text, kind, "w").cast(width).as_py() for text in values} == values
 
 
+@pytest.mark.parametrize(
+    ("text", "day", "micros"),
+    [
+        ("\t2024", 19723, 1704067200000000),
+        (" 2024-01-01\n", 19723, 1704067200000000),
+        ("\x7f2024", 19723, 1704067200000000),
+        ("2024-01-01 ", 19723, 1704067200000000),
+        (" 2024-01-01 00:00:00 ", 19723, 1704067200000000),
+        ("\x1f2024-01-02 10:00:00Z\n", 19724, 1704189600000000),
+        ("2024-01-01 a\nb", 19723, None),
+    ],
+)
+def test_space_around_dates_and_timestamps_does_not_count(text: str, day: int, micros: int | None) -> None:
+    """As Spark 3.5 casts them."""
+    assert partition_scalar(text, pa.date32(), "w").cast(pa.int32()).as_py() == day
+    assert partition_scalar(text, pa.timestamp("us", "UTC"), "w").cast(pa.int64()).as_py() == micros
+
+
 def test_only_wanted_partition_columns_are_constants(tmp_path: pathlib.Path) -> None:
     """A value that is not asked for is not looked at, bad as it may be."""
     folder = SliceFolder(tmp_path, {"p": "string", "n": "int"})
