@@ -21,7 +21,7 @@ import pyarrow as pa
 from penstock.engine.enumerators import enumerator_for
 from penstock.engine.requests import no_files_warning, plan_request
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import InvariantViolation, PenstockError
+from penstock.proto.errors import InvariantViolation, PenstockError, code_and_text
 from penstock.proto.log_fields import tell_to
 from penstock.proto.options import Door, GivenOptions, parse_options
 from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitReport
@@ -103,9 +103,10 @@ class Reading:
         """The rows of the split were handed on: a report that cannot be delivered is logged, and fails nothing."""
         try:
             self._retry.call(partial(self.enumerator.finish_split, self.opened.plan_id, slot, index, report))
-        except PenstockError as error:
+        except (PenstockError, InvariantViolation) as error:  # the latter: a bug of the server
+            code, text = code_and_text(error)
             tell_to(log, "report not delivered", level=logging.WARNING, **self._ids, slot=slot, index=index,
-                    code=error.code, error=str(error)[:500])  # fmt: skip
+                    code=code, error=text[:500])  # fmt: skip
 
     @property
     def _retry(self) -> Retry:

@@ -29,7 +29,7 @@ from penstock.enumerator.store.check import StateReport, check_state, unchanged
 from penstock.enumerator.store.connections import connect
 from penstock.enumerator.store.failures import told
 from penstock.enumerator.store.holding import Clocks, look_at_lock, take_lock
-from penstock.enumerator.store.layout import DATABASE, WAL
+from penstock.enumerator.store.layout import DATABASE, REPLACED, WAL
 from penstock.enumerator.store.opening import open_sqlite
 from penstock.proto.errors import ConfigurationError, StateDamaged, StorageError
 
@@ -180,7 +180,7 @@ def _set_aside(directory: Path, clocks: Clocks) -> Path | None:
         return None
     stamp = datetime.fromtimestamp(clocks.wall(), UTC).strftime("%Y%m%dT%H%M%SZ")
     for number in range(1_000):
-        aside = directory / f"replaced-{stamp}{f'-{number}' if number else ''}"
+        aside = directory / f"{REPLACED}{stamp}{f'-{number}' if number else ''}"
         with suppress(FileExistsError):
             aside.mkdir(mode=0o700)
             break

@@ -23,7 +23,7 @@ from penstock.engine.spark.watermark_columns import added, marker_batch
 from penstock.engine.spark.workers import scan_of
 from penstock.engine.topic_access import topic_reading
 from penstock.proto.codec import decode_scan, decode_split
-from penstock.proto.errors import CorruptFile, InvariantViolation, PenstockError, PositionExpired
+from penstock.proto.errors import CorruptFile, InvariantViolation, PenstockError, PositionExpired, code_and_text
 from penstock.proto.reports import EndOfSlot, NextSplit
 from penstock.proto.retry import Retry
 from penstock.proto.splits import Scan, Split
@@ -83,8 +83,9 @@ def _deliver(send_report: Callable[[], None], retry: Retry) -> None:
     """The rows of the split are with Spark: a report that cannot be delivered is logged, and never fails the task."""
     try:
         retry.call(send_report)
-    except PenstockError as error:
-        log.warning("the report of a split that was read could not be delivered: [%s] %s", error.code, error)
+    except (PenstockError, InvariantViolation) as error:  # the latter: a bug of the server
+        code, text = code_and_text(error)
+        log.warning("the report of a split that was read could not be delivered: [%s] %s", code, text)
 
 
 def _watermarked(

@@ -23,12 +23,13 @@ _PRINCIPAL: ContextVar[str] = ContextVar("penstock_principal", default="")
 
 
 def principal_of(names: Iterable[str]) -> str:
-    """The one name of a caller with these names, whatever their order; '' where nobody is asked. A text beyond
-    MAX_PRINCIPAL_CHARS, as of a certificate with many names, is its SHA-256."""
-    text = ", ".join(sorted(names))
-    if len(text) <= MAX_PRINCIPAL_CHARS:
+    """The one name of a caller with these names, whatever their order; '' where nobody is asked. Names that make a
+    text beyond MAX_PRINCIPAL_CHARS, or that hold a comma, are a SHA-256: no two sets of names give the same text."""
+    ordered = sorted(names)
+    text = ", ".join(ordered)
+    if len(text) <= MAX_PRINCIPAL_CHARS and not any("," in name for name in ordered):
         return text
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return f"sha256:{hashlib.sha256(repr(ordered).encode()).hexdigest()}"
 
 
 @contextmanager

@@ -25,6 +25,8 @@ APPLICATION_ID: Final = 0x50535444
 
 DATABASE: Final = "penstock.db"
 WAL: Final = f"{DATABASE}-wal"
+REPLACED: Final = "replaced-"
+"""How the names of folders begin that hold what a restore moved away."""
 LOCK: Final = "penstock.lock"
 
 SCAN_PLACE: Final = 0

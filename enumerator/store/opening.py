@@ -28,6 +28,7 @@ from penstock.enumerator.store.holding import Clocks, DirectoryLock, take_lock
 from penstock.enumerator.store.layout import (
     DATABASE,
     FORMAT_VERSION,
+    REPLACED,
     SCHEMA,
     SELECT_PLANS,
     WAL,
@@ -38,7 +39,7 @@ from penstock.enumerator.store.layout import (
 )
 from penstock.enumerator.store.sqlite import SqliteStore, log_of
 from penstock.enumerator.store.wal import check_wal
-from penstock.proto.errors import ConfigurationError, InvariantViolation, StorageError
+from penstock.proto.errors import ConfigurationError, InvariantViolation, StateDamaged, StorageError
 
 CHECKED_BYTES: Final = 256 << 20
 """A database up to this size has its structure checked at each opening; `penstock state check` checks any."""
@@ -63,6 +64,7 @@ def open_sqlite(
     try:
         with told(directory, "open it"):
             if not (directory / DATABASE).exists():
+                _check_no_restore_ended_early(directory)
                 _create(directory, connect)
             if not lock.from_another:
                 check_wal_at_rest(directory)
@@ -79,6 +81,17 @@ def open_sqlite(
     except BaseException:
         lock.release()
         raise
+
+
+def _check_no_restore_ended_early(directory: Path) -> None:
+    """StateDamaged if a restore moved the database away and put none in its place: a new, empty state would lose the
+    position of every group."""
+    replaced = sorted(directory.glob(f"{REPLACED}*"))
+    if replaced:
+        raise StateDamaged(
+            f"state directory {directory}: there is no {DATABASE}, and {replaced[-1].name} holds one that a restore "
+            "moved away: the restore did not end; run `penstock state restore` again, or move the files back"
+        )
 
 
 def _made(directory: Path) -> Path:

@@ -168,6 +168,22 @@ def test_a_restore_beside_the_wal_of_a_killed_server_is_whole(tmp_path: pathlib.
     assert opened(by_hand) != outcome.report.records, "the negative control: a copy by hand is not the backup"
 
 
+def test_a_restore_that_ended_early_leaves_no_empty_state(tmp_path: pathlib.Path) -> None:
+    """As after a power failure between the move of the old database and that of the new one."""
+    process = Process(tmp_path / "state")
+    process.join("r", "one")
+    back_up(tmp_path / "state", tmp_path / "backup")
+    process.end()
+    moved_to = restore(tmp_path / "backup", tmp_path / "state", clocks=clocks()).moved_to
+    assert moved_to is not None
+    assert isinstance(opened(tmp_path / "state"), int), "the negative control: a restore that ended"
+    (tmp_path / "state" / "penstock.db").unlink()
+    with pytest.raises(StateDamaged, match=f"{moved_to.name} holds one that a restore"):
+        open_sqlite(tmp_path / "state")
+    assert restore(tmp_path / "backup", tmp_path / "state", clocks=clocks()).groups == 1
+    assert isinstance(opened(tmp_path / "state"), int)
+
+
 def opened(directory: pathlib.Path) -> int | str:
     """The number of records that the directory opens with; the error's code if it does not."""
     try:

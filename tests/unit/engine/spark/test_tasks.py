@@ -33,6 +33,7 @@ from penstock.proto.errors import (
     ServerUnavailable,
     StorageError,
     UnknownPlan,
+    code_and_text,
 )
 from penstock.proto.options import GivenOptions
 from penstock.proto.queries import PlanRequest, Snapshot
@@ -211,20 +212,23 @@ def test_a_task_waits_as_long_as_the_driver(
         assert server.now_ms == pytest.approx(waited_ms)
 
 
-@pytest.mark.parametrize("error", [ServerUnavailable("away"), UnknownPlan("idled out"), PermissionDenied("not you")])
+@pytest.mark.parametrize(
+    "error",
+    [ServerUnavailable("away"), UnknownPlan("idled out"), PermissionDenied("not you"), InvariantViolation("a bug")],
+)
 def test_a_report_that_cannot_be_delivered_fails_no_task(
     table: str,
     schema: st.StructType,
     enumerator: EmbeddedEnumerator,
     away: Callable[..., Away],
-    error: PenstockError,
+    error: PenstockError | InvariantViolation,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     slots = plan_slots(enumerator, SERVER, request(table, 1), schema)
     server = away(error, FOR_EVER, {"finish_split"})
     assert len(all_rows(slots, reading(schema))) == 41
     assert server.failed
-    assert f"could not be delivered: [{error.code}]" in caplog.text
+    assert f"could not be delivered: [{code_and_text(error)[0]}]" in caplog.text
 
 
 @pytest.mark.parametrize("error", [UnknownPlan("gone"), PermissionDenied("not you"), ConfigurationError("bad")])

@@ -7,6 +7,7 @@ import tomllib
 
 import pytest
 
+from penstock.enumerator.server.callers import principal_of
 from penstock.enumerator.server.guard import GROUP_AT, TABLE_AT, _named
 from penstock.enumerator.server.rights import NEEDED, Of, Rights, warnings_of
 from penstock.enumerator.server.settings import AclRule
@@ -129,3 +130,12 @@ def test_an_old_configuration_is_warned_about_with_the_line_to_change() -> None:
 def test_without_rules_nobody_is_told_apart() -> None:
     assert Rights().open_to_all
     Rights().require((), "admin", "t")
+
+
+def test_no_two_sets_of_names_are_one_principal() -> None:
+    one, two = ("cert:a", "cert:b"), ("cert:a, cert:b",)
+    assert principal_of(one) == principal_of(reversed(one)) == "cert:a, cert:b"
+    assert principal_of(two) != principal_of(one)
+    many = tuple(f"cert:{number:0100}" for number in range(9))
+    assert principal_of(many) != principal_of((",".join(many),))
+    assert len(principal_of(many)) < 100
