@@ -13,8 +13,14 @@ from penstock.proto.errors import Overloaded, StorageError
 
 MAX_RUNNING: Final = WORKERS // 2
 """Calls that run at a time, of all tables."""
-MAX_WAITING: Final = WORKERS // 4
-"""Calls of one table that wait for their turn, each on a thread: one more is refused."""
+MAX_WAITING: Final = WORKERS // 2
+"""Calls that wait for their turn, of all tables, each on a thread."""
+
+
+def most_waiting(others: int) -> int:
+    """How many calls of a table may wait while `others` calls of other tables do: half of what those leave, so that
+    tables whose storage does not answer never take every thread. At least 1."""
+    return max(1, (MAX_WAITING - others) // 2)
 
 
 class Turns:
@@ -31,8 +37,9 @@ class Turns:
         """The block runs when it is the table's turn. Overloaded if too many calls of the table wait; StorageError if
         its turn does not come within `remaining_s`."""
         with self._changed:
-            if self._waiting[table] >= MAX_WAITING:
-                raise Overloaded(f"table {table[:200]}: {MAX_WAITING} calls wait for its storage: ask again later")
+            waiting = self._waiting[table]
+            if waiting >= most_waiting(self._waiting.total() - waiting):
+                raise Overloaded(f"table {table[:200]}: {waiting} calls wait for its storage: ask again later")
             self._waiting[table] += 1
             try:
                 came = self._changed.wait_for(lambda: self._is_free(table), remaining_s)

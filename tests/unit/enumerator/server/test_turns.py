@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 import pytest
 
-from penstock.enumerator.server.turns import MAX_RUNNING, MAX_WAITING, Turns
+from penstock.enumerator.server.turns import MAX_RUNNING, MAX_WAITING, Turns, most_waiting
 from penstock.proto.errors import Overloaded, StorageError
 
 
@@ -30,9 +30,17 @@ def test_beyond_four_calls_each_table_has_one_and_64_is_the_most() -> None:
         pass
 
 
+def test_tables_that_do_not_answer_leave_threads_to_others() -> None:
+    waiting: list[int] = []
+    for _ in range(20):
+        waiting.append(most_waiting(sum(waiting)))
+    assert waiting[:6] == [32, 16, 8, 4, 2, 1]
+    assert sum(waiting[:6]) < MAX_WAITING == 64
+
+
 def test_one_more_than_32_waiting_calls_of_a_table_is_overloaded() -> None:
     turns, ended = Turns(), []
-    assert MAX_WAITING == 32
+    assert most_waiting(0) == 32
 
     def wait(begun: Event) -> None:
         begun.set()
