@@ -33,7 +33,7 @@ from penstock.reader.report import SplitTally
 from penstock.reader.row_group_bounds import RowGroupBounds
 from penstock.reader.widening import HUDI_TOO, NotExact, widened
 from penstock.table.legacy_calendar import legacy_calendar
-from penstock.table.parquet_checks import ParquetError, check_chunks, check_statistics, tells_storage
+from penstock.table.parquet_checks import ParquetError, check_statistics, read_footer, tells_storage
 from penstock.table.parquet_pages import ChunkPages, check_pages
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import FileNames
@@ -44,7 +44,7 @@ _FAR_BUFFER_BYTES: Final = 1 << 20
 """What is read at once of each column; from a far store a read is a request. Buffers of just 64 KiB let the peak over a
 file of many row groups grow by a quarter, in Arrow's own pool; smaller and larger ones do not."""
 
-_FOOTER_BYTES: Final = 256 << 20
+_HEADER_BYTES: Final = 256 << 20
 _FAILURES: Final = (
     pa.ArrowInvalid,
     pa.ArrowNotImplementedError,
@@ -228,18 +228,16 @@ class BaseFile:
         return self._with_indices[1]
 
     def _open(self, footer: pq.FileMetaData | None = None, as_indices: tuple[str, ...] = ()) -> pq.ParquetFile:
-        file = pq.ParquetFile(
+        return pq.ParquetFile(
             self._source,
-            metadata=footer,
+            metadata=read_footer(self._source) if footer is None else footer,
             read_dictionary=[*self._encoded, *as_indices],
             buffer_size=_NEAR_BUFFER_BYTES if is_near(self._storage) else _FAR_BUFFER_BYTES,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",
-            thrift_string_size_limit=_FOOTER_BYTES,
-            thrift_container_size_limit=_FOOTER_BYTES,
+            thrift_string_size_limit=_HEADER_BYTES,
+            thrift_container_size_limit=_HEADER_BYTES,
         )
-        check_chunks(file.metadata, self._source if footer is None and is_near(self._storage) else None)
-        return file
 
     def _check_pages(self, number: int, columns: Collection[str]) -> None:
         """Once each column of a row group: no page of it fills the memory. A far store would take a request a page."""

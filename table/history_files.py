@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, StorageError
-from penstock.table.parquet_checks import check_chunks, tells_storage
+from penstock.table.parquet_checks import read_footer, tells_storage
 from penstock.table.parquet_pages import ChunkPages, check_pages
 from penstock.table.storage import Storage, is_near
 
@@ -171,9 +171,8 @@ class _Opened:
             raise CorruptFile(f"{self._where} holds more than {MAX_INSTANTS} instants, no more are read")
 
     def _open(self) -> pq.ParquetFile:
-        file = pq.ParquetFile(self._source, pre_buffer=False)
-        footer = file.metadata
-        check_chunks(footer, self._source if self._near else None)
+        footer = read_footer(self._source)
+        file = pq.ParquetFile(self._source, metadata=footer, pre_buffer=False)
         missing = set(self._columns) - set(file.schema_arrow.names)
         if missing:
             raise ValueError(f"it has no column {min(missing)}")

@@ -19,6 +19,7 @@ from penstock.table.metadata_fields import MAX_COUNT
 from penstock.table.thrift import BINARY, INTEGERS, LISTS, STRUCT, ThriftError, ThriftReader
 
 _TAIL: Final = 64 << 10
+_MOST_FOOTER_BYTES: Final = 256 << 20
 _REMOTE: Final = ("AWS Error", "HTTP", "curl", "timed out", "Timeout", "GcsClient", "Azure")
 """What failures of a remote store have in their text, where Parquet's own have not."""
 
@@ -47,7 +48,7 @@ def tells_storage(error: Exception) -> bool:
 def check_columns(metadata: pq.FileMetaData) -> None:
     """ParquetError unless each row group has a chunk for each column of the schema.
 
-    A part of `check_chunks`. Cost: about 1 µs a row group.
+    A part of `read_footer`. Cost: about 1 µs a row group.
     """
     expected = metadata.num_columns
     for number in range(metadata.num_row_groups):
@@ -69,18 +70,44 @@ def check_statistics(source: pa.NativeFile) -> None:
 
     Before this, no `statistics` of a column may be asked for. Reads the footer: its last 64 KiB, or all of it.
     """
-    _check_source(source, statistics=True)
+    _check_bytes(*_footer_bytes(source), statistics=True)
 
 
-def _check_source(source: pa.NativeFile, *, statistics: bool) -> None:
+def read_footer(source: pa.NativeFile) -> pq.FileMetaData:
+    """The footer of a file, of which any column chunk may then be asked for, but not its statistics.
+
+    ParquetError, or pyarrow's own, for a footer that cannot be read, and for a column chunk whose sizes or encryption
+    do not fit the schema. pyarrow makes such a chunk outside of what catches its exceptions
+    (`SizeStatistics::Validate`, a chunk's crypto metadata), so that the process ends. One read of 64 KiB for most
+    files; about 20 µs a column chunk.
+    """
+    tail, length = _footer_bytes(source)
+    with pq.ParquetFile(
+        pa.BufferReader(tail),
+        pre_buffer=False,
+        thrift_string_size_limit=_MOST_FOOTER_BYTES,
+        thrift_container_size_limit=_MOST_FOOTER_BYTES,
+    ) as file:
+        metadata: pq.FileMetaData = file.metadata
+    check_columns(metadata)
+    _check_bytes(tail, length, statistics=False)
+    return metadata
+
+
+def _footer_bytes(source: pa.NativeFile) -> tuple[bytes, int]:
+    """The end of the file, from the footer's begin or before it, and the footer's length."""
     size = source.size()
     tail = source.read_at(min(size, _TAIL), max(0, size - _TAIL))
     if len(tail) < 8 or tail[-4:] != _MAGIC:
         raise ParquetError(f"it ends in {bytes(tail[-4:])!r}, expected {_MAGIC!r}")
     length = int.from_bytes(tail[-8:-4], "little")
-    if length > size - 12:
+    if length > min(size - 12, _MOST_FOOTER_BYTES):
         raise ParquetError(f"a footer of {length} bytes in a file of {size}")
-    whole = tail[:-8] if length <= len(tail) - 8 else source.read_at(length, size - 8 - length)
+    return (tail if length <= len(tail) - 8 else source.read_at(length + 8, size - 8 - length)), length
+
+
+def _check_bytes(tail: bytes, length: int, *, statistics: bool) -> None:
+    whole = tail[:-8]
     try:
         _check_footer(ThriftReader(whole, len(whole) - length), statistics=statistics)
     except ThriftError as error:
@@ -94,18 +121,6 @@ class _Leaf:
     kind: int
     definition_levels: int
     repetition_levels: int
-
-
-def check_chunks(metadata: pq.FileMetaData, source: pa.NativeFile | None) -> None:
-    """ParquetError unless what each column chunk says of its sizes and its encryption fits the schema.
-
-    Before this, no column of a row group may be asked for: pyarrow makes such a chunk outside of what catches its
-    exceptions (`SizeStatistics::Validate`, a chunk's crypto metadata), so that the process ends. Reads the footer
-    (about 20 µs a column chunk); without a source, for a file that is far, only `check_columns`.
-    """
-    check_columns(metadata)
-    if source is not None:
-        _check_source(source, statistics=False)
 
 
 def _check_footer(reader: ThriftReader, *, statistics: bool) -> None:

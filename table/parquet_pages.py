@@ -69,7 +69,7 @@ def check_pages(
     """The page headers of each leaf of these top-level columns, by the leaf's place in the schema.
 
     ParquetError if a leaf has not a value for each row, or a page of it is larger than it can be or leaves its column
-    chunk. Reads each page's header: for files that are near (memory, local), about 10 µs a page. `check_chunks` comes
+    chunk. Reads each page's header: for files that are near (memory, local), about 10 µs a page. `read_footer` comes
     first.
     """
     row_group, leaves = metadata.row_group(group), metadata.schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from thrift_tree import BINARY, I32, I64, LIST, STRUCT, Node
 from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.proto.errors import CorruptFile
 from penstock.proto.splits import FileRef, WholeFile
+from penstock.reader import base_file
 from penstock.reader.base_file import BaseFile
 from penstock.reader.decoded_size import BatchSize
 from penstock.reader.encoded_text import PlainText
@@ -61,6 +63,12 @@ def read(data: bytes) -> int:
     with BaseFile(storage, FileRef("file.parquet", len(data)), RECORD, ["key", "n"], table="t", key="key") as file:
         groups = list(file.row_groups(WholeFile(), BatchSize(100, 1 << 20)))
         return sum(batch.num_rows for group in groups for batch in group.batches())
+
+
+def read_far(data: bytes) -> int:
+    """As `read`, from an object store."""
+    with patch.object(base_file, "is_near", lambda storage: False):
+        return read(data)
 
 
 def footer(data: bytes) -> None:
@@ -139,7 +147,7 @@ def test_size_statistics_of_other_levels_are_corrupt(field: int, levels: int) ->
         others = [(number, node) for number, node in sizes.fields if number != field]
         sizes.fields = sorted([*others, (field, Node(LIST, numbers, I64))], key=lambda pair: pair[0])
 
-    for use in (read, footer):
+    for use in (read, read_far, footer):
         if (field, levels) == (2, 1):  # as many levels as the column has
             use(with_footer(written(), change))
         else:
@@ -151,7 +159,7 @@ def test_size_statistics_of_texts_for_numbers_are_corrupt() -> None:
     def change(root: Node) -> None:
         metadata(root, N)[16].fields.insert(0, (1, Node(I64, 5)))
 
-    for use in (read, footer):
+    for use in (read, read_far, footer):
         with pytest.raises(CorruptFile, match="size statistics"):
             use(with_footer(written(), change))
 
@@ -165,7 +173,7 @@ def test_an_encrypted_column_is_corrupt(kind: int) -> None:
         key = Node(STRUCT, None, 0, [(1, path)] if kind == 2 else [])
         chunks(root)[N].fields.append((8, Node(STRUCT, None, 0, [(kind, key)])))
 
-    for use in (read, footer):
+    for use in (read, read_far, footer):
         with pytest.raises(CorruptFile, match="encrypted"):
             use(with_footer(written(), change))
 
@@ -192,7 +200,7 @@ def test_a_column_without_metadata_is_corrupt() -> None:
         chunk = chunks(root)[N]
         chunk.fields = [(number, node) for number, node in chunk.fields if number != 3]
 
-    for use in (read, footer):
+    for use in (read, read_far, footer):
         with pytest.raises(CorruptFile):
             use(with_footer(written(), change))
 
@@ -261,7 +269,7 @@ def test_a_schema_of_many_levels_is_corrupt(depth: int) -> None:
         level = Node(thrift_tree.STRUCT, None, 0, [(4, Node(thrift_tree.BINARY, b"g")), (5, Node(I32, 1))])
         schema[1:1] = [level] * depth
 
-    for use in (read, footer):
+    for use in (read, read_far, footer):
         with pytest.raises(CorruptFile):
             use(with_footer(written(), change))
 
@@ -269,6 +277,6 @@ def test_a_schema_of_many_levels_is_corrupt(depth: int) -> None:
 @pytest.mark.parametrize("length", [0, 2**31 - 1, 2**32 - 1])
 def test_a_hostile_footer_length_is_corrupt(length: int) -> None:
     data = written()
-    for use in (read, footer):
+    for use in (read, read_far, footer):
         with pytest.raises(CorruptFile):
             use(data[:-8] + length.to_bytes(4, "little") + data[-4:])
