@@ -41,7 +41,7 @@ class EnumeratorLog(logging.Handler):
     """The lines of logger `penstock.enumerator`, taken apart."""
 
     def __init__(self) -> None:
-        super().__init__(logging.INFO)
+        super().__init__(logging.DEBUG)
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
