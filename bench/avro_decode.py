@@ -22,7 +22,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from penstock.reader.avro_records import AvroDecoder, record_bounds, warm_up
+from penstock.reader.avro.decoder import AvroDecoder, record_bounds, warm_up
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.avro import META_COLUMNS, RecordSchema, parse_record_schema
 

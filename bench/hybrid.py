@@ -28,12 +28,12 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.kafka.config import reader_config
-from penstock.kafka.records import KafkaRecords
-from penstock.kafka.topics import KafkaTopics
-from penstock.proto.changes import ChangeFormat, ChangesOf
-from penstock.proto.hybrid import HybridMode, KafkaRange, TopicRecords, ValueFormat
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
+from penstock.kafka.record_reader import KafkaRecords
+from penstock.kafka.topic_metadata import KafkaTopics
+from penstock.proto.model.changes import ChangeFormat, ChangesOf
+from penstock.proto.model.hybrid import HybridMode, KafkaRange, TopicRecords, ValueFormat
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
 from penstock.reader.read_split import read_split
 from penstock.reader.topics.reading import TopicReading
 from penstock.table.schema.avro import META_COLUMNS

@@ -22,14 +22,14 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
-from penstock.proto.splits import EventTimeOrdering
-from penstock.reader.batches import BATCH_BYTES
+from penstock.proto.model.splits import EventTimeOrdering
+from penstock.reader.emit import BATCH_BYTES
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
+from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
-from penstock.reader.ordering_columns import OrderingColumns
 
 ROW_GROUP_ROWS = 1 << 20
 COLUMNS = ("key", "ts", "a", "b", "c", "d", "e", "f")

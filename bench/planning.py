@@ -29,9 +29,9 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "
 
 from hfile_writer import write_hfile
 
-from penstock.enumerator.planning import plan_request
-from penstock.proto.positions import InstantTime, Position
-from penstock.proto.queries import Incremental, PlanRequest, Query, Snapshot
+from penstock.enumerator.planning.plan import plan_request
+from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.queries import Incremental, PlanRequest, Query, Snapshot
 from penstock.table.hudi_table import HudiTable, open_table
 
 CACHE: Final = pathlib.Path(__file__).resolve().parent.parent / ".cache" / "bench"

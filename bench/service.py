@@ -36,11 +36,11 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent))
 from service_state import GROUP, PLAN, TABLE, make_state, make_table
 
 from penstock.enumerator.embedded import monotonic_ms
-from penstock.enumerator.followed_tables import FollowedTables
 from penstock.enumerator.service import EnumeratorService
-from penstock.proto.client import CallLimits, EnumeratorClient
-from penstock.proto.groups import Assignments, GroupSpec, SplitProgress, StartLatest
-from penstock.table.storage import open_storage
+from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.proto.client.client import CallLimits, EnumeratorClient
+from penstock.proto.model.groups import Assignments, GroupSpec, SplitProgress, StartLatest
+from penstock.table.storage.filesystem import open_storage
 
 CACHE: Final = pathlib.Path(__file__).resolve().parent.parent / ".cache" / "bench"
 CLIENTS: Final = (1, 8, 64)
@@ -250,8 +250,8 @@ def idle(given: argparse.Namespace, console: Console) -> None:
 
 def idle_poll(instants: int, files: int, rounds: int = 200) -> IdlePoll:
     """Looks of the service at a table of so many instants and files, which is made if it is not there."""
+    from penstock.table.config.properties import load_properties
     from penstock.table.hudi_table import HudiTable
-    from penstock.table.properties import load_properties
 
     CACHE.mkdir(parents=True, exist_ok=True)
     table = make_table(CACHE / f"service-{instants}-{files}", instants, files)
@@ -261,12 +261,12 @@ def idle_poll(instants: int, files: int, rounds: int = 200) -> IdlePoll:
     service = EnumeratorService({TABLE: str(table)}, reads=reads, clock_ms=monotonic_ms, poll_ms=None)
     service.join_group("idle", "r", GroupSpec(scope=spec_of_group().scope, start=StartLatest()), "1")
     began, storage.operations = time.perf_counter(), 0
-    service.looker.look()
+    service.split_discovery.look()
     first, operations = time.perf_counter() - began, storage.operations
     spent, storage.operations = [], 0
     for _ in range(rounds):
         began = time.perf_counter()
-        service.looker.look()
+        service.split_discovery.look()
         spent.append((time.perf_counter() - began) * 1000)
     spent.sort()
     p50, p99 = spent[rounds // 2], spent[int(rounds * 0.99)]

@@ -8,22 +8,22 @@ import shutil
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Answer, Settings
-from penstock.enumerator.core.facts import facts_of, sizes_alone
-from penstock.enumerator.core.positions import round_id
+from penstock.enumerator.core.group_lifecycle import round_id
 from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.results import Answer, Settings
+from penstock.enumerator.core.split_facts import facts_of, sizes_alone
 from penstock.enumerator.core.state import State
 from penstock.enumerator.embedded import monotonic_ms
-from penstock.enumerator.keeper import durable_keeper
 from penstock.enumerator.store.journal import Journal
-from penstock.enumerator.store.layout import FORMAT_VERSION
-from penstock.enumerator.store.opening import open_sqlite
-from penstock.enumerator.watch.values import Progress
-from penstock.proto.groups import GroupScope
-from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import NO_LIMITS, Incremental, PlanRequest
-from penstock.proto.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
+from penstock.enumerator.store.open import open_sqlite
+from penstock.enumerator.store.row_format import FORMAT_VERSION
+from penstock.proto.model.groups import GroupScope
+from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest
+from penstock.proto.model.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
 
 TABLE: Final = "t"
 GROUP: Final = "g"
@@ -79,15 +79,15 @@ def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
     folder.mkdir(parents=True)
     store = open_sqlite(str(folder / "state"))
     journal = Journal(store)
-    keeper = durable_keeper(store, journal, clock_ms=monotonic_ms, settings=Settings())
+    coordinator = durable_coordinator(store, journal, clock_ms=monotonic_ms, settings=Settings())
     # behind all that a table of `make_table` holds: nothing is found while it is measured
     upto = Position(InstantTime(str(FIRST_INSTANT + 10**9)))
     key = GroupKey(TABLE, GROUP)
     begin = Progress(EARLIEST, layout=2)
-    keeper.handle(ev.CreateGroup(key=key, scope=scope(), limits=NO_LIMITS, progress=begin), _nothing)
+    coordinator.handle(ev.CreateGroup(key=key, scope=scope(), limits=NO_LIMITS, progress=begin), _nothing)
     if splits:
         plan = plan_of(splits, upto)
-        number = keeper.look(lambda state: state.groups[key].number)
+        number = coordinator.look(lambda state: state.groups[key].number)
         found = ev.Discovered(
             key=key,
             number=number,
@@ -98,13 +98,13 @@ def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
             reshaped=frozenset(),
             commits=1,
         )
-        keeper.handle(found, _nothing, (round_id(key, number, plan.commit_range), plan))
+        coordinator.handle(found, _nothing, (round_id(key, number, plan.commit_range), plan))
         if splits <= 200_000:
             sizes = sizes_alone(split.size_bytes for split in plan.splits)
             opened = ev.OpenPlan(
                 plan_id=PLAN, request_id="", table=TABLE, query="Incremental", facts=sizes, slots=SLOTS
             )
-            keeper.handle(opened, _nothing, (PLAN, plan))
+            coordinator.handle(opened, _nothing, (PLAN, plan))
     journal.close()
     store.close()
     (folder / "ready").touch()

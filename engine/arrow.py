@@ -18,15 +18,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.enumerators import enumerator_for
-from penstock.engine.requests import no_files_warning, plan_request
+from penstock.engine.connect import enumerator_for
+from penstock.engine.requests.batch import no_files_warning, plan_request
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation, PenstockError, code_and_text
-from penstock.proto.log_fields import tell_to
-from penstock.proto.options import Door, GivenOptions, parse_options
-from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitReport
+from penstock.proto.logging import tell_to
+from penstock.proto.model.reports import EndOfSlot, NextSplit, OpenedPlan, SplitReport
+from penstock.proto.model.splits import Scan
+from penstock.proto.options.registry import EntryPoint, GivenOptions, parse_options
 from penstock.proto.retry import Retry
-from penstock.proto.splits import Scan
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
 from penstock.table.columns import resolve_column
 from penstock.table.schema.avro import parse_record_schema
@@ -181,7 +181,7 @@ def read(
         "limit": limit,
         "server": server,
     }
-    parsed = parse_options({**explicit, **options}, door=Door.ARROW, environment=os.environ)
+    parsed = parse_options({**explicit, **options}, door=EntryPoint.ARROW, environment=os.environ)
     for text in parsed.warnings:
         warnings.warn(f"penstock.read: {text}", UserWarning, stacklevel=2)
     reading = open_reading(os.fspath(table), parsed)

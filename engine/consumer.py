@@ -9,10 +9,10 @@ import os
 import warnings
 from collections.abc import Sequence
 
-from penstock.engine.group_doors import GroupEnumerator, group_door_for
-from penstock.engine.group_reader import ConsumedBatch, GroupReader
-from penstock.engine.patience import Surroundings
-from penstock.proto.options import Door, parse_options
+from penstock.engine.connect import GroupEnumerator, group_door_for
+from penstock.engine.group.reader import ConsumedBatch, GroupReader
+from penstock.engine.group.retry import Runtime
+from penstock.proto.options.registry import EntryPoint, parse_options
 
 __all__ = ["ConsumedBatch", "Consumer"]
 
@@ -50,7 +50,7 @@ class Consumer(GroupReader):
         on_lost_range: str | None = None,
         max_splits: int | None = None,
         door: GroupEnumerator | None = None,
-        surroundings: Surroundings | None = None,
+        runtime: Runtime | None = None,
         **options: object,
     ) -> None:
         """Joins nothing yet. `server` (HOST:PORT) keeps the group, and serves `table` under that name; with `door` that
@@ -71,7 +71,7 @@ class Consumer(GroupReader):
             "on_lost_range": on_lost_range,
             "max_splits": max_splits,
         }
-        parsed = parse_options({**explicit, **options}, door=Door.CONSUMER, environment=os.environ)
+        parsed = parse_options({**explicit, **options}, door=EntryPoint.CONSUMER, environment=os.environ)
         for text in parsed.warnings:
             warnings.warn(f"penstock.Consumer: {text}", UserWarning, stacklevel=2)
-        super().__init__(os.fspath(table), parsed, door or group_door_for(parsed.server, parsed.access), surroundings)
+        super().__init__(os.fspath(table), parsed, door or group_door_for(parsed.server, parsed.access), runtime)

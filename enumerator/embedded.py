@@ -15,22 +15,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.enumerator.events import tell
+from penstock.enumerator.log import tell
 from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer
-from penstock.enumerator.opened_tables import OpenedTables
-from penstock.enumerator.reports import total
+from penstock.enumerator.report_totals import total
+from penstock.enumerator.tables.open_tables import OpenedTables
 from penstock.proto.errors import ConfigurationError, TableNotFound
-from penstock.proto.positions import Position
-from penstock.proto.queries import PlanRequest
-from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
-from penstock.proto.splits import Plan, Scan
-from penstock.proto.streams import END_OF_TIME_US, NextBatch, StreamPoint, StreamScope, StreamStart
-from penstock.table.storage import shared_uri, shown_uri
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import PlanRequest
+from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.model.splits import Plan, Scan
+from penstock.proto.model.streams import END_OF_TIME_US, NextBatch, StreamPoint, StreamScope, StreamStart
+from penstock.table.storage.filesystem import shared_uri, shown_uri
 
 if TYPE_CHECKING:
-    from penstock.enumerator.core.answers import Settings
-    from penstock.enumerator.keeper import Keeper
-    from penstock.enumerator.kept_plans import KeptPlans
+    from penstock.enumerator.coordinator.coordinator import Coordinator
+    from penstock.enumerator.coordinator.held_plans import KeptPlans
+    from penstock.enumerator.core.results import Settings
 
 
 class TableReads(Protocol):
@@ -82,8 +82,8 @@ class EmbeddedEnumerator:
     `tables` maps the names that may be asked for to paths or URIs; None takes the name itself as the path, and calls
     the table by it without credentials (`shown_uri`). With `tables` plans leave this process, and so the credentials of
     a URI are left out of them (`shared_uri`): readers bring their own. Clock, ids and CPUs are parameters for tests.
-    Needs no closing; plans live as long as it does, at most `settings.plan_ttl_ms` unused. With a `keeper` they live
-    where that has them.
+    Needs no closing; plans live as long as it does, at most `settings.plan_ttl_ms` unused. With a `coordinator` they
+    live where that has them.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class EmbeddedEnumerator:
         new_id: Callable[[], str] = random_plan_id,
         cpus: int | None = None,
         settings: Settings | None = None,
-        keeper: Keeper | None = None,
+        coordinator: Coordinator | None = None,
         observer: Observer = NO_OBSERVER,
     ) -> None:
         self._tables = None if tables is None else dict(tables)
@@ -104,7 +104,7 @@ class EmbeddedEnumerator:
         self._new_id = new_id
         self._observer = observer
         self._cpus = available_cpus() if cpus is None else cpus
-        self._keeper, self._settings = keeper, settings
+        self._coordinator, self._settings = coordinator, settings
         self._making = threading.Lock()
         self._kept_plans: KeptPlans | None = None
 
@@ -189,13 +189,15 @@ class EmbeddedEnumerator:
         """Made when a plan is first kept: who only plans never loads what keeps them."""
         with self._making:
             if self._kept_plans is None:
-                from penstock.enumerator.core.answers import Settings
-                from penstock.enumerator.keeper import Keeper
-                from penstock.enumerator.kept_plans import KeptPlans
+                from penstock.enumerator.coordinator.coordinator import Coordinator
+                from penstock.enumerator.coordinator.held_plans import KeptPlans
+                from penstock.enumerator.core.results import Settings
 
-                keeper = self._keeper or Keeper(clock_ms=self._clock_ms, settings=self._settings or Settings())
+                coordinator = self._coordinator or Coordinator(
+                    clock_ms=self._clock_ms, settings=self._settings or Settings()
+                )
                 self._kept_plans = KeptPlans(
-                    keeper,
+                    coordinator,
                     planned=self.plan,
                     shown=self._name,
                     clock_ms=self._clock_ms,

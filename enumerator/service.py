@@ -13,29 +13,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from penstock.enumerator.activity import Activity
+from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.coordinator.coordinator import Coordinator
+from penstock.enumerator.coordinator.metrics import kind_of
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Answer, Committed, Settings, Told
 from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.results import Answer, Committed, Settings, SplitsGranted
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, monotonic_ms, random_plan_id
-from penstock.enumerator.events import log, tell
-from penstock.enumerator.followed_tables import FollowedTables
-from penstock.enumerator.group_metrics import kind_of
-from penstock.enumerator.group_views import description_of, reset_outcome, summary_of
-from penstock.enumerator.keeper import Keeper
-from penstock.enumerator.looking import Follows, Looker
-from penstock.enumerator.looking_threads import LookingThreads
-from penstock.enumerator.observer import SplitEvent, SplitKind
-from penstock.enumerator.observers import Both
-from penstock.enumerator.server_status import status_of
-from penstock.enumerator.table_checks import TableChecks
-from penstock.enumerator.watch.values import Progress
-from penstock.proto.codec import decode_request, encode_request
+from penstock.enumerator.groups.activity import Activity
+from penstock.enumerator.groups.descriptions import description_of, reset_outcome, summary_of
+from penstock.enumerator.groups.discovery_threads import DiscoveryThreads
+from penstock.enumerator.groups.server_status import status_of
+from penstock.enumerator.groups.split_discovery import Follows, SplitDiscovery
+from penstock.enumerator.log import log, tell
+from penstock.enumerator.observer import CompositeObserver, SplitEvent, SplitKind
+from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.table_checks import TableChecks
+from penstock.proto.codec.serialized import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, TableNotFound, code_and_text
-from penstock.proto.group_names import checked_name
-from penstock.proto.groups import (
+from penstock.proto.model.groups import (
     AssignedSplit,
     Assignments,
     EndOfGroup,
@@ -55,12 +53,13 @@ from penstock.proto.groups import (
     SplitProgress,
     SplitRef,
     StartLatest,
+    checked_name,
 )
-from penstock.proto.hybrid import Hybrid
-from penstock.proto.positions import EARLIEST, Position
-from penstock.proto.queries import Changes, Incremental
-from penstock.proto.reports import SplitReport
-from penstock.proto.splits import Scan
+from penstock.proto.model.hybrid import Hybrid
+from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.queries import Changes, Incremental
+from penstock.proto.model.reports import SplitReport
+from penstock.proto.model.splits import Scan
 
 POLL_MS = 1_000
 _T = TypeVar("_T")
@@ -79,10 +78,11 @@ class ServiceReads(TableReads, Follows, Protocol):
 
 
 class EnumeratorService(EmbeddedEnumerator):
-    """An `Enumerator` and a `GroupDoor`. With a keeper that has a store it goes on where the last one ended.
+    """An `Enumerator` and a `GroupService`. With a keeper that has a store it goes on where the last one ended.
 
-    `start` begins to follow the tables of groups, `stop` ends that; without a thread (`poll_ms` None) `looker.look` and
-    `keeper.tick` have to be called. `poll_ms_of` are tables that are looked at in intervals of their own.
+    `start` begins to follow the tables of groups, `stop` ends that; without a thread (`poll_ms` None)
+    `split_discovery.look` and
+    `coordinator.tick` have to be called. `poll_ms_of` are tables that are looked at in intervals of their own.
     """
 
     def __init__(
@@ -93,14 +93,14 @@ class EnumeratorService(EmbeddedEnumerator):
         clock_ms: Callable[[], int] = monotonic_ms,
         new_id: Callable[[], str] = random_plan_id,
         cpus: int | None = None,
-        keeper: Keeper | None = None,
+        coordinator: Coordinator | None = None,
         poll_ms: int | None = POLL_MS,
         poll_ms_of: Mapping[str, int] | None = None,
         activity: Activity | None = None,
     ) -> None:
-        keeper = keeper or Keeper(clock_ms=clock_ms, settings=Settings())
+        coordinator = coordinator or Coordinator(clock_ms=clock_ms, settings=Settings())
         self.activity = activity or Activity(wall_ms, threading.Lock())
-        keeper.observer = Both(keeper.observer, self.activity)
+        coordinator.observer = CompositeObserver(coordinator.observer, self.activity)
         reads = FollowedTables() if reads is None else reads
         super().__init__(
             tables,
@@ -108,16 +108,22 @@ class EnumeratorService(EmbeddedEnumerator):
             clock_ms=clock_ms,
             new_id=new_id,
             cpus=cpus,
-            keeper=keeper,
-            observer=keeper.observer,
+            coordinator=coordinator,
+            observer=coordinator.observer,
         )
-        self.keeper = keeper
+        self.coordinator = coordinator
         self._service_reads = reads
-        self.looker = Looker(keeper, reads, self._path, clock_ms, self._published, dict(poll_ms_of or {}))
-        self.checks = TableChecks(tables or (), lambda name: reads.check(self._path(name)), clock_ms, keeper.observer)
+        self.split_discovery = SplitDiscovery(
+            coordinator, reads, self._path, clock_ms, self._published, dict(poll_ms_of or {})
+        )
+        self.checks = TableChecks(
+            tables or (), lambda name: reads.check(self._path(name)), clock_ms, coordinator.observer
+        )
         self._threads = None
         if poll_ms is not None:
-            self._threads = LookingThreads(self.looker, min([poll_ms, *(poll_ms_of or {}).values()]), self.checks)
+            self._threads = DiscoveryThreads(
+                self.split_discovery, min([poll_ms, *(poll_ms_of or {}).values()]), self.checks
+            )
 
     def on_trouble(self, call: Callable[[str], object]) -> None:
         """`call` gets the reason when a background thread does not go on, and '' once all go on again."""
@@ -141,47 +147,47 @@ class EnumeratorService(EmbeddedEnumerator):
 
     def describe_plan(self, plan_id: str) -> Scan:
         """See `Enumerator.describe_plan`; rounds of groups are plans too."""
-        if self.keeper.look(lambda state: any(plan_id in group.rounds for group in state.groups.values())):
+        if self.coordinator.look(lambda state: any(plan_id in group.rounds for group in state.groups.values())):
             return self._kept.scan(plan_id)
         return super().describe_plan(plan_id)
 
     def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
-        """See `GroupDoor.join_group`."""
+        """See `GroupService.join_group`."""
         scope = _checked_scope(spec.scope)
         key = GroupKey(scope.request.table, checked_name("group", group))
         checked_name("reader id", reader_id)
         if spec.scope.request.hybrid is not None:
             self._service_reads.allow_topic(key.table, spec.scope.request.hybrid)
-        if not self.keeper.look(lambda state: key in state.groups):
+        if not self.coordinator.look(lambda state: key in state.groups):
             progress = self._start(key.table, spec.start)
             created = ev.CreateGroup(
                 key=key, scope=scope, limits=spec.limits, progress=progress, principal=spec.principal
             )
-            self.keeper.handle(created, _nothing)
+            self.coordinator.handle(created, _nothing)
         event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id, principal=spec.principal)
-        joined = self.keeper.handle(event, _joined)
+        joined = self.coordinator.handle(event, _joined)
         tell("reader joined", table=key.table, group=group, reader=reader_id, epoch=joined.member.epoch)
         if self._threads is not None:
             self._threads.wake()
         return joined
 
     def heartbeat(self, member: Member) -> int:
-        """See `GroupDoor.heartbeat`."""
-        self._fenced_told(member, lambda: self.keeper.handle(ev.Heartbeat(member), _nothing))
-        return self.keeper.settings.lease_ms
+        """See `GroupService.heartbeat`."""
+        self._fenced_told(member, lambda: self.coordinator.handle(ev.Heartbeat(member), _nothing))
+        return self.coordinator.settings.lease_ms
 
     def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
-        """See `GroupDoor.request_splits`."""
+        """See `GroupService.request_splits`."""
         event = ev.RequestSplits(member, max_splits, sequence)
-        answer = self._fenced_told(member, lambda: self.keeper.handle(event, lambda state, told: told))
+        answer = self._fenced_told(member, lambda: self.coordinator.handle(event, lambda state, told: told))
         match answer:
             case NothingYet() | EndOfGroup():
                 return answer
-            case Told(splits):
+            case SplitsGranted(splits):
                 found: list[AssignedSplit] = []
                 for told in splits:
                     try:
-                        split = self.keeper.shelf.splits(told.plan_id, [told.index])[0]
+                        split = self.coordinator.plan_store.splits(told.plan_id, [told.index])[0]
                     except KeyError:
                         raise Fenced(
                             f"reader {member.reader_id!r}: its group was reset meanwhile; join again"
@@ -195,42 +201,42 @@ class EnumeratorService(EmbeddedEnumerator):
                 raise InvariantViolation(f"a request for splits was answered by {other!r}")
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
-        """See `GroupDoor.commit_splits`."""
-        new = self._fenced_told(member, lambda: self.keeper.handle(ev.CommitSplits(member, done), _committed))
+        """See `GroupService.commit_splits`."""
+        new = self._fenced_told(member, lambda: self.coordinator.handle(ev.CommitSplits(member, done), _committed))
         for one in done:
             is_new = one.finished and (one.ref.plan_id, one.ref.index) in new
             if log.isEnabledFor(logging.DEBUG) and (is_new or not one.finished):
                 _tell_progress(member, one)
             if is_new and one.report is not None:
-                self.keeper.observer.report(member.group, one.report)
-                self.keeper.observer.group_report(member.table, member.group, member.reader_id, one.report)
+                self.coordinator.observer.report(member.group, one.report)
+                self.coordinator.observer.group_report(member.table, member.group, member.reader_id, one.report)
 
     def leave_group(self, member: Member) -> None:
-        """See `GroupDoor.leave_group`."""
-        self.keeper.handle(ev.Leave(member), _nothing)
+        """See `GroupService.leave_group`."""
+        self.coordinator.handle(ev.Leave(member), _nothing)
         tell("reader left", table=member.table, group=member.group, reader=member.reader_id)
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
-        """See `GroupDoor.list_groups`."""
+        """See `GroupService.list_groups`."""
         waiting = self._waiting()
-        return self.keeper.look(
+        return self.coordinator.look(
             lambda state: tuple(
-                summary_of(state.groups[key], self.keeper.settings, waiting=key in waiting)
+                summary_of(state.groups[key], self.coordinator.settings, waiting=key in waiting)
                 for key in sorted(state.groups)
                 if not table or key.table == table
             )
         )
 
     def describe_group(self, table: str, group: str) -> GroupDescription:
-        """See `GroupDoor.describe_group`."""
+        """See `GroupService.describe_group`."""
         key = GroupKey(table, group)
         now_ms, waiting = self._clock_ms(), key in self._waiting()
 
         def described(state: State) -> tuple[GroupDescription, Progress]:
             found: Group = group_of(state, key)
-            return description_of(found, self.keeper.settings, now_ms, waiting=waiting), found.progress
+            return description_of(found, self.coordinator.settings, now_ms, waiting=waiting), found.progress
 
-        description, progress = self.keeper.look(described)
+        description, progress = self.coordinator.look(described)
         troubled = self._with_trouble(description, key)
         if troubled is not description:
             return troubled  # storage that fails, or does not answer, is not asked here
@@ -248,41 +254,41 @@ class EnumeratorService(EmbeddedEnumerator):
 
     def _with_trouble(self, description: GroupDescription, key: GroupKey) -> GroupDescription:
         """A group that is not stopped, with the error of the looks that fail."""
-        trouble = None if description.error else self.looker.trouble_of(key)
+        trouble = None if description.error else self.split_discovery.trouble_of(key)
         return description if trouble is None else replace(description, error=trouble.text, error_code=trouble.code)
 
     def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
-        """See `GroupDoor.reset_group`."""
+        """See `GroupService.reset_group`."""
         key = GroupKey(table, group)
-        self.keeper.look(lambda state: group_of(state, key))
+        self.coordinator.look(lambda state: group_of(state, key))
         progress = self._start(table, start)
 
         def outcome(state: State) -> ResetOutcome:
             return reset_outcome(group_of(state, key), progress.position, dry_run=dry_run)
 
-        found = self.keeper.look(outcome)
+        found = self.coordinator.look(outcome)
         if not dry_run:
-            self.keeper.handle(ev.Reset(key, progress), _nothing)
+            self.coordinator.handle(ev.Reset(key, progress), _nothing)
             tell("group reset", table=table, group=group, before=found.before, after=found.after)
             if self._threads is not None:
                 self._threads.wake()
         return found
 
     def delete_group(self, table: str, group: str) -> None:
-        """See `GroupDoor.delete_group`."""
-        self.keeper.handle(ev.Delete(GroupKey(table, group)), _nothing)
+        """See `GroupService.delete_group`."""
+        self.coordinator.handle(ev.Delete(GroupKey(table, group)), _nothing)
         tell("group deleted", table=table, group=group)
 
     def describe_server(self, table: str = "") -> ServerStatus:
-        """See `GroupDoor.describe_server`."""
-        waiting, settings = self._waiting(), self.keeper.settings
+        """See `GroupService.describe_server`."""
+        waiting, settings = self._waiting(), self.coordinator.settings
 
         def found(state: State) -> list[tuple[GroupDescription, GroupKey]]:
             now_ms = self._clock_ms()
             keys = sorted(key for key in state.groups if table in ("", key.table))
             return [(description_of(state.groups[key], settings, now_ms, waiting=key in waiting), key) for key in keys]
 
-        described = [(self._with_trouble(each, key), key) for each, key in self.keeper.look(found)]
+        described = [(self._with_trouble(each, key), key) for each, key in self.coordinator.look(found)]
         tables = {name: self.checks.trouble_of(name) for name in sorted(self._tables or ()) if table in ("", name)}
         return status_of(described, self.activity, tables)
 
@@ -291,16 +297,16 @@ class EnumeratorService(EmbeddedEnumerator):
         try:
             return call()
         except Fenced:
-            group = self.keeper.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
+            group = self.coordinator.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
             kind = SplitKind.MOR if group is None else kind_of(group)
-            self.keeper.observer.split_events(SplitEvent.FENCED, member.table, member.group, kind)
-            self.keeper.observer.reader_splits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ())
+            self.coordinator.observer.split_events(SplitEvent.FENCED, member.table, member.group, kind)
+            self.coordinator.observer.reader_splits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ())
             tell("reader fenced", level=logging.WARNING, table=member.table, group=member.group,
                  reader=member.reader_id, epoch=member.epoch)  # fmt: skip
             raise
 
     def _waiting(self) -> set[GroupKey]:
-        return {key for key, trouble in tuple(self.looker.troubles.items()) if trouble.waiting}
+        return {key for key, trouble in tuple(self.split_discovery.troubles.items()) if trouble.waiting}
 
     def _start(self, table: str, start: GroupStart) -> Progress:
         """Where a group begins. All of a table that is not there yet is new."""

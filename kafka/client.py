@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from penstock.kafka.config import refused, without_secrets
-from penstock.kafka.faults import Said
+from penstock.kafka.errors import Said
 from penstock.proto.errors import ConfigurationError
 
 NEEDS_EXTRA: Final = "reading a topic needs the extra `kafka`: pip install 'penstock[kafka]'"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.hybrid import ClientConfig
+from penstock.proto.model.hybrid import ClientConfig
 
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"

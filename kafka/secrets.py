@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.hybrid import KafkaAccess
+from penstock.proto.model.hybrid import KafkaAccess
 
 MAX_SECRET_BYTES: Final = 65_536
 

@@ -1,6 +1,6 @@
 """The seam between whatever drives a read and the enumerator: embedded in the process, or behind gRPC.
 
-Both implementations (`penstock.enumerator.embedded`, `penstock.proto.client`) pass the same contract suite.
+Both implementations (`penstock.enumerator.embedded`, `penstock.proto.client.client`) pass the same contract suite.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from penstock.proto.positions import Position
-    from penstock.proto.queries import PlanRequest
-    from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
-    from penstock.proto.splits import Scan
-    from penstock.proto.streams import NextBatch, StreamPoint, StreamScope, StreamStart
+    from penstock.proto.model.positions import Position
+    from penstock.proto.model.queries import PlanRequest
+    from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+    from penstock.proto.model.splits import Scan
+    from penstock.proto.model.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 
 
 class Enumerator(Protocol):

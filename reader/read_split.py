@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.proto.changes import ChangesOf, GroupChanges
 from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch, StateVersionError
-from penstock.proto.hybrid import KafkaRange
-from penstock.proto.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
-from penstock.reader.base_file import BaseFile
-from penstock.reader.batches import BATCH_BYTES, Emission, SplitBatch
-from penstock.reader.decoded_size import BatchSize
+from penstock.proto.model.changes import ChangesOf, GroupChanges
+from penstock.proto.model.hybrid import KafkaRange
+from penstock.proto.model.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
+from penstock.reader.base.decoded_size import BatchSize
+from penstock.reader.base.file import BaseFile
+from penstock.reader.base.row_group_stats import RowGroupFilter, kept_by, range_of
+from penstock.reader.emit import BATCH_BYTES, BatchFinisher, SplitBatch
 from penstock.reader.memory import frugal
-from penstock.reader.output import output_schema
-from penstock.reader.partition_constants import PartitionConstants
+from penstock.reader.output_schema import output_schema
+from penstock.reader.partition_columns import PartitionConstants
+from penstock.reader.read_schema import ReadShape, read_shape
 from penstock.reader.report import SplitTally
-from penstock.reader.row_group_bounds import RowGroupFilter, kept_by, range_of
-from penstock.reader.shape import ReadShape, read_shape
-from penstock.reader.virtual_keys import RECORD_KEY
+from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.arrow_failures import naming_failures
-from penstock.table.storage import Storage, open_storage
+from penstock.table.storage.filesystem import Storage, open_storage
 
 if TYPE_CHECKING:
     from penstock.reader.merge.stream import LogWinners
     from penstock.reader.topics.reading import TopicReading
-    from penstock.table.predicate_tree import Predicate
+    from penstock.table.predicate.tree import Predicate
 
 __all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split", "warm_up"]
 
@@ -113,7 +113,7 @@ def read_split(
     def keys_of(origin: Origin) -> pa.Array:
         return _keys_of(scan, origin, options, storage)
 
-    batches = reading.batches(Emission(scan, split, shape, constants, keys_of), constants)
+    batches = reading.batches(BatchFinisher(scan, split, shape, constants, keys_of), constants)
     return naming_failures(frugal(batches), where)
 
 
@@ -128,7 +128,7 @@ def _topic(
 def _changes(
     scan: Scan, split: Split, start: int, options: ReadOptions, storage: Storage, tally: SplitTally
 ) -> Generator[SplitBatch, None, None]:
-    from penstock.reader.changes.read_changes import read_changes
+    from penstock.reader.cdc.read_changes import read_changes
 
     def slice_reader(inner: Scan, part: Split, inner_tally: SplitTally) -> Generator[SplitBatch, None, None]:
         return read_split(inner, part, options=options, storage=storage, tally=inner_tally)
@@ -150,7 +150,7 @@ def _keys_of(scan: Scan, origin: Origin, options: ReadOptions, storage: Storage)
 
 def warm_up() -> None:
     """Compiles the kernels, or loads them from the cache: for the start of a worker instead of its first split."""
-    from penstock.reader.avro_records import warm_up as warm_up_decoding
+    from penstock.reader.avro.decoder import warm_up as warm_up_decoding
     from penstock.reader.merge.keys import number_keys
 
     warm_up_decoding()
@@ -171,15 +171,15 @@ class _Reading:
     storage: Storage
     tally: SplitTally
 
-    def batches(self, emission: Emission, constants: PartitionConstants) -> Generator[SplitBatch, None, None]:
+    def batches(self, emission: BatchFinisher, constants: PartitionConstants) -> Generator[SplitBatch, None, None]:
         """Opens, merges, emits; everything opened is closed when the generator is."""
         with ExitStack() as opened:
             winners = None
             if self.split.logs:
-                from penstock.reader import merged_rows
+                from penstock.reader import merge_on_read
 
                 storage, scan, split = self.storage, self.scan, self.split
-                winners = merged_rows.winners_of(
+                winners = merge_on_read.winners_of(
                     storage, scan, split, self.shape, self.tally, compiled=self.options.compiled
                 )
             with self.tally.phase("open"):
@@ -190,16 +190,20 @@ class _Reading:
     def _merged_rows(
         self, winners: LogWinners, base: BaseFile | None, constants: PartitionConstants
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        from penstock.reader import merged_rows
+        from penstock.reader import merge_on_read
 
         scan, split, shape = self.scan, self.split, self.shape
         out_of_range = dropping = None
         if winners.filler is None:
             out_of_range = self._dropping(base, range_of(scan, shape), constants)
             dropping = self._dropping(base, kept_by(scan, shape), constants)
-        if base is not None and out_of_range is not None and merged_rows.is_beaten(base, winners, shape, out_of_range):
-            return merged_rows.unmet(winners, base, scan, split, shape, self._size, self.tally)
-        return merged_rows.merged(winners, base, scan, split, shape, self._size, self.tally, dropping=dropping)
+        if (
+            base is not None
+            and out_of_range is not None
+            and merge_on_read.is_beaten(base, winners, shape, out_of_range)
+        ):
+            return merge_on_read.unmet(winners, base, scan, split, shape, self._size, self.tally)
+        return merge_on_read.merged(winners, base, scan, split, shape, self._size, self.tally, dropping=dropping)
 
     def _base(self, opened: ExitStack, winners: LogWinners | None) -> BaseFile | None:
         if self.split.base is None:
@@ -249,7 +253,7 @@ class _Reading:
                 ordinal += batch.num_rows
 
     def _emitted(
-        self, emission: Emission, numbered: Iterator[tuple[int, pa.RecordBatch]]
+        self, emission: BatchFinisher, numbered: Iterator[tuple[int, pa.RecordBatch]]
     ) -> Generator[SplitBatch, None, None]:
         while True:
             with self.tally.phase("merge"):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.reports import PHASES, MergeOutcomes, SplitReport
+from penstock.proto.model.reports import PHASES, MergeOutcomes, SplitReport
 
 _T = TypeVar("_T")
 

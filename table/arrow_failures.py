@@ -15,8 +15,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 import pyarrow as pa
 
 from penstock.proto.errors import FormatError, OutOfMemory, PenstockError, StorageError
-from penstock.table.parquet_checks import tells_storage
-from penstock.table.storage import shown_uri, storage_detail
+from penstock.table.parquet.checks import tells_storage
+from penstock.table.storage.filesystem import shown_uri, storage_detail
 
 _T = TypeVar("_T")
 _Self = TypeVar("_Self")

@@ -13,15 +13,19 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Final, TypeVar, cast
 
 from penstock.proto.errors import CorruptFile, StorageError
-from penstock.proto.positions import InstantTime
-from penstock.table.archive import Archive, ArchiveCache, has_old_archive, read_archive
-from penstock.table.commit_cache import CommitCache, FileIdentity
-from penstock.table.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit
-from penstock.table.history import archived_completions, has_archived, history_version
-from penstock.table.instants import Action, Instant, State, instant_file_name
-from penstock.table.merge_rules import refuse_unsupported
-from penstock.table.partitions import created_by, find_partitions, list_data_files
-from penstock.table.plans import (
+from penstock.proto.model.positions import InstantTime
+from penstock.table.config.merge_rules import refuse_unsupported
+from penstock.table.config.properties import META_FOLDER, TableProperties, load_properties
+from penstock.table.files.listing import created_by, find_partitions, list_data_files
+from penstock.table.schema.avro import MAX_JSON_BYTES
+from penstock.table.storage.filesystem import FileInfo, Storage, open_storage, shown_uri
+from penstock.table.timeline.active import Timeline, list_timeline, timeline_of
+from penstock.table.timeline.archive import Archive, ArchiveCache, has_old_archive, read_archive
+from penstock.table.timeline.archive_v2 import archived_completions, has_archived, history_version
+from penstock.table.timeline.commit_cache import CommitCache, FileIdentity
+from penstock.table.timeline.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit
+from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
+from penstock.table.timeline.service_plans import (
     CleanMetadata,
     CompactionGroup,
     RequestedReplace,
@@ -30,11 +34,7 @@ from penstock.table.plans import (
     parse_requested_replace,
     parse_undone,
 )
-from penstock.table.properties import META_FOLDER, TableProperties, load_properties
-from penstock.table.schema.avro import MAX_JSON_BYTES
-from penstock.table.settling import read_settled
-from penstock.table.storage import FileInfo, Storage, open_storage, shown_uri
-from penstock.table.timeline import Timeline, list_timeline, timeline_of
+from penstock.table.timeline.settled_reads import read_when_complete
 
 T = TypeVar("T")
 
@@ -253,7 +253,7 @@ class HudiTable:
             info = self.storage.file_info(self._path(instant.file_name))
             return None if info is None else info.modified_ns
 
-        return read_settled(lambda: self._read(instant.file_name), parse, modified_ns)
+        return read_when_complete(lambda: self._read(instant.file_name), parse, modified_ns)
 
     def _read(self, file_name: str) -> bytes:
         try:

@@ -99,7 +99,7 @@ def nobody_writes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     if {"unit", "faults", "golden", "contract"} & set(request.path.parts[len(TESTS.parts) :][:1]):
         from penstock.proto.retry import RetryPolicy
 
-        monkeypatch.setattr("penstock.table.settling._RETRY", RetryPolicy(first_delay_ms=0, attempts=2))
+        monkeypatch.setattr("penstock.table.timeline.settled_reads._RETRY", RetryPolicy(first_delay_ms=0, attempts=2))
 
 
 @pytest.fixture(autouse=True)

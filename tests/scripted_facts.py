@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.enumerator.selection import TimelineFacts
-from penstock.proto.positions import InstantTime, Position
-from penstock.table.commits import CommitMetadata, WriteStat
-from penstock.table.instants import parse_instant_file
-from penstock.table.timeline import build_timeline
+from penstock.enumerator.planning.selection import TimelineFacts
+from penstock.proto.model.positions import InstantTime, Position
+from penstock.table.timeline.active import build_timeline
+from penstock.table.timeline.commits import CommitMetadata, WriteStat
+from penstock.table.timeline.instants import parse_instant_file
 
 Commit = tuple[str, str, list[WriteStat], list[str]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pathlib
 import shutil
 
-from penstock.enumerator.discovery import read_timeline
-from penstock.enumerator.order import completed_in_order
+from penstock.enumerator.planning.commit_order import completed_in_order
+from penstock.enumerator.planning.discovery import read_timeline
 from penstock.table.hudi_table import HudiTable, open_table
 
 

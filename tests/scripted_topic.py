@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.kafka.doors import PartitionFacts, RecordChunk, TopicFacts
+from penstock.kafka.protocols import PartitionFacts, RecordChunk, TopicFacts
 from penstock.proto.errors import KafkaUnavailable, PositionExpired, TopicGone
-from penstock.proto.hybrid import KafkaAccess, KafkaRange
+from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ScriptedTopic:
         return self
 
     def open_records(self, access: KafkaAccess, *, fail_on_data_loss: bool = True) -> ScriptedRecords:
-        """As `kafka.opening.open_records`."""
+        """As `kafka.factory.open_records`."""
         return ScriptedRecords(self.open(access), fail_on_data_loss)
 
     def facts(self, topic: str) -> TopicFacts:

@@ -20,11 +20,12 @@ import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-PACKAGE_DIRS: dict[str, str] = PYPROJECT["tool"]["setuptools"]["package-dir"]
 ROOMS = ("proto", "table", "kafka", "enumerator", "reader", "engine")
 GENERATED = re.compile(r"_pb2(_grpc)?\.py$")
 
 MAX_FILE_LINES = 400
+MAX_MODULES = 16
+"""Modules of a folder beside its `__init__` and its sub-packages."""
 MAX_FUNCTION_LINES = 70
 
 MAY_IMPORT = {
@@ -39,80 +40,79 @@ MAY_IMPORT = {
 }
 """Room -> rooms it may import. '' is the package's own root."""
 
-WIRE = ("proto/v1/*.py", "proto/codec*.py", "proto/rpc_errors.py", "proto/client*.py", "enumerator/server/*.py")
+WIRE = ("proto/v1/*.py", "proto/codec/*.py", "proto/client/*.py", "enumerator/server/*.py", "enumerator/server/*/*.py")
 """Where gRPC and protobuf may be imported."""
 
 GRPC_MODULES = re.compile(r"(grpc|grpc_health|grpc_reflection|grpc_status|google\.(protobuf|rpc))(\.|$)")
 
-WIRE_MODULES = re.compile(r"penstock\.proto\.(v1|codec\w*|rpc_errors|client\w*)(\.|$)")
+WIRE_MODULES = re.compile(r"penstock\.proto\.(v1|codec|client)(\.|$)")
 """Modules of the contract that are not values: the table and the reader must not know them."""
 
-PLANNING_MODULES = re.compile(r"penstock\.table\.(hudi_table|timeline|commits|properties|slices)(\.|$)")
+PLANNING_MODULES = re.compile(
+    r"penstock\.table\.(hudi_table|timeline\.(active|commits)|config\.properties|files\.slices)(\.|$)"
+)
 """What only planning needs: a reader never lists a folder and never reads `.hoodie`."""
 
 PURE = (
     "proto/errors.py",
-    "proto/positions.py",
-    "proto/queries.py",
-    "proto/splits.py",
-    "proto/reports.py",
-    "proto/groups.py",
-    "proto/lost_ranges.py",
-    "proto/group_names.py",
-    "proto/streams.py",
-    "proto/hybrid.py",
-    "proto/hybrid_checks.py",
-    "proto/hybrid_json.py",
+    "proto/model/positions.py",
+    "proto/model/queries.py",
+    "proto/model/splits.py",
+    "proto/model/reports.py",
+    "proto/model/groups.py",
+    "proto/model/lost_ranges.py",
+    "proto/model/streams.py",
+    "proto/model/hybrid.py",
+    "proto/codec/hybrid_checks.py",
+    "proto/codec/hybrid_json.py",
     "kafka/config.py",
-    "kafka/doors.py",
-    "kafka/faults.py",
-    "kafka/ranges.py",
-    "enumerator/order*.py",
-    "enumerator/planner*.py",
-    "enumerator/assigner*.py",
-    "enumerator/store/layout.py",
+    "kafka/protocols.py",
+    "kafka/errors.py",
+    "kafka/range_progress.py",
+    "enumerator/planning/commit_order.py",
+    "enumerator/planning/slice_planner.py",
+    "enumerator/core/slot_assigner.py",
+    "enumerator/store/row_format.py",
     "enumerator/store/protocol.py",
     "enumerator/store/wal.py",
     "enumerator/observer.py",
-    "enumerator/observers.py",
-    "enumerator/activity.py",
-    "enumerator/server/page_data.py",
+    "enumerator/groups/activity.py",
+    "enumerator/server/http/page_data.py",
     "engine/doctor/findings.py",
-    "enumerator/server/metric_entries.py",
-    "enumerator/server/rights.py",
-    "enumerator/server/settings.py",
-    "proto/access.py",
-    "proto/certificate_dates.py",
-    "table/storage_refusals.py",
-    "enumerator/cuts.py",
-    "enumerator/streams/snapshot_list.py",
+    "enumerator/server/metrics/catalog.py",
+    "enumerator/server/auth/acl.py",
+    "enumerator/server/config/settings.py",
+    "proto/model/access.py",
+    "proto/client/certificates.py",
+    "table/storage/refusals.py",
+    "enumerator/snapshots/split_list.py",
     "enumerator/streams/watermark.py",
-    "enumerator/watch/checks.py",
-    "enumerator/watch/lag.py",
-    "enumerator/watch/rounds.py",
-    "enumerator/watch/values.py",
-    "enumerator/hybrid/claims.py",
-    "enumerator/hybrid/formats.py",
-    "enumerator/hybrid/ladder.py",
-    "enumerator/hybrid/lake_commits.py",
-    "enumerator/hybrid/offsets.py",
-    "enumerator/hybrid/topic_rounds.py",
-    "enumerator/hybrid/walk.py",
-    "enumerator/hybrid/wording.py",
-    "table/instants.py",
-    "table/names.py",
-    "table/slices*.py",
-    "table/merge_rules.py",
-    "table/predicate*.py",
+    "enumerator/continuous/consistency.py",
+    "enumerator/continuous/lag.py",
+    "enumerator/continuous/round_limits.py",
+    "enumerator/continuous/types.py",
+    "enumerator/handover/commit_offsets.py",
+    "enumerator/handover/offset_formats.py",
+    "enumerator/handover/offset_fallbacks.py",
+    "enumerator/handover/lake_commits.py",
+    "enumerator/handover/offsets.py",
+    "enumerator/handover/topic_position.py",
+    "enumerator/handover/offset_search.py",
+    "enumerator/handover/explain.py",
+    "table/timeline/instants.py",
+    "table/files/names.py",
+    "table/files/slices.py",
+    "table/config/merge_rules.py",
+    "table/predicate/*.py",
     "table/columns.py",
-    "table/legacy_calendar.py",
+    "table/parquet/legacy_calendar.py",
     "table/log/blocks.py",
     "table/log/deletes.py",
     "table/log/positions.py",
     "reader/merge/*.py",
     "reader/kernels/*.py",
-    "reader/calendar_rebase.py",
-    "reader/calendar_zones.py",
+    "reader/base/legacy_calendar.py",
+    "reader/base/legacy_zones.py",
 )
 """Decisions: a function of their arguments alone. Every pattern must name a file.
 
@@ -126,7 +126,7 @@ IMPURE_MODULES = {"time", "random", "threading", "asyncio", "socket", "subproces
 IMPURE_CALLS = {"open", "input", "print"}
 CLOCK_READS = {"now", "utcnow", "today"}
 
-BARE_NAMES = {*ROOMS, "root_package"}
+BARE_NAMES = set(ROOMS)
 VAGUE_NAMES = re.compile(r"(^|_)(utils?|common|helpers?|misc|managers?)(_|$)")
 
 IMPORT_TO_DISTRIBUTION = {
@@ -177,10 +177,21 @@ class Source:
 
 
 @cache
+def package_folders() -> dict[str, str]:
+    """The folder of each package, relative to the repository; links of `src/penstock` are resolved."""
+    folders = {"penstock": "src/penstock", "pyspark_penstock": "src/pyspark_penstock"}
+    for room in ROOMS:
+        for path in sorted((REPOSITORY / room).rglob("*.py")):
+            folder = path.parent.relative_to(REPOSITORY).as_posix()
+            folders["penstock." + folder.replace("/", ".")] = folder
+    return folders
+
+
+@cache
 def package_sources() -> tuple[Source, ...]:
-    """Every hand-written module of the package, by package-dir; generated stubs are left out."""
+    """Every hand-written module of the package; generated stubs are left out."""
     found = []
-    for package, folder in PACKAGE_DIRS.items():
+    for package, folder in package_folders().items():
         for path in sorted((REPOSITORY / folder).glob("*.py")):
             if GENERATED.search(path.name):
                 continue
@@ -395,20 +406,30 @@ def test_modules_and_public_names_have_docstrings() -> None:
 
 def test_names_say_what_is_inside() -> None:
     modules = [(source.name, source.path.stem) for source in package_sources()]
-    folders = [(folder, pathlib.PurePosixPath(folder).name) for folder in PACKAGE_DIRS.values()]
+    folders = [(folder, pathlib.PurePosixPath(folder).name) for folder in package_folders().values()]
     breaches([f"{path}: a name that says nothing" for path, name in [*modules, *folders] if VAGUE_NAMES.search(name)])
 
 
-def test_every_folder_of_the_package_is_listed() -> None:
-    listed = {(REPOSITORY / folder).resolve() for folder in PACKAGE_DIRS.values()}
-    roots = [REPOSITORY / room for room in (*ROOMS, "root-package")]
-    with_code = {path.parent.resolve() for root in roots for path in root.rglob("*.py")}
-    assert with_code == listed
-    assert set(PYPROJECT["tool"]["setuptools"]["packages"]) == set(PACKAGE_DIRS)
+def test_every_folder_of_the_package_is_linked_and_has_an_init() -> None:
+    for room in ROOMS:
+        link = REPOSITORY / "src" / "penstock" / room
+        assert link.is_symlink() and link.readlink() == pathlib.Path("../..") / room
+    assert [
+        folder for folder in package_folders().values() if not (REPOSITORY / folder / "__init__.py").is_file()
+    ] == []
+
+
+def test_folders_hold_few_modules() -> None:
+    found = []
+    for package, folder in package_folders().items():
+        modules = [path for path in (REPOSITORY / folder).glob("*.py") if path.name != "__init__.py"]
+        if len(modules) > MAX_MODULES:
+            found.append(f"{folder}: {package} has {len(modules)} modules, at most {MAX_MODULES}")
+    breaches(found)
 
 
 def test_no_folder_hides_the_installed_package() -> None:
-    named = {part for file in committed_files() for part in pathlib.PurePosixPath(file).parts[:-1]}
+    named = {pathlib.PurePosixPath(file).parts[0] for file in committed_files()}
     assert "penstock" not in named
 
 

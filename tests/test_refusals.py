@@ -29,12 +29,12 @@ class Kind(Enum):
 
 
 RAISED = {
-    "enumerator/scans.py": [{Kind.BASE_FORMAT}],
-    "engine/spark/types.py": [{Kind.ENGINE_TYPE}] * 3,
-    "reader/log_blocks.py": [{Kind.HFILE_LOG}],
-    "reader/log_damage.py": [{Kind.HFILE_LOG}],
-    "table/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BOOTSTRAP, Kind.BASE_FORMAT}],
-    "table/properties.py": [{Kind.OLD_VERSION}],
+    "enumerator/planning/scan.py": [{Kind.BASE_FORMAT}],
+    "engine/spark/schema/types.py": [{Kind.ENGINE_TYPE}] * 3,
+    "reader/log/block_selection.py": [{Kind.HFILE_LOG}],
+    "reader/log/damage.py": [{Kind.HFILE_LOG}],
+    "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BOOTSTRAP, Kind.BASE_FORMAT}],
+    "table/config/properties.py": [{Kind.OLD_VERSION}],
 }
 """File -> the kinds of each place that makes the error."""
 
@@ -84,7 +84,7 @@ def test_only_what_the_list_names_is_refused_as_unsupported() -> None:
         for file in sources()
         if (places := uses(ast.parse(file.read_text())))
     }
-    assert found.pop("proto/rpc_errors.py") == 1, "the status code's class"
+    assert found.pop("proto/codec/errors.py") == 1, "the status code's class"
     assert found == {file: len(kinds) for file, kinds in RAISED.items()}
 
 
@@ -93,7 +93,7 @@ def test_every_kind_is_one_that_some_place_raises() -> None:
 
 
 def test_the_settings_that_merge_rules_refuse() -> None:
-    tree = ast.parse((REPOSITORY / "table/merge_rules.py").read_text())
+    tree = ast.parse((REPOSITORY / "table/config/merge_rules.py").read_text())
     refusing = Counter(
         next((words for words in REFUSED_SETTINGS if text.startswith(words)), text)
         for call in ast.walk(tree)

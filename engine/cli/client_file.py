@@ -2,7 +2,7 @@
 
 Keys are the registry's names (docs/reference/options.md), in any spelling; values may be text, numbers, truth values or
 lists. Belongs here: reading it, and every problem in it as a line. Not here: which of flag, environment and file counts
-(`penstock.proto.options`), the server's file (`penstock.enumerator.server.config`).
+(`penstock.proto.options.registry`), the server's file (`penstock.enumerator.server.config.load`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.proto.access import ServerAccess
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.option_kafka import CLIENT, is_client_setting
-from penstock.proto.option_types import nearest
-from penstock.proto.options import OPTIONS, option_named
+from penstock.proto.model.access import ServerAccess
+from penstock.proto.options.kafka import CLIENT, is_client_setting
+from penstock.proto.options.registry import OPTIONS, option_named
+from penstock.proto.options.types import nearest
 
 MAX_FILE_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 8

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 from penstock.engine.cli.shell import registry_flag
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.option_types import (
+from penstock.proto.options.registry import OPTIONS, EntryPoint, Option
+from penstock.proto.options.types import (
     Address,
     Choice,
     Duration,
@@ -25,13 +26,12 @@ from penstock.proto.option_types import (
     Text,
     TrueFalse,
 )
-from penstock.proto.options import OPTIONS, Door, Option
 
 Command = Callable[..., None]
 
 
 def with_registry_flags(
-    *, but: Collection[str] = (), only: Collection[str] | None = None, door: Door = Door.CLI
+    *, but: Collection[str] = (), only: Collection[str] | None = None, door: EntryPoint = EntryPoint.CLI
 ) -> Callable[[Command], Command]:
     """Gives a command a flag for each option that applies at the door, except those named in `but`; or for `only` few.
 

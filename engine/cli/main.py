@@ -14,8 +14,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.cli import config as config_command
-from penstock.engine.cli import (
+from penstock.engine.cli.commands import config as config_command
+from penstock.engine.cli.commands import (
     demo,
     doctor,
     groups,
@@ -32,8 +32,8 @@ from penstock.engine.cli import (
 )
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.examples import shown, with_examples
+from penstock.engine.cli.output.cells import one_line
 from penstock.engine.cli.shell import LogFormat, Shell, show_help, start_logs
-from penstock.engine.cli.text import one_line
 from penstock.proto.errors import ConfigurationError
 from penstock.version import __version__
 

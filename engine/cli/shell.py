@@ -19,11 +19,11 @@ import typer
 
 from penstock.engine.cli.client_file import NO_FILE, ClientFile, load_client_file
 from penstock.engine.cli.errors import EXIT_USAGE
-from penstock.engine.cli.log_lines import JsonLines, TextLines
-from penstock.engine.cli.text import printable
+from penstock.engine.cli.output.cells import printable
+from penstock.engine.cli.output.log_format import JsonLines, TextLines
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.option_types import Choice, OnOff, TrueFalse
-from penstock.proto.options import Door, GivenOptions, Option, option_named, parse_options
+from penstock.proto.options.registry import EntryPoint, GivenOptions, Option, option_named, parse_options
+from penstock.proto.options.types import Choice, OnOff, TrueFalse
 
 
 class LogFormat(StrEnum):
@@ -142,7 +142,7 @@ def given_options(
     flags: Mapping[str, str | None],
     extra: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
-    door: Door = Door.CLI,
+    door: EntryPoint = EntryPoint.CLI,
     table: str | None = None,
     *,
     asks_server: bool = True,

@@ -27,7 +27,7 @@ from penstock.engine.demo.show import (
 )
 from penstock.engine.demo.stage import Stage
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.table.hudi_table import open_table
 
 NON_TERMINAL_WIDTH = 140

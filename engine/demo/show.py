@@ -13,8 +13,8 @@ from penstock.engine.demo.comparison import RowDifference
 from penstock.engine.demo.roads import Answer
 from penstock.engine.demo.sample import Sample
 from penstock.engine.demo.server_process import Handout, HandoutSummary
-from penstock.proto.splits import Plan
-from penstock.table.timeline import Timeline
+from penstock.proto.model.splits import Plan
+from penstock.table.timeline.active import Timeline
 
 SHOWN_ROWS = 5
 SHOWN_META = ("_hoodie_commit_time",)

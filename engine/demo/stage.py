@@ -14,7 +14,7 @@ from penstock.engine.demo.sample import Sample
 from penstock.engine.demo.server_process import ServerProcess
 
 if TYPE_CHECKING:
-    from penstock.engine.spark.local_run import LocalSpark
+    from penstock.engine.spark.local_session import LocalSpark
 
 
 class Stage:
@@ -34,7 +34,7 @@ class Stage:
     @cached_property
     def spark(self) -> LocalSpark:
         """A Spark session."""
-        from penstock.engine.spark.local_run import LocalSpark
+        from penstock.engine.spark.local_session import LocalSpark
 
         spark = LocalSpark(self.scratch)
         self._started.callback(spark.stop)

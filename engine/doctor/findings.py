@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from penstock.proto.certificate_dates import Validity
+from penstock.proto.client.certificates import Validity
 
 SKEW_WARN_S: Final = 1.0
 SKEW_FAIL_S: Final = 60.0

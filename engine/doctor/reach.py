@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.doctor.findings import Finding, Level, judged_certificate, judged_skew
-from penstock.proto.access import SYSTEM_CA, ServerAccess
-from penstock.proto.addresses import host_and_port
-from penstock.proto.certificate_dates import validity_of
+from penstock.proto.client.certificates import validity_of
 from penstock.proto.errors import PenstockError
+from penstock.proto.model.access import SYSTEM_CA, ServerAccess, host_and_port
 
 if TYPE_CHECKING:
-    from penstock.proto.client import EnumeratorClient
+    from penstock.proto.client.client import EnumeratorClient
     from penstock.table.hudi_table import HudiTable
 
 TIMEOUT_S: Final = 5.0
@@ -27,7 +26,7 @@ _MAGIC_BYTES: Final = 4
 def storage_findings(path: str, now_s: Callable[[], float] = time.time) -> Iterator[Finding]:
     """Whether the table can be reached, listed and read with the rights of this process; its clock against ours."""
     from penstock.table.hudi_table import open_table
-    from penstock.table.storage import shown_uri
+    from penstock.table.storage.filesystem import shown_uri
 
     begin_s = time.perf_counter()
     try:
@@ -93,7 +92,7 @@ def access_findings(access: ServerAccess, now: datetime) -> Iterator[Finding]:
 
 def server_findings(address: str, access: ServerAccess, table: str | None) -> Iterator[Finding]:
     """Whether the server answers, its certificate, its clock, and the table if one is named."""
-    from penstock.proto.client import CallLimits, EnumeratorClient
+    from penstock.proto.client.client import CallLimits, EnumeratorClient
 
     now = datetime.now(UTC)
     yield from access_findings(access, now)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.engine.spark.awaiting import await_end
     from penstock.engine.spark.source import PenstockDataSource
-    from penstock.engine.spark.source_watermark import with_source_watermark
+    from penstock.engine.spark.stream.await_end import await_end
+    from penstock.engine.spark.watermark.eviction import with_source_watermark
 
 __all__ = ["PenstockDataSource", "await_end", "register", "with_source_watermark"]
 
@@ -37,9 +37,9 @@ def __getattr__(name: str) -> object:
         case "PenstockDataSource":
             from penstock.engine.spark.source import PenstockDataSource as found
         case "await_end":
-            from penstock.engine.spark.awaiting import await_end as found
+            from penstock.engine.spark.stream.await_end import await_end as found
         case "with_source_watermark":
-            from penstock.engine.spark.source_watermark import with_source_watermark as found
+            from penstock.engine.spark.watermark.eviction import with_source_watermark as found
         case _:
             raise AttributeError(f"module 'penstock.engine.spark' has no attribute {name!r}")
     globals()[name] = found

@@ -9,12 +9,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.engine.enumerators import enumerator_for
-from penstock.engine.requests import plan_request
-from penstock.engine.spark.options import Loaded
+from penstock.engine.connect import enumerator_for
+from penstock.engine.requests.batch import plan_request
+from penstock.engine.spark.options import Loaded, resolved
 from penstock.engine.spark.planning import plan_slots
-from penstock.engine.spark.reading import resolved
-from penstock.engine.spark.slot_reader import SlotReader
+from penstock.engine.spark.task.reader import SlotReader
 from penstock.proto.retry import Retry
 
 

@@ -1,20 +1,25 @@
 """The options of one `load()`: which table, and the parsed rest, for a batch, for a stream, or for either.
 
 Pure: the environment is passed in. Belongs here: what Spark does to options (lower-case keys, the table as `path`).
-Not here: what an option is called or means (`penstock.proto.options`, `penstock.engine.requests`).
+Not here: what an option is called or means (`penstock.proto.options.registry`, `penstock.engine.requests.batch`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql.types import StructType
 
-from penstock.engine.requests import RANGES
+from penstock.engine.requests.batch import RANGES
+from penstock.engine.requests.hybrid import access_of
+from penstock.engine.requests.stream import lost_range_policy
+from penstock.engine.spark.task.input_partitions import SlotReading
+from penstock.engine.spark.watermark.columns import WATERMARK, event_time_column, table_part
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options import OPTIONS, Door, GivenOptions, option_named, parse_options
+from penstock.proto.model.lost_ranges import OnLostRange
+from penstock.proto.options.registry import OPTIONS, EntryPoint, GivenOptions, option_named, parse_options
 
 _TABLE_KEY = "path"
 _TABLES_KEY = "paths"
@@ -28,7 +33,7 @@ class Loaded:
     options: GivenOptions
 
 
-def loaded(given: Mapping[str, str], door: Door, environment: Mapping[str, str]) -> Loaded:
+def loaded(given: Mapping[str, str], door: EntryPoint, environment: Mapping[str, str]) -> Loaded:
     """The options as Spark hands them over. ConfigurationError: no table, several, an unknown or misplaced option."""
     by_name = {name.lower(): value for name, value in given.items()}
     if _TABLES_KEY in by_name:
@@ -39,25 +44,29 @@ def loaded(given: Mapping[str, str], door: Door, environment: Mapping[str, str])
     return Loaded(table, parse_options(by_name, door=door, environment=environment))
 
 
-_OF_SPARK: Final = frozenset({Door.BATCH, Door.STREAM})
+_OF_SPARK: Final = frozenset({EntryPoint.BATCH, EntryPoint.STREAM})
 
 
-def door_before_use(given: Mapping[str, str]) -> Door:
+def door_before_use(given: Mapping[str, str]) -> EntryPoint:
     """The door by which options are parsed at load(), where Spark does not say yet whether a batch or a stream follows:
     an option that only a stream has makes it one."""
     ours = [option for option in map(option_named, given) if option is not None]
-    return Door.STREAM if any(option.doors & _OF_SPARK == {Door.STREAM} for option in ours) else Door.BATCH
+    return (
+        EntryPoint.STREAM
+        if any(option.doors & _OF_SPARK == {EntryPoint.STREAM} for option in ours)
+        else EntryPoint.BATCH
+    )
 
 
 def only_a_batch(options: GivenOptions) -> bool:
     """Whether no stream could have these options, so that a batch's rules hold already at load()."""
-    never_streamed = {option.name for option in OPTIONS if Door.STREAM not in option.doors}
+    never_streamed = {option.name for option in OPTIONS if EntryPoint.STREAM not in option.doors}
     return bool(options.given & never_streamed) or ("query" in options.given and options.query not in RANGES)
 
 
 def only_a_stream(options: GivenOptions) -> bool:
     """Whether no batch could have these options, so that a stream's rules hold already at load()."""
-    return any(option.doors & _OF_SPARK == {Door.STREAM} for option in OPTIONS if option.name in options.given)
+    return any(option.doors & _OF_SPARK == {EntryPoint.STREAM} for option in OPTIONS if option.name in options.given)
 
 
 def wanted_columns(schema: StructType, options: GivenOptions) -> tuple[str, ...]:
@@ -72,3 +81,29 @@ def wanted_columns(schema: StructType, options: GivenOptions) -> tuple[str, ...]
             f" {', '.join(names)[:500]}; give one of them"
         )
     return tuple(names)
+
+
+def resolved(
+    load: Loaded, schema: StructType, *, limit_rows: int | None = None, narrows: bool = False
+) -> tuple[Loaded, SlotReading]:
+    """The load with its columns, and the event-time column, named as the schema does; and the reading of its slots.
+
+    ConfigurationError: the schema does not hold what the options ask for.
+    """
+    options = load.options
+    table = table_part(schema, options)
+    columns = wanted_columns(table, options)
+    event_time = event_time_column(table, options).name if options.event_time else ""
+    reading = SlotReading(
+        schema=table,
+        limit_rows=limit_rows,
+        batch_rows=options.batch_rows,
+        event_time=event_time,
+        watermarked=schema if WATERMARK in schema.fieldNames() and event_time else None,
+        event_time_unit=options.event_time_unit,
+        narrows=narrows,
+        access=access_of(options),
+        retry=options.retry,
+        skips_lost=lost_range_policy(options) is OnLostRange.EARLIEST,
+    )
+    return Loaded(load.table, replace(options, columns=columns, event_time=event_time)), reading

@@ -13,30 +13,30 @@ from functools import cache
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from penstock.engine.enumerators import enumerator_for
-from penstock.engine.hybrid_requests import changes_read
-from penstock.engine.requests import no_files_warning, query_of, request_of
-from penstock.engine.spark.casting import casting
+from penstock.engine.connect import enumerator_for
+from penstock.engine.requests.batch import no_files_warning, query_of, request_of
+from penstock.engine.requests.hybrid import changes_read
+from penstock.engine.requests.stream import check_streamable, stream_scope, stream_start
 from penstock.engine.spark.options import Loaded, only_a_batch, only_a_stream
-from penstock.engine.spark.slots import PackedSlot, PulledSlot, Slot, pack
-from penstock.engine.spark.types import spark_schema
-from penstock.engine.spark.watermark_columns import event_time_column, with_columns
-from penstock.engine.stream_requests import check_streamable, stream_scope, stream_start
+from penstock.engine.spark.schema.casting import casting
+from penstock.engine.spark.schema.types import spark_schema
+from penstock.engine.spark.task.input_partitions import PackedSlot, PulledSlot, Slot, pack
+from penstock.engine.spark.watermark.columns import event_time_column, with_columns
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.proto.access import NO_ACCESS, ServerAccess
-from penstock.proto.codec import encode_scan, encode_split
+from penstock.proto.codec.serialized import encode_scan, encode_split
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation, SchemaMismatch
-from penstock.proto.options import GivenOptions
-from penstock.proto.queries import PlanRequest, SnapshotAsOf
-from penstock.proto.reports import TableDescription
+from penstock.proto.model.access import NO_ACCESS, ServerAccess
+from penstock.proto.model.queries import PlanRequest, SnapshotAsOf
+from penstock.proto.model.reports import TableDescription
+from penstock.proto.options.registry import GivenOptions
 from penstock.proto.retry import Retry
-from penstock.reader.output import output_schema
+from penstock.reader.output_schema import output_schema
 from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import change_schema
-from penstock.table.storage import shared_uri, shown_uri
+from penstock.table.storage.filesystem import shared_uri, shown_uri
 
 log = logging.getLogger("penstock.engine.spark")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.engine.spark.batch_reader import PenstockBatchReader
-    from penstock.engine.spark.stream_reader import PenstockStreamReader
+    from penstock.engine.spark.stream.reader import PenstockStreamReader
 
 log = logging.getLogger("penstock.engine.spark")
 
@@ -58,14 +58,14 @@ class PenstockDataSource(DataSource):
         """A batch read of just these columns."""
         from penstock.engine.spark.batch_reader import PenstockBatchReader
         from penstock.engine.spark.options import loaded
-        from penstock.proto.options import Door
+        from penstock.proto.options.registry import EntryPoint
 
-        return PenstockBatchReader(loaded(self.options, Door.BATCH, os.environ), schema)
+        return PenstockBatchReader(loaded(self.options, EntryPoint.BATCH, os.environ), schema)
 
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """A stream of just these columns."""
         from penstock.engine.spark.options import loaded
-        from penstock.engine.spark.stream_reader import PenstockStreamReader
-        from penstock.proto.options import Door
+        from penstock.engine.spark.stream.reader import PenstockStreamReader
+        from penstock.proto.options.registry import EntryPoint
 
-        return PenstockStreamReader(loaded(self.options, Door.STREAM, os.environ), schema)
+        return PenstockStreamReader(loaded(self.options, EntryPoint.STREAM, os.environ), schema)

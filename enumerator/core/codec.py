@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.enumerator.core.facts import SplitFacts
+from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core.records import (
     Durable,
     Gone,
@@ -36,15 +36,15 @@ from penstock.enumerator.core.records import (
     SplitsAssigned,
     SplitsCommitted,
 )
+from penstock.enumerator.core.split_facts import SplitFacts
 from penstock.enumerator.store.protocol import StoredRecord
-from penstock.enumerator.watch.values import Progress
-from penstock.proto.codec import decode_request, encode_request
+from penstock.proto.codec.hybrid_checks import checked_position
+from penstock.proto.codec.hybrid_json import place_from_json, place_to_json
+from penstock.proto.codec.serialized import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, StateDamaged, StateVersionError
-from penstock.proto.groups import GroupScope, OnLostRange
-from penstock.proto.hybrid_checks import checked_position
-from penstock.proto.hybrid_json import place_from_json, place_to_json
-from penstock.proto.positions import CommitRange, InstantTime, Position
-from penstock.proto.queries import RoundLimits
+from penstock.proto.model.groups import GroupScope, OnLostRange
+from penstock.proto.model.positions import CommitRange, InstantTime, Position
+from penstock.proto.model.queries import RoundLimits
 
 Json = Mapping[str, Any]
 VERSION: Final = 1

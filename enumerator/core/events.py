@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.enumerator.core.facts import SplitFacts
+from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.watch.values import Progress
-from penstock.proto.groups import GroupScope, Member, SplitProgress
-from penstock.proto.positions import CommitRange, Position
-from penstock.proto.queries import RoundLimits
-from penstock.proto.reports import SplitReport
+from penstock.enumerator.core.split_facts import SplitFacts
+from penstock.proto.model.groups import GroupScope, Member, SplitProgress
+from penstock.proto.model.positions import CommitRange, Position
+from penstock.proto.model.queries import RoundLimits
+from penstock.proto.model.reports import SplitReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Settings, Step
 from penstock.enumerator.core.records import (
     Gone,
     GroupDeleted,
@@ -16,9 +15,10 @@ from penstock.enumerator.core.records import (
     ReaderJoined,
     Record,
 )
+from penstock.enumerator.core.results import Settings, Step
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.proto.errors import ConfigurationError, Fenced, Overloaded, PermissionDenied, UnknownGroup
-from penstock.proto.groups import GroupScope, Joined, Member
+from penstock.proto.model.groups import GroupScope, Joined, Member
 
 MAX_READERS: Final = 10_000
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import HOUR_MS, Entry, PlanHeld, Reported, Settings, Step
 from penstock.enumerator.core.records import EntryReported, PlanOpened, PlansForgotten, PlanUsed, Record, SlotsAsked
+from penstock.enumerator.core.results import HOUR_MS, Entry, PlanHeld, Reported, Settings, Step
 from penstock.enumerator.core.state import HeldPlan, State
 from penstock.proto.errors import ConfigurationError, RequestIdReused, StorageError, UnknownPlan, UnknownSplit
 

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from penstock.enumerator.core.facts import Numbers, SplitFacts
+from penstock.enumerator.core.split_facts import Numbers, SplitFacts
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.positions import CommitRange
+from penstock.proto.model.positions import CommitRange
 
 PENDING: Final = 0
 HELD: Final = 1

@@ -9,8 +9,7 @@ from array import array
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from penstock.enumerator.assigner import SlotAssigner
-from penstock.enumerator.core.facts import SplitFacts
+from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core.records import (
     EntryReported,
     GroupCreated,
@@ -36,11 +35,12 @@ from penstock.enumerator.core.records import (
     TableSeen,
 )
 from penstock.enumerator.core.rounds import Round
-from penstock.enumerator.watch.values import Progress
-from penstock.proto.groups import GroupScope
-from penstock.proto.positions import Position
-from penstock.proto.queries import RoundLimits
-from penstock.proto.reports import SplitReport
+from penstock.enumerator.core.slot_assigner import SlotAssigner
+from penstock.enumerator.core.split_facts import SplitFacts
+from penstock.proto.model.groups import GroupScope
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import RoundLimits
+from penstock.proto.model.reports import SplitReport
 
 PlanRecord = PlanOpened | SlotsAsked | PlansForgotten | PlanUsed | EntryReported
 GroupRecord = (
@@ -143,7 +143,7 @@ class State:
         return f"{len(self.groups)} groups with {rounds} open rounds, {len(self.plans)} plans"
 
 
-def evolve(state: State, record: Record) -> tuple[str, ...]:
+def apply(state: State, record: Record) -> tuple[str, ...]:
     """Takes a record in; the ids of plans (rounds too) that nobody needs any more."""
     match record:
         case PlanOpened() | SlotsAsked() | PlansForgotten() | PlanUsed() | EntryReported():

@@ -21,28 +21,28 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from penstock.enumerator.activity import Activity
+from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import NO_OBSERVER, Observer
-from penstock.enumerator.server import limits
-from penstock.enumerator.server.building import EndedWhileWaiting, ServiceToCome, built
-from penstock.enumerator.server.call_metrics import CallMetrics
-from penstock.enumerator.server.callers import CallerNames
-from penstock.enumerator.server.credentials import server_credentials
-from penstock.enumerator.server.group_handlers import GroupHandlers
-from penstock.enumerator.server.guard import Guard, Readiness
-from penstock.enumerator.server.health_port import health_port
-from penstock.enumerator.server.metrics import Metrics, MetricsPort
-from penstock.enumerator.server.rates import PeerRates
-from penstock.enumerator.server.rights import Rights, warnings_of
-from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers, PlanningPool, add_to_server
-from penstock.enumerator.server.settings import Settings, TableSettings
-from penstock.enumerator.server.tokens import TokenFile, TokenRefresh
+from penstock.enumerator.planning.event_time.annotate import EventTimeScan
+from penstock.enumerator.server.assembly import EndedWhileWaiting, ServiceToCome, built
+from penstock.enumerator.server.auth.acl import Rights, warnings_of
+from penstock.enumerator.server.auth.callers import CallerNames
+from penstock.enumerator.server.auth.tls import server_credentials
+from penstock.enumerator.server.auth.tokens import TokenFile, TokenRefresh
+from penstock.enumerator.server.config.settings import Settings, TableSettings
+from penstock.enumerator.server.http.health_port import health_port
+from penstock.enumerator.server.metrics.prometheus import Metrics, MetricsPort
+from penstock.enumerator.server.rpc import limits
+from penstock.enumerator.server.rpc.call_metrics import CallMetrics
+from penstock.enumerator.server.rpc.group_handlers import GroupHandlers
+from penstock.enumerator.server.rpc.handlers import SERVICE_NAME, EnumeratorHandlers, PlanningPool, add_to_server
+from penstock.enumerator.server.rpc.interceptor import Guard, Readiness
+from penstock.enumerator.server.rpc.rate_limit import PeerRates
 from penstock.enumerator.service import wall_ms
-from penstock.enumerator.split_times import EventTimeScan
-from penstock.proto.addresses import is_loopback
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PenstockError
-from penstock.proto.groups import GroupDoor
+from penstock.proto.model.access import is_loopback
+from penstock.proto.model.groups import GroupService
 
 GRACE_S: Final = 10.0
 """How long calls under way may take after the server was told to stop."""
@@ -176,7 +176,7 @@ def serve(tables: Mapping[str, str], listen: str, *, scan_event_time: EventTimeS
     with ExitStack() as opened:
         service = opened.enter_context(built(settings, scan_event_time=scan_event_time))
         running = serve_enumerator(service, groups=service, settings=settings)
-        service.keeper.when_lost = running.cannot_go_on
+        service.coordinator.when_lost = running.cannot_go_on
         service.on_trouble(partial(running.set_trouble, "background threads"))
         running.at_end(opened.pop_all().close)
         return running
@@ -185,7 +185,7 @@ def serve(tables: Mapping[str, str], listen: str, *, scan_event_time: EventTimeS
 def serve_enumerator(
     enumerator: Enumerator,
     listen: str = "",
-    groups: GroupDoor | None = None,
+    groups: GroupService | None = None,
     *,
     settings: Settings | None = None,
     observer: Observer = NO_OBSERVER,
@@ -303,7 +303,7 @@ def serve_forever(
                 if probed:
                     log.info("health for probes at %s", probed)
                 to_come.set(service)
-                service.keeper.when_lost = server.cannot_go_on
+                service.coordinator.when_lost = server.cannot_go_on
                 service.on_trouble(partial(server.set_trouble, "background threads"))
                 server.set_ready()
                 ready(server.address)

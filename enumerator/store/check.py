@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.enumerator.store.connections import checked_meta, connect, pragma, set_up_reader, uri_of
-from penstock.enumerator.store.failures import told
-from penstock.enumerator.store.holding import Holder, look_at_lock
-from penstock.enumerator.store.layout import (
+from penstock.enumerator.store.errors import told
+from penstock.enumerator.store.lock import Holder, look_at_lock
+from penstock.enumerator.store.open import check_plan_list, check_structure, check_wal_at_rest
+from penstock.enumerator.store.protocol import StoredRecord
+from penstock.enumerator.store.row_format import (
     DATABASE,
     FIRST_SPLIT_PLACE,
     SELECT_PIECES,
@@ -30,8 +32,6 @@ from penstock.enumerator.store.layout import (
     piece_of,
     plan_of,
 )
-from penstock.enumerator.store.opening import check_plan_list, check_structure, check_wal_at_rest
-from penstock.enumerator.store.protocol import StoredRecord
 from penstock.enumerator.store.sqlite import log_of
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StateDamaged
 

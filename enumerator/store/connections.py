@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from penstock.enumerator.store.failures import newer_version
-from penstock.enumerator.store.layout import (
+from penstock.enumerator.store.errors import newer_version
+from penstock.enumerator.store.row_format import (
     APPLICATION_ID,
     FORMAT_VERSION,
     SELECT_META,

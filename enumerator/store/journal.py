@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.enumerator.store.failures import again
+from penstock.enumerator.store.errors import again
 from penstock.enumerator.store.protocol import PlanPieces, Store, StoredRecord
 from penstock.proto.errors import Overloaded, PenstockError, StorageError
 

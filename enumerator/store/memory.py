@@ -8,8 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 
-from penstock.enumerator.store.layout import check_record
 from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, StoredRecord
+from penstock.enumerator.store.row_format import check_record
 from penstock.proto.errors import Fenced, StorageError
 
 
@@ -26,16 +26,16 @@ class _Shelf:
 class MemoryStore:
     """`penstock.enumerator.store.protocol.Store` in memory. Any thread."""
 
-    def __init__(self, shelf: _Shelf | None = None) -> None:
-        self._shelf = _Shelf() if shelf is None else shelf
+    def __init__(self, plan_store: _Shelf | None = None) -> None:
+        self._plan_store = _Shelf() if plan_store is None else plan_store
         self._closed = False
-        with self._shelf.lock:
-            self._shelf.epoch += 1
-            self._epoch = self._shelf.epoch
+        with self._plan_store.lock:
+            self._plan_store.epoch += 1
+            self._epoch = self._plan_store.epoch
 
     def reopened(self) -> MemoryStore:
         """Another store on the same records and plans, with a higher epoch; this one is fenced from now on."""
-        return MemoryStore(self._shelf)
+        return MemoryStore(self._plan_store)
 
     @property
     def epoch(self) -> int:
@@ -48,33 +48,33 @@ class MemoryStore:
         """As the protocol says."""
         for record in records:
             check_record(record)
-        with self._shelf.lock:
+        with self._plan_store.lock:
             self._check_leads()
-            self._shelf.records.extend(records)
+            self._plan_store.records.extend(records)
             for plan_id in dropped:
-                self._shelf.plans.pop(plan_id, None)
-            self._shelf.plans.update((plan.plan_id, plan) for plan in plans)
+                self._plan_store.plans.pop(plan_id, None)
+            self._plan_store.plans.update((plan.plan_id, plan) for plan in plans)
 
     def records(self) -> Iterator[StoredRecord]:
         """As the protocol says: those that were there when it was called."""
-        with self._shelf.lock:
+        with self._plan_store.lock:
             self._check_open()
-            return iter(tuple(self._shelf.records))
+            return iter(tuple(self._plan_store.records))
 
     def rewrite(self, records: Iterable[StoredRecord]) -> None:
         """As the protocol says."""
         fewer = list(records)
         for record in fewer:
             check_record(record)
-        with self._shelf.lock:
+        with self._plan_store.lock:
             self._check_leads()
-            self._shelf.records = fewer
+            self._plan_store.records = fewer
 
     def plan_ids(self) -> frozenset[str]:
         """As the protocol says."""
-        with self._shelf.lock:
+        with self._plan_store.lock:
             self._check_open()
-            return frozenset(self._shelf.plans)
+            return frozenset(self._plan_store.plans)
 
     def scan(self, plan_id: str) -> bytes:
         """As the protocol says."""
@@ -103,9 +103,9 @@ class MemoryStore:
         self._closed = True
 
     def _plan(self, plan_id: str) -> PlanPieces:
-        with self._shelf.lock:
+        with self._plan_store.lock:
             self._check_open()
-            return self._shelf.plans[plan_id]
+            return self._plan_store.plans[plan_id]
 
     def _check_open(self) -> None:
         if self._closed:
@@ -113,7 +113,7 @@ class MemoryStore:
 
     def _check_leads(self) -> None:
         self._check_open()
-        if self._epoch != self._shelf.epoch:
+        if self._epoch != self._plan_store.epoch:
             raise Fenced(
-                f"the store in memory was opened anew: epoch {self._shelf.epoch} writes now, this is {self._epoch}"
+                f"the store in memory was opened anew: epoch {self._plan_store.epoch} writes now, this is {self._epoch}"
             )

@@ -25,9 +25,10 @@ from penstock.enumerator.store.connections import (
     set_up_reader,
     uri_of,
 )
-from penstock.enumerator.store.failures import again, told
-from penstock.enumerator.store.holding import DirectoryLock, newest_holder
-from penstock.enumerator.store.layout import (
+from penstock.enumerator.store.errors import again, told
+from penstock.enumerator.store.lock import DirectoryLock, newest_holder
+from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, StoredRecord
+from penstock.enumerator.store.row_format import (
     DATABASE,
     DROP_PIECES,
     DROP_PLAN,
@@ -48,7 +49,6 @@ from penstock.enumerator.store.layout import (
     record_of,
     record_row,
 )
-from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, StoredRecord
 from penstock.proto.errors import Fenced, PenstockError, StorageError
 
 READ_ROWS: Final = 256
@@ -56,7 +56,7 @@ READ_ROWS: Final = 256
 
 
 class SqliteStore:
-    """`penstock.enumerator.store.protocol.Store` on a directory; made by `penstock.enumerator.store.opening`."""
+    """`penstock.enumerator.store.protocol.Store` on a directory; made by `penstock.enumerator.store.open`."""
 
     def __init__(
         self, directory: Path, meta: Meta, writer: sqlite3.Connection, lock: DirectoryLock, connect: Connect

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.enumerator.hybrid.following import switched, topic_round
-from penstock.enumerator.hybrid.topic_side import TopicSide
+from penstock.enumerator.continuous.types import Following, NothingNew
+from penstock.enumerator.handover.phases import switched, topic_round
+from penstock.enumerator.handover.topic_source import TopicSide
 from penstock.enumerator.streams.watermark import Reach, next_watermark
-from penstock.enumerator.watch.values import Following, NothingNew
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.hybrid import Hybrid, KafkaPlace, KafkaRange
-from penstock.proto.splits import EventTimeBounds, Plan
-from penstock.proto.streams import (
+from penstock.proto.model.hybrid import Hybrid, KafkaPlace, KafkaRange
+from penstock.proto.model.splits import EventTimeBounds, Plan
+from penstock.proto.model.streams import (
     EventTimeRule,
     NextBatch,
     NoBatch,

@@ -1,7 +1,7 @@
 """The watermark of a batch, from the event-time bounds of what is planned and of what is known to come.
 
-Pure. Belongs here: what bounds mean for the watermark. Not here: where bounds come from (`penstock.enumerator.bounds`),
-which splits are still to come (`batches`).
+Pure. Belongs here: what bounds mean for the watermark. Not here: where bounds come from
+(`penstock.enumerator.planning.event_time.bounds`), which splits are still to come (`batches`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError, InvariantViolation
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import EventTimeBounds, NoEventTimes, Split, UnknownBounds
-from penstock.proto.streams import END_OF_TIME_US, EventTimeRule, StreamScope, Watermark, WatermarkFallback
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, Split, UnknownBounds
+from penstock.proto.model.streams import END_OF_TIME_US, EventTimeRule, StreamScope, Watermark, WatermarkFallback
 
 LOWEST_US: Final = -(2**63)
 HIGHEST_US: Final = 2**63 - 1

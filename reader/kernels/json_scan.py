@@ -1,6 +1,6 @@
 """JSON objects taken apart: where the values of named columns lie, in one pass over the bytes. No value is made here.
 
-Takes what is JSON beyond doubt. Left to the row-wise road (`reader.topics.json_rows`) are records where a name comes
+Takes what is JSON beyond doubt. Left to the row-wise road (`reader.topics.json.rows`) are records where a name comes
 twice or is written with escapes, where a text has half of a surrogate pair, and all that is no JSON, or nests deeply.
 
 Safety. The bytes are hostile, and compiled code checks no bounds of its own: every byte is read behind a check against

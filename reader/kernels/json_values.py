@@ -1,7 +1,7 @@
 """Values of JSON columns: the tokens of `json_scan` as numbers and texts, a column a call.
 
 A value that is not exactly one of the column's marks its record in `slow`, for the row-wise road to decide
-(`reader.topics.json_rows`). Tokens are taken at their word: they are JSON, of the kind they say, inside of the data.
+(`reader.topics.json.rows`). Tokens are taken at their word: they are JSON, of the kind they say, inside of the data.
 
 Safety. Reads stay between a token's first byte and its end, which `json_scan` checked. Of the arrays that are written:
 - wide, real, valid, slow, left at the row, and offsets at row + 1: all are sized by the rows of the tokens;

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.proto.splits import CommitTimeOrdering, MergeMode
+from penstock.proto.model.splits import CommitTimeOrdering, MergeMode
 from penstock.reader.merge.fold import RecordKind
 
 

@@ -16,7 +16,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode
 
 
 class RecordKind(IntEnum):

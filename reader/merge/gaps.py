@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.splits import FillDefaults, FillMarked, FillMode, FillNulls, Scan
+from penstock.proto.model.splits import FillDefaults, FillMarked, FillMode, FillNulls, Scan
 from penstock.table.schema.avro import ArrayType, AvroType, MapType, Primitive, RecordSchema
 
 HELD: Final = "held: "

@@ -14,14 +14,14 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.reports import MergeOutcomes
-from penstock.reader.encoded_text import is_one_value
+from penstock.proto.model.reports import MergeOutcomes
 from penstock.reader.merge.filling import Filler
 from penstock.reader.merge.fold import Folded, RecordKind
 from penstock.reader.merge.keys import Matches, RecordTable
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
-from penstock.reader.ordering_columns import OrderingColumns
+from penstock.reader.merge.ordering_columns import OrderingColumns
+from penstock.reader.values.dictionary_text import is_one_value
 
 _NONE: Final = np.empty(0, np.int64)
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, FormatError, SchemaMismatch
-from penstock.reader.avro_records import AvroDecoder
-from penstock.reader.topics.problems import Unfit
+from penstock.reader.avro.decoder import AvroDecoder
+from penstock.reader.topics.errors import Unfit
 from penstock.reader.topics.registry import SchemaRegistry
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.avro import (

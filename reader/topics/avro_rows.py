@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from penstock.reader.topics.avro_framed import FramedAvro, relaxed
 from penstock.reader.topics.decoded import Values, gathered
-from penstock.reader.topics.json_keys import JsonKeys
-from penstock.reader.topics.problems import Unfit
+from penstock.reader.topics.errors import Unfit
+from penstock.reader.topics.json.keys import JsonKeys
 from penstock.reader.topics.registry import SchemaRegistry
 from penstock.reader.topics.shape import TopicShape
 from penstock.table.schema.avro import RecordSchema

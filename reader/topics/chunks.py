@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.kafka.doors import RecordChunk
+from penstock.kafka.protocols import RecordChunk
 from penstock.reader.topics.decoded import (
     BAD,
     DELETE,
@@ -19,7 +19,7 @@ from penstock.reader.topics.decoded import (
     replaced,
     rows_of_cells,
 )
-from penstock.reader.topics.problems import Unfit
+from penstock.reader.topics.errors import Unfit
 from penstock.reader.topics.shape import TopicShape
 
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.hybrid import ValueFormat
+from penstock.proto.model.hybrid import ValueFormat
 from penstock.reader.topics.avro_rows import AvroKeys, AvroRows
 from penstock.reader.topics.chunks import Chunks
-from penstock.reader.topics.debezium_avro import DebeziumAvro
-from penstock.reader.topics.debezium_columns import DebeziumColumns
-from penstock.reader.topics.debezium_json import DebeziumJson, DebeziumJsonKeys
+from penstock.reader.topics.debezium.avro import DebeziumAvro
+from penstock.reader.topics.debezium.columns import DebeziumColumns
+from penstock.reader.topics.debezium.json import DebeziumJson, DebeziumJsonKeys
 from penstock.reader.topics.decoded import Values, ValuesDecoder
-from penstock.reader.topics.json_columns import JsonColumns
-from penstock.reader.topics.json_keys import JsonKeys
-from penstock.reader.topics.json_rows import JsonRows
+from penstock.reader.topics.json.columns import JsonColumns
+from penstock.reader.topics.json.keys import JsonKeys
+from penstock.reader.topics.json.rows import JsonRows
 from penstock.reader.topics.registry import SchemaRegistry, registry_of
 from penstock.reader.topics.shape import TopicShape
 

@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.kafka.doors import RecordChunk, RecordsDoor
+from penstock.kafka.protocols import RecordChunk, RecordsDoor
 from penstock.proto.errors import ConfigurationError, InvariantViolation
-from penstock.proto.hybrid import KafkaAccess, KafkaRange
-from penstock.proto.splits import Scan, Split
-from penstock.reader.batches import BATCH_BYTES, SplitBatch
-from penstock.reader.filters import kept_rows
+from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
+from penstock.proto.model.splits import Scan, Split
+from penstock.reader.emit import BATCH_BYTES, SplitBatch
+from penstock.reader.filter import kept_rows
 from penstock.reader.report import SplitTally
 from penstock.reader.topics.chunks import Chunks
+from penstock.reader.topics.dead_letters import DeadLetters, dead_letters, undecodable
 from penstock.reader.topics.decoded import BAD, DELETE, UPSERT, Decoded
 from penstock.reader.topics.forms import chunks_of
-from penstock.reader.topics.letters import DeadLetters, dead_letters, undecodable
 from penstock.reader.topics.registry import SchemaRegistry
 from penstock.reader.topics.shape import TopicShape, topic_shape
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
@@ -77,7 +77,7 @@ def read_topic(
 
     Raises before the first batch is asked for: ConfigurationError without `reading`, for columns and filters that do
     not suit the table. While reading: UndecodableRecord, naming topic, partition and offset, once the rows in front of
-    it are handed on, unless there is a place for dead letters; what the door raises (`penstock.kafka.doors`).
+    it are handed on, unless there is a place for dead letters; what the door raises (`penstock.kafka.protocols`).
     """
     wanted = split.part
     if not isinstance(wanted, KafkaRange):

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock.proto.errors import ConfigurationError, KafkaUnavailable, PermissionDenied, Unauthenticated
-from penstock.reader.topics.problems import Unfit
+from penstock.reader.topics.errors import Unfit
 from penstock.table.schema.avro import MAX_JSON_BYTES
 
 TIMEOUT_S: Final = 10.0

@@ -7,14 +7,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.changes import ChangeFormat, ChangesOf
 from penstock.proto.errors import ConfigurationError, InvariantViolation
-from penstock.proto.hybrid import HybridMode, TopicRecords
-from penstock.proto.splits import AllRows, Scan
-from penstock.reader.delete_marks import DELETE_MARK, DeleteMarks, delete_marks
-from penstock.reader.virtual_keys import top_level
-from penstock.table.predicate import parse_predicate
-from penstock.table.predicate_tree import Predicate, columns_of
+from penstock.proto.model.changes import ChangeFormat, ChangesOf
+from penstock.proto.model.hybrid import HybridMode, TopicRecords
+from penstock.proto.model.splits import AllRows, Scan
+from penstock.reader.merge.delete_markers import DELETE_MARK, DeleteMarks, delete_marks
+from penstock.reader.values.record_keys import top_level
+from penstock.table.predicate.parse import parse_predicate
+from penstock.table.predicate.tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema, arrow_type
 from penstock.table.schema.avro import META_COLUMNS, OPERATION, AvroField, Primitive, RecordSchema, parse_record_schema
 from penstock.table.schema.changes import change_schema

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
-from penstock.table.metadata_fields import Fields
+from penstock.table.timeline.fields import Fields
 
 COLUMN_STATS: Final = "column_stats"
 PARTITION_STATS: Final = "partition_stats"

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
-from penstock.table.external_names import is_external, parse_external_name, stored_path
-from penstock.table.metadata_fields import MAX_FILE_BYTES, Fields
-from penstock.table.names import parse_file_name
-from penstock.table.storage import FileInfo, checked_path
+from penstock.table.files.external_names import is_external, parse_external_name, stored_path
+from penstock.table.files.names import parse_file_name
+from penstock.table.storage.filesystem import FileInfo, checked_path
+from penstock.table.timeline.fields import MAX_FILE_BYTES, Fields
 
 FILES: Final = "files"
 ALL_PARTITIONS: Final = "__all_partitions__"

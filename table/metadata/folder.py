@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from penstock.table.storage import FileInfo, Storage, checked_path
+from penstock.table.storage.filesystem import FileInfo, Storage, checked_path
 
 
 class FolderStorage(Storage):

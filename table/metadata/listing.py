@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from penstock.proto.errors import PenstockError, TableError
-from penstock.table.external_names import ExternalFiles
+from penstock.table.files.external_names import ExternalFiles
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.files import ALL_PARTITIONS, FILES, data_files, files_key, partition_paths
 from penstock.table.metadata.metadata_table import MetadataTable, Unusable, Versions, indexes, open_metadata_table
-from penstock.table.partition_pruning import PartitionPruning
-from penstock.table.storage import FileInfo, shown_uri
-from penstock.table.timeline import Timeline
+from penstock.table.partitions.pruning import PartitionPruning
+from penstock.table.storage.filesystem import FileInfo, shown_uri
+from penstock.table.timeline.active import Timeline
 
 FEW_PARTITIONS: Final = 8
 """Up to so many known partitions are listed by their folders: one call for each, while the metadata table takes its

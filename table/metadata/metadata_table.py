@@ -14,19 +14,10 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile, TableError
-from penstock.proto.splits import FileRef
-from penstock.table.hfile import HFile
-from penstock.table.hudi_table import HudiTable
-from penstock.table.instants import Action
-from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
-from penstock.table.log.deletes import decode_deletes
-from penstock.table.metadata.folder import FolderStorage
-from penstock.table.metadata.records import RecordReaders
-from penstock.table.metadata.validity import ValidBlocks, first_not_recorded, pending_instants
-from penstock.table.metadata_fields import Fields
-from penstock.table.names import LogName, parse_file_name
-from penstock.table.properties import META_FOLDER, TableProperties, load_properties
-from penstock.table.slices import (
+from penstock.proto.model.splits import FileRef
+from penstock.table.config.properties import META_FOLDER, TableProperties, load_properties
+from penstock.table.files.names import LogName, parse_file_name
+from penstock.table.files.slices import (
     CommittedInstants,
     DataFile,
     Everything,
@@ -36,8 +27,17 @@ from penstock.table.slices import (
     slice_group,
     visible_files,
 )
-from penstock.table.storage import shown_uri
-from penstock.table.timeline import Timeline
+from penstock.table.hfile.reader import HFile
+from penstock.table.hudi_table import HudiTable
+from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
+from penstock.table.log.deletes import decode_deletes
+from penstock.table.metadata.folder import FolderStorage
+from penstock.table.metadata.records import RecordReaders
+from penstock.table.metadata.validity import ValidBlocks, first_not_recorded, pending_instants
+from penstock.table.storage.filesystem import shown_uri
+from penstock.table.timeline.active import Timeline
+from penstock.table.timeline.fields import Fields
+from penstock.table.timeline.instants import Action
 
 METADATA_FOLDER: Final = f"{META_FOLDER}/metadata"
 MAX_LOG_BYTES: Final = 2 << 30

@@ -13,8 +13,8 @@ from typing import Any
 import fastavro
 
 from penstock.proto.errors import CorruptFile
-from penstock.table.avro_container import DECODING_ERRORS, bounded_schema
-from penstock.table.metadata_fields import Fields
+from penstock.table.timeline.avro_container import DECODING_ERRORS, bounded_schema
+from penstock.table.timeline.fields import Fields
 
 
 class RecordReader:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.table.instants import Action
-from penstock.table.slices import CommittedInstants
-from penstock.table.timeline import Timeline
+from penstock.table.files.slices import CommittedInstants
+from penstock.table.timeline.active import Timeline
+from penstock.table.timeline.instants import Action
 
 INITIAL: Final = "00000000000000"
 """Instants that begin so hold what the table had when the metadata table, or an index in it, was made."""

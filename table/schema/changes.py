@@ -9,8 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.changes import ChangeFormat
 
 CHANGE_TYPE: Final = "_change_type"
 CHANGE_INSTANT: Final = "_change_instant"

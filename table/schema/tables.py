@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
-from penstock.table.properties import TableProperties
+from penstock.table.config.properties import TableProperties
 from penstock.table.schema.avro import MAX_JSON_BYTES, META_COLUMNS, OPERATION
-from penstock.table.storage import shown_uri
+from penstock.table.storage.filesystem import shown_uri
 
 _Record: TypeAlias = dict[str, list[dict[str, object]]]
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from penstock.enumerator.core.answers import Settings
+from penstock.enumerator.core.results import Settings
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import PositionExpired
-from penstock.proto.groups import (
+from penstock.proto.model.groups import (
     Assignments,
     EndOfGroup,
     GroupAnswer,
     GroupDescription,
-    GroupDoor,
+    GroupService,
     GroupSpec,
     GroupStart,
     GroupSummary,
@@ -32,10 +32,10 @@ from penstock.proto.groups import (
     ServerStatus,
     SplitProgress,
 )
-from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import Incremental, Latest, PlanRequest, SnapshotPart
-from penstock.proto.reports import TableDescription
-from penstock.proto.splits import (
+from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.model.queries import Incremental, Latest, PlanRequest, SnapshotPart
+from penstock.proto.model.reports import TableDescription
+from penstock.proto.model.splits import (
     AllRows,
     CommitTimeOrdering,
     EventTimeBounds,
@@ -47,13 +47,13 @@ from penstock.proto.splits import (
     Split,
     VisibleInstants,
 )
-from penstock.proto.streams import (
+from penstock.proto.model.streams import (
     CommitsBatch,
     NextBatch,
     Progress,
     SnapshotBatch,
     SnapshotPlace,
-    StartBehind,
+    StartAfter,
     StartNewest,
     StartSnapshot,
     StreamPoint,
@@ -136,7 +136,7 @@ class ScriptedTable:
     def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
         self._called()
         match start:
-            case StartBehind(position):
+            case StartAfter(position):
                 return StreamPoint(progress=Progress(position))
             case StartNewest():
                 return StreamPoint(progress=Progress(self._newest(), 2, frozenset(map(InstantTime, self.commits))))
@@ -254,7 +254,7 @@ class Door:
     embedded: EmbeddedEnumerator
     server: RunningServer | None
     scripted_groups: ScriptedGroups
-    groups: GroupDoor
+    groups: GroupService
 
 
 FAST = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=5, first_pause_ms=10, longest_pause_ms=10)

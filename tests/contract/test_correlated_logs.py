@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.cli.log_lines import JsonLines, TextLines
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.engine.cli.output.log_format import JsonLines, TextLines
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import PenstockError
 
 pytestmark = pytest.mark.golden
@@ -110,7 +110,7 @@ def test_a_refused_and_a_failed_call_are_found_by_their_ids(served: tuple[str, p
 
 @pytest.mark.parametrize("form", [TextLines(), JsonLines()], ids=["text", "json"])
 def test_foreign_text_stays_within_its_line(form: logging.Formatter) -> None:
-    from penstock.proto.log_fields import bound
+    from penstock.proto.logging import bound
 
     record = logging.LogRecord("penstock.x", logging.INFO, "f", 1, "said\n%s", ("a\x1b[31m",), None)
     record.__dict__["table"] = "t\nlevel=error"

@@ -21,16 +21,16 @@ from penstock.proto.errors import (
     UnknownSplit,
     all_error_classes,
 )
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Incremental, PlanRequest, ReadOptimized, RoundLimits, Snapshot, SnapshotAsOf
-from penstock.proto.reports import EndOfSlot, MergeOutcomes, NextSplit, OpenedPlan, SplitReport
-from penstock.proto.splits import EventTimeOrdering, RowsOf, Split
-from penstock.proto.streams import (
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Incremental, PlanRequest, ReadOptimized, RoundLimits, Snapshot, SnapshotAsOf
+from penstock.proto.model.reports import EndOfSlot, MergeOutcomes, NextSplit, OpenedPlan, SplitReport
+from penstock.proto.model.splits import EventTimeOrdering, RowsOf, Split
+from penstock.proto.model.streams import (
     CommitsBatch,
     NextBatch,
     Progress,
     SnapshotBatch,
-    StartBehind,
+    StartAfter,
     StartNewest,
     StartSnapshot,
     StreamPoint,
@@ -203,15 +203,15 @@ def walked(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> li
     return found
 
 
-@pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartBehind(EARLIEST), StartBehind(at(3))])
-def test_a_stream_begins_where_the_table_says(door: Door, start: StartSnapshot | StartNewest | StartBehind) -> None:
+@pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartAfter(EARLIEST), StartAfter(at(3))])
+def test_a_stream_begins_where_the_table_says(door: Door, start: StartSnapshot | StartNewest | StartAfter) -> None:
     scope = StreamScope(request=ROWS)
     assert door.enumerator.start_stream(scope, start) == door.table.start_stream("", "trips", scope, start)
 
 
 def test_a_stream_goes_from_point_to_point_and_each_tells_its_plan(door: Door) -> None:
     scope = StreamScope(request=ROWS, limits=RoundLimits(max_commits=1, max_files=4), upto=at(9))
-    begun = door.enumerator.start_stream(scope, StartBehind(EARLIEST))
+    begun = door.enumerator.start_stream(scope, StartAfter(EARLIEST))
     found = walked(door.enumerator, scope, begun)
     assert found == walked(door.embedded, scope, begun)
     assert [batch.point.progress.position for batch in found] == [at(day) for day in range(1, 10)]
@@ -245,7 +245,7 @@ def test_a_snapshot_comes_in_parts_before_its_commits(door: Door) -> None:
 
 def test_a_point_asked_about_twice_gives_the_same_batch(door: Door) -> None:
     scope = StreamScope(request=ROWS, limits=RoundLimits(max_commits=2))
-    begun = door.enumerator.start_stream(scope, StartBehind(at(2)))
+    begun = door.enumerator.start_stream(scope, StartAfter(at(2)))
     assert door.enumerator.next_batch(scope, begun) == door.enumerator.next_batch(scope, begun)
     newest = door.enumerator.start_stream(scope, StartNewest())
     assert door.enumerator.next_batch(scope, newest) == NextBatch(point=newest)

@@ -9,17 +9,17 @@ import grpc
 import pytest
 
 from penstock.enumerator.server.run import serve_enumerator
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import ConfigurationError, Fenced, StorageError, UnknownGroup, all_error_classes
-from penstock.proto.groups import (
+from penstock.proto.model.groups import (
     MAX_NAME_CHARS,
     AssignedSplit,
     Assignments,
     EndOfGroup,
     GroupDescription,
-    GroupDoor,
     GroupLag,
     GroupScope,
+    GroupService,
     GroupSpec,
     GroupSummary,
     Joined,
@@ -33,10 +33,10 @@ from penstock.proto.groups import (
     StartAt,
     StartLatest,
 )
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits, Snapshot
-from penstock.proto.reports import SplitReport
-from penstock.proto.splits import DeleteMarker, FileRef, Split
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits, Snapshot
+from penstock.proto.model.reports import SplitReport
+from penstock.proto.model.splits import DeleteMarker, FileRef, Split
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 
@@ -99,7 +99,7 @@ STOPPED = GroupDescription(
     error="gone",
 )
 
-Call = Callable[[GroupDoor], object]
+Call = Callable[[GroupService], object]
 CALLS: dict[str, tuple[Call, object, tuple[object, ...]]] = {
     "join": (
         lambda d: d.join_group("g", "r-1", SPEC, "q-1"),
@@ -369,7 +369,7 @@ def test_a_server_without_groups_says_so(served: Door) -> None:
 
 
 def test_a_snapshot_is_no_scope() -> None:
-    from penstock.proto.codec_group_calls import join_from_message, join_to_message
+    from penstock.proto.codec.group_calls import join_from_message, join_to_message
 
     spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="trips", query=Snapshot())))
     with pytest.raises(ConfigurationError, match="got Snapshot"):

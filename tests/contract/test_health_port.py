@@ -8,8 +8,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from penstock.enumerator.server.health_port import health_port
-from penstock.enumerator.server.settings import Settings
+from penstock.enumerator.server.config.settings import Settings
+from penstock.enumerator.server.http.health_port import health_port
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc

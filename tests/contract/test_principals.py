@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.enumerator.server.auth.tokens import new_token
+from penstock.enumerator.server.config.settings import AclRule, Settings
 from penstock.enumerator.server.run import serve_enumerator
-from penstock.enumerator.server.settings import AclRule, Settings
-from penstock.enumerator.server.tokens import new_token
 from penstock.enumerator.service import EnumeratorService
-from penstock.proto.access import ServerAccess
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import Fenced, PermissionDenied, RequestIdReused
-from penstock.proto.groups import Assignments, GroupScope, GroupSpec, Member, SplitProgress
-from penstock.proto.queries import Incremental, PlanRequest, Snapshot
-from penstock.proto.reports import SplitReport
+from penstock.proto.model.access import ServerAccess
+from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, Member, SplitProgress
+from penstock.proto.model.queries import Incremental, PlanRequest, Snapshot
+from penstock.proto.model.reports import SplitReport
 
 if TYPE_CHECKING:
     from tests.conftest import GoldenTables
@@ -49,7 +49,7 @@ class Callers:
     def worker_with_splits(self) -> tuple[Member, Assignments]:
         """The worker joined and holds every split of the first round."""
         member = self.of("worker").join_group("billing", "w-1", SPEC, "join").member
-        self.service.looker.look()
+        self.service.split_discovery.look()
         held = self.of("worker").request_splits(member, 10, 1)
         assert isinstance(held, Assignments) and held.splits
         return member, held

@@ -10,25 +10,25 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.event_times import scan_event_time
+from penstock.engine.event_time_scan import scan_event_time
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.opened_tables import OpenedTables
 from penstock.enumerator.server.run import serve
-from penstock.proto.changes import ChangeFormat
-from penstock.proto.client import EnumeratorClient
+from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, DataInvalidated, LateInstant, PenstockError, PositionExpired
-from penstock.proto.groups import OnLostRange
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest, Query, RoundLimits, SnapshotPart
-from penstock.proto.reports import EndOfSlot
-from penstock.proto.splits import EventTimeBounds, Scan, Split
-from penstock.proto.streams import (
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import OnLostRange
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, RoundLimits, SnapshotPart
+from penstock.proto.model.reports import EndOfSlot
+from penstock.proto.model.splits import EventTimeBounds, Scan, Split
+from penstock.proto.model.streams import (
     CommitsBatch,
     EventTimeRule,
     NextBatch,
     SnapshotBatch,
-    StartBehind,
+    StartAfter,
     StartNewest,
     StartSnapshot,
     StreamPoint,
@@ -98,7 +98,7 @@ def plan_of(enumerator: Enumerator, scope: StreamScope, batch: NextBatch) -> tup
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartBehind(EARLIEST)])
+@pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartAfter(EARLIEST)])
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)])
 @pytest.mark.parametrize("fallback", WatermarkFallback)
 def test_a_stream_is_the_same_from_both(
@@ -125,7 +125,7 @@ def test_a_stream_is_the_same_from_both(
             assert {type(batch.point.content) for batch in found} == {SnapshotBatch}
             assert found[-1].point.snapshot is not None
             assert found[-1].point.snapshot.done == splits == found[-1].point.snapshot.total > 1
-        case StartBehind():
+        case StartAfter():
             assert {type(batch.point.content) for batch in found} == {CommitsBatch}
             assert splits > 3
     assert len(found) > 1
@@ -203,7 +203,7 @@ def test_a_stream_ends_where_it_is_to_end(golden: Any, end_watermark_us: int | N
     with both(golden.table(TABLES["v9"])) as (embedded, client):
         upto = embedded.newest_position("t", EARLIEST, 3)
         scope = scope_of(Incremental(), upto=upto, end_watermark_us=end_watermark_us)
-        begun = client.start_stream(scope, StartBehind(EARLIEST))
+        begun = client.start_stream(scope, StartAfter(EARLIEST))
         found = walked(client, scope, begun)
         assert found == walked(embedded, scope, begun)
         assert found[-1].point.progress.position == upto
@@ -222,7 +222,7 @@ def test_an_instant_that_completed_behind_the_point_is_late_for_both(golden: Any
     revealed = hidden(path, 3, 4)
     scope = scope_of(Incremental())
     with both(path) as (embedded, client):
-        begun = client.start_stream(scope, StartBehind(EARLIEST))
+        begun = client.start_stream(scope, StartAfter(EARLIEST))
         end = walked(client, scope, begun)[-1].point
         for aside, file in revealed:
             aside.rename(file)
@@ -232,7 +232,7 @@ def test_an_instant_that_completed_behind_the_point_is_late_for_both(golden: Any
 
 def test_a_lost_range_is_given_up_for_both_and_told(golden: Any) -> None:
     scope = scope_of(Changes(ChangeFormat.ROWS))
-    behind = StartBehind(Position(InstantTime("20200101000000000")))
+    behind = StartAfter(Position(InstantTime("20200101000000000")))
     with both(golden.table(LOST)) as (embedded, client):
         begun = client.start_stream(scope, behind)
         assert begun == embedded.start_stream(scope, behind)
@@ -275,6 +275,6 @@ def test_errors_are_the_same_from_both(golden: Any) -> None:
             replace(scope, rule=replace(RULE, fallback=WatermarkFallback.COMMIT_TIME, timezone="../../etc/passwd")),
             replace(scope, rule=replace(RULE, fallback=WatermarkFallback.COMMIT_TIME, timezone="\0")),
         ):
-            start = embedded.start_stream(scope, StartBehind(EARLIEST))
+            start = embedded.start_stream(scope, StartAfter(EARLIEST))
             assert told(client, wrong, start) == told(embedded, wrong, start), wrong
             assert told(client, wrong, start)[0] is ConfigurationError, wrong

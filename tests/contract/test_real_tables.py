@@ -12,14 +12,14 @@ import pytest
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve
-from penstock.proto.changes import ChangeFormat
-from penstock.proto.client import EnumeratorClient
-from penstock.proto.codec import decode_plan, encode_plan
+from penstock.proto.client.client import EnumeratorClient
+from penstock.proto.codec.serialized import decode_plan, encode_plan
 from penstock.proto.errors import PenstockError
-from penstock.proto.positions import EARLIEST, Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest, Query, ReadOptimized, Snapshot
-from penstock.proto.reports import EndOfSlot, SplitReport
-from penstock.proto.splits import Split
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, ReadOptimized, Snapshot
+from penstock.proto.model.reports import EndOfSlot, SplitReport
+from penstock.proto.model.splits import Split
 from penstock.reader.read_split import read_split
 
 pytestmark = pytest.mark.golden

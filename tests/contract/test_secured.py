@@ -21,18 +21,18 @@ from certificates import Authority
 from prometheus_client import generate_latest
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.server.metrics import Metrics
+from penstock.enumerator.server.auth.tokens import new_token
+from penstock.enumerator.server.config.settings import AclRule, Settings, TlsSettings
+from penstock.enumerator.server.metrics.prometheus import Metrics
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
-from penstock.enumerator.server.settings import AclRule, Settings, TlsSettings
-from penstock.enumerator.server.tokens import new_token
-from penstock.proto.access import NO_ACCESS, ServerAccess
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import StorageError, TableNotFound, Unauthenticated
-from penstock.proto.positions import EARLIEST
-from penstock.proto.queries import Incremental, PlanRequest, Snapshot
-from penstock.proto.reports import EndOfSlot, NextSplit, SplitReport
-from penstock.proto.streams import StartBehind, StreamScope
+from penstock.proto.model.access import NO_ACCESS, ServerAccess
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.queries import Incremental, PlanRequest, Snapshot
+from penstock.proto.model.reports import EndOfSlot, NextSplit, SplitReport
+from penstock.proto.model.streams import StartAfter, StreamScope
 
 if TYPE_CHECKING:
     from conftest import Door
@@ -78,7 +78,7 @@ def round_trip(enumerator: Enumerator) -> list[object]:
         told.append(answer)
     enumerator.finish_split(opened.plan_id, 0, 0, SplitReport(rows=3, size_bytes=4))
     scope = StreamScope(request=PlanRequest(table="trips", query=Incremental()))
-    told.append(begun := enumerator.start_stream(scope, StartBehind(EARLIEST)))
+    told.append(begun := enumerator.start_stream(scope, StartAfter(EARLIEST)))
     told.append(enumerator.next_batch(scope, begun))
     return told
 
@@ -190,7 +190,7 @@ def test_a_plain_client_needs_nothing(served: Door) -> None:
 def test_a_file_of_tokens_that_is_gone_refuses_all_after_its_grace_and_health_and_metrics_say_so(
     served: Door, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.enumerator.server.tokens.REFRESH_S", 0.01)
+    monkeypatch.setattr("penstock.enumerator.server.auth.tokens.REFRESH_S", 0.01)
     settings, access = proven("plain token", tmp_path)
     metrics, lines = Metrics(), (tmp_path / "tokens").read_text()
 

@@ -24,13 +24,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from loopback_ports import free_port
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.server import limits
+from penstock.enumerator.server.config.settings import Settings, TlsSettings
+from penstock.enumerator.server.rpc import limits
 from penstock.enumerator.server.run import serve, serve_enumerator
-from penstock.enumerator.server.settings import Settings, TlsSettings
-from penstock.proto import client_channel
-from penstock.proto.client import CallLimits, EnumeratorClient
-from penstock.proto.client_channel import MAX_CHANNELS, connections
-from penstock.proto.codec import encode_scan
+from penstock.proto.client import channel as client_channel
+from penstock.proto.client.channel import MAX_CHANNELS, connections
+from penstock.proto.client.client import CallLimits, EnumeratorClient
+from penstock.proto.codec.serialized import encode_scan
 from penstock.proto.errors import (
     ConfigurationError,
     InvariantViolation,
@@ -39,10 +39,10 @@ from penstock.proto.errors import (
     TableNotFound,
     UnknownPlan,
 )
-from penstock.proto.groups import ServerStatus
-from penstock.proto.positions import InstantTime, Position
-from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.proto.splits import VisibleInstants
+from penstock.proto.model.groups import ServerStatus
+from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.model.splits import VisibleInstants
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 from penstock.version import __version__
@@ -309,7 +309,7 @@ def test_a_forked_child_speaks_over_a_connection_of_its_own(served: Door) -> Non
     assert served.server is not None
     script = """
         import os, sys
-        from penstock.proto.client import EnumeratorClient
+        from penstock.proto.client.client import EnumeratorClient
         client = EnumeratorClient(sys.argv[1])
         if sys.argv[2] == "before":
             client.newest_position("trips")

@@ -10,14 +10,14 @@ import grpc
 import grpc_testing
 import pytest
 
-from penstock.enumerator.server.group_handlers import GroupHandlers
-from penstock.enumerator.server.limits import MAX_DEADLINE_S
-from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers
-from penstock.proto import codec_calls as calls
+from penstock.enumerator.server.rpc.group_handlers import GroupHandlers
+from penstock.enumerator.server.rpc.handlers import SERVICE_NAME, EnumeratorHandlers
+from penstock.enumerator.server.rpc.limits import MAX_DEADLINE_S
+from penstock.proto.codec import plan_calls as calls
 from penstock.proto.errors import PositionExpired, all_error_classes
-from penstock.proto.positions import EARLIEST, Position
-from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.proto.reports import EndOfSlot, NextSplit, SplitReport
+from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.model.reports import EndOfSlot, NextSplit, SplitReport
 from penstock.proto.v1 import penstock_pb2 as pb
 
 if TYPE_CHECKING:

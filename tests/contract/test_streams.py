@@ -15,17 +15,16 @@ import grpc
 import pytest
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.server import limits
+from penstock.enumerator.server.auth.tokens import new_token
+from penstock.enumerator.server.config.settings import AclRule, Settings
+from penstock.enumerator.server.rpc import limits
+from penstock.enumerator.server.rpc.handlers import SERVICE_NAME, EnumeratorHandlers
 from penstock.enumerator.server.run import serve_enumerator
-from penstock.enumerator.server.service import SERVICE_NAME, EnumeratorHandlers
-from penstock.enumerator.server.settings import AclRule, Settings
-from penstock.enumerator.server.tokens import new_token
-from penstock.proto import codec_streams as streams
-from penstock.proto.access import ServerAccess
-from penstock.proto.changes import ChangeFormat
-from penstock.proto.client import CallLimits, EnumeratorClient
-from penstock.proto.client_channel import connections
-from penstock.proto.codec_checks import MAX_CONSUMED
+from penstock.proto.client.channel import connections
+from penstock.proto.client.client import CallLimits, EnumeratorClient
+from penstock.proto.codec import streams as streams
+from penstock.proto.codec.checks import MAX_CONSUMED
+from penstock.proto.codec.errors import received
 from penstock.proto.errors import (
     ConfigurationError,
     PenstockError,
@@ -33,18 +32,19 @@ from penstock.proto.errors import (
     StorageError,
     all_error_classes,
 )
-from penstock.proto.groups import OnLostRange
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits, Snapshot, SnapshotPart
-from penstock.proto.rpc_errors import received
-from penstock.proto.streams import (
+from penstock.proto.model.access import ServerAccess
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import OnLostRange
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits, Snapshot, SnapshotPart
+from penstock.proto.model.streams import (
     CommitsBatch,
     EventTimeRule,
     NextBatch,
     Progress,
     SnapshotBatch,
     SnapshotPlace,
-    StartBehind,
+    StartAfter,
     StartNewest,
     StartSnapshot,
     StreamPoint,
@@ -150,9 +150,7 @@ def streamed(table: ScriptedTable) -> Iterator[Streamed]:
 
 
 @pytest.mark.parametrize("scope", [SCOPE, PLAIN])
-@pytest.mark.parametrize(
-    "start", [StartSnapshot(), StartNewest(), StartBehind(EARLIEST), StartBehind(Position(KEY, 3))]
-)
+@pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartAfter(EARLIEST), StartAfter(Position(KEY, 3))])
 def test_every_part_of_a_start_reaches_the_enumerator(
     streamed: Streamed, scope: StreamScope, start: StreamStart
 ) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from test_service import World
 
 from penstock.enumerator.core.state import Group
-from penstock.proto.groups import AssignedSplit, Assignments, EndOfGroup, Member, SplitProgress
-from penstock.proto.splits import Split
+from penstock.proto.model.groups import AssignedSplit, Assignments, EndOfGroup, Member, SplitProgress
+from penstock.proto.model.splits import Split
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Checked:
 
     @property
     def group(self) -> Group:
-        [group] = self.world.service.keeper.look(lambda state: list(state.groups.values()))
+        [group] = self.world.service.coordinator.look(lambda state: list(state.groups.values()))
         return group
 
     def finish(self, member: Member, splits: tuple[AssignedSplit, ...]) -> None:
@@ -36,18 +36,20 @@ class Checked:
 
     def open_splits(self) -> set[str]:
         """Ids of planned splits that are not done."""
-        shelf = self.world.service.keeper.shelf
+        plan_store = self.world.service.coordinator.plan_store
         return {
             split.split_id
             for plan_id, one in self.group.rounds.items()
-            for split in shelf.splits(plan_id, [index for index in range(len(one.facts)) if one.status[index] != 2])
+            for split in plan_store.splits(
+                plan_id, [index for index in range(len(one.facts)) if one.status[index] != 2]
+            )
         }
 
     def check_holders(self) -> None:
         """A split has one holder; of a file group nobody holds a later split while another's earlier one is open."""
         holders: dict[str, set[str]] = {}
         for plan_id, one in self.group.rounds.items():
-            splits: list[Split] = self.world.service.keeper.shelf.splits(plan_id, list(one.holders))
+            splits: list[Split] = self.world.service.coordinator.plan_store.splits(plan_id, list(one.holders))
             for split, holder in zip(splits, one.holders.values(), strict=True):
                 holders.setdefault(split.file_group, set()).add(holder)
         assert all(len(each) == 1 for each in holders.values()), holders

@@ -10,18 +10,18 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
+from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Settings, Told
-from penstock.enumerator.core.facts import facts_of
-from penstock.enumerator.core.positions import wants_more
+from penstock.enumerator.core.group_lifecycle import wants_more
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.keeper import Keeper, durable_keeper
+from penstock.enumerator.core.results import Settings, SplitsGranted
+from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.store.journal import Journal
-from penstock.enumerator.store.opening import open_sqlite
-from penstock.enumerator.watch.values import Progress
-from penstock.proto.groups import GroupScope, Joined, SplitProgress, SplitRef
-from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import NO_LIMITS, Incremental, PlanRequest
+from penstock.enumerator.store.open import open_sqlite
+from penstock.proto.model.groups import GroupScope, Joined, SplitProgress, SplitRef
+from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest
 
 ROUNDS, SPLITS = 10, 100_000
 KEY = GroupKey("t", "g")
@@ -40,43 +40,45 @@ def facts(number: int) -> Iterator[tuple[int, str, str]]:
     )
 
 
-def plan(keeper: Keeper) -> None:
+def plan(coordinator: Coordinator) -> None:
     scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
     created = ev.CreateGroup(key=KEY, scope=scope, limits=NO_LIMITS, progress=Progress(EARLIEST))
-    keeper.handle(created, lambda state, answer: None)
-    number = keeper.look(lambda state: state.groups[KEY].number)
+    coordinator.handle(created, lambda state, answer: None)
+    number = coordinator.look(lambda state: state.groups[KEY].number)
     start = EARLIEST
     for round_number in range(1, ROUNDS + 1):
-        assert keeper.look(lambda state: wants_more(state.groups[KEY], SETTINGS))
+        assert coordinator.look(lambda state: wants_more(state.groups[KEY], SETTINGS))
         end = Position(InstantTime(f"{20260101000000000 + round_number}"))
         found = ev.Discovered(
             key=KEY, number=number, start=start, commit_range=CommitRange(start, end),
             progress=Progress(end, layout=2), facts=facts_of(facts(round_number)), reshaped=frozenset(), commits=1,
         )  # fmt: skip
-        keeper.handle(found, lambda state, answer: None)
+        coordinator.handle(found, lambda state, answer: None)
         start = end
-    assert not keeper.look(lambda state: wants_more(state.groups[KEY], SETTINGS)), "discovery pauses"
-    assert keeper.look(lambda state: state.groups[KEY].progress.position) == start
-    joined = keeper.handle(ev.Join(key=KEY, reader_id="r", scope=scope, request_id="j"), lambda state, answer: answer)
+    assert not coordinator.look(lambda state: wants_more(state.groups[KEY], SETTINGS)), "discovery pauses"
+    assert coordinator.look(lambda state: state.groups[KEY].progress.position) == start
+    joined = coordinator.handle(
+        ev.Join(key=KEY, reader_id="r", scope=scope, request_id="j"), lambda state, answer: answer
+    )
     assert isinstance(joined, Joined)
     for sequence in range(1, 21):
-        told = keeper.handle(ev.RequestSplits(joined.member, 1000, sequence), lambda state, answer: answer)
-        assert isinstance(told, Told) and len(told.splits) == 1000
+        told = coordinator.handle(ev.RequestSplits(joined.member, 1000, sequence), lambda state, answer: answer)
+        assert isinstance(told, SplitsGranted) and len(told.splits) == 1000
         if sequence % 4 == 0:
             done = [
                 SplitProgress(ref=SplitRef(one.plan_id, one.index), ordinal=1, finished=True) for one in told.splits
             ]
-            keeper.handle(ev.CommitSplits(joined.member, tuple(done)), lambda state, answer: None)
+            coordinator.handle(ev.CommitSplits(joined.member, tuple(done)), lambda state, answer: None)
 
 
 def main(what: str, directory: str) -> None:
     before_mib = peak_mib()
     store = open_sqlite(directory)
     journal = Journal(store)
-    keeper = durable_keeper(store, journal, clock_ms=lambda: 0, settings=SETTINGS)
+    coordinator = durable_coordinator(store, journal, clock_ms=lambda: 0, settings=SETTINGS)
     if what == "plan":
-        plan(keeper)
-    pending = keeper.look(lambda state: state.groups[KEY].pending)
+        plan(coordinator)
+    pending = coordinator.look(lambda state: state.groups[KEY].pending)
     print(pending, round(peak_mib()), round(peak_mib() - before_mib))
     journal.close()
     store.close()

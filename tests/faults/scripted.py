@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from penstock.proto.positions import CommitRange, InstantTime, Position
-from penstock.proto.queries import PlanRequest
-from penstock.proto.reports import TableDescription
-from penstock.proto.splits import AllRows, CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
+from penstock.proto.model.positions import CommitRange, InstantTime, Position
+from penstock.proto.model.queries import PlanRequest
+from penstock.proto.model.reports import TableDescription
+from penstock.proto.model.splits import AllRows, CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
 
 NEWEST = Position(InstantTime("20260101000000000"))
 SCHEMA = '{"type":"record","name":"orders","fields":[{"name":"id","type":"string"}]}'

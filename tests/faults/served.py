@@ -26,7 +26,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from loopback_ports import free_port
 
 from penstock.engine.consumer import Consumer
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 
 PATIENCE_S: Final = 60.0
 CASE: Final = "B_v9_cdc_cow_data_before_after"

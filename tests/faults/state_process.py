@@ -17,7 +17,7 @@ import threading
 
 from penstock.enumerator.store.connections import connect as plain_connect
 from penstock.enumerator.store.journal import Journal
-from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import PenstockError
 

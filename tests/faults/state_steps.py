@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import Store
 
 PROGRAM = pathlib.Path(__file__).parent / "state_process.py"

@@ -16,13 +16,13 @@ import pytest
 from served import CASE, ONCE, PATIENCE_S, Served, differing, end, penstock, until, written
 
 from penstock.engine.consumer import Consumer
-from penstock.enumerator.store.opening import open_sqlite
-from penstock.proto.changes import ChangeFormat
+from penstock.enumerator.store.open import open_sqlite
 from penstock.proto.errors import StorageError
-from penstock.proto.groups import AssignedSplit, GroupScope, GroupSpec, SplitProgress
-from penstock.proto.queries import Changes, PlanRequest, RoundLimits
-from penstock.proto.reports import EndOfSlot
-from penstock.proto.splits import Scan, Split
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import AssignedSplit, GroupScope, GroupSpec, SplitProgress
+from penstock.proto.model.queries import Changes, PlanRequest, RoundLimits
+from penstock.proto.model.reports import EndOfSlot
+from penstock.proto.model.splits import Scan, Split
 from penstock.reader.read_split import read_split
 
 pytestmark = pytest.mark.golden

@@ -13,7 +13,7 @@ import pytest
 from faults.state_steps import copied, reopened, started
 
 from penstock.enumerator.store.check import check_state
-from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import StateDamaged, StateVersionError, StorageError
 

@@ -11,7 +11,7 @@ from faults.state_steps import reopened, started
 
 from penstock.enumerator.store.connections import connect as plain_connect
 from penstock.enumerator.store.journal import Journal
-from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.enumerator.store.sqlite import SqliteStore
 from penstock.proto.errors import StorageError

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from served import CASE, ONCE, Served, differing, drain, following, until
 
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import StorageError
-from penstock.proto.groups import Assignments, GroupScope, GroupSpec
-from penstock.proto.queries import Changes, PlanRequest
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec
+from penstock.proto.model.queries import Changes, PlanRequest
 
 pytestmark = pytest.mark.golden
 SPEC = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))))

@@ -17,9 +17,9 @@ import pytest
 from fault_proxy import FaultProxy
 from served import CASE, OFTEN, ONCE, PATIENCE_S, Served, differing, drain, end, following, penstock, until, written
 
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import Fenced, StorageError
-from penstock.proto.groups import Member, ReaderState, SplitProgress, SplitRef
+from penstock.proto.model.groups import Member, ReaderState, SplitProgress, SplitRef
 
 pytestmark = pytest.mark.golden
 PROGRAM = pathlib.Path(__file__).with_name("reader_process.py")

@@ -16,10 +16,10 @@ from test_service import Script, World, at, spec_of
 
 from penstock.engine.consumer import Consumer
 from penstock.enumerator.server.run import serve
-from penstock.proto.client import EnumeratorClient
+from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import Fenced, PenstockError, UnknownSplit
-from penstock.proto.groups import AssignedSplit, GroupAnswer, Joined, Member
-from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.model.groups import AssignedSplit, GroupAnswer, Joined, Member
+from penstock.proto.model.queries import PlanRequest, Snapshot
 
 COMMITS, SPLITS = 5, 3
 
@@ -114,7 +114,7 @@ def test_fault_08_calls_repeated_lost_and_reordered_count_once(first_seed: int) 
         running = [Reader(f"r{n}", checked, network).steps() for n in range(1, 4)]
         ended: set[int] = set()
         for _ in range(2_000):
-            world.service.looker.look()
+            world.service.split_discovery.look()
             number = chance.randrange(3)
             if next(running[number]):
                 ended.add(number)

@@ -8,7 +8,7 @@ import pytest
 from group_model import Checked, is_end, taken
 from test_service import Script, World, at, spec_of
 
-from penstock.proto.groups import AssignedSplit, Member
+from penstock.proto.model.groups import AssignedSplit, Member
 
 COMMITS, SPLITS = 6, 4
 
@@ -30,7 +30,7 @@ def test_fault_10_another_number_of_readers_goes_on_with_what_was_pending(before
         second = joined(world, [f"new{n}" for n in range(after)])
         for _ in range(12):  # the old ones are silent
             world.clock.now_ms += 5_000
-            world.service.keeper.tick()
+            world.service.coordinator.tick()
             for member in second:
                 world.service.heartbeat(member)
         assert set(checked.group.readers) == {member.reader_id for member in second}
@@ -47,7 +47,7 @@ def read(checked: Checked, members: list[Member], chance: random.Random, calls: 
     held: dict[Member, list[AssignedSplit]] = {member: [] for member in members}
     sequences = dict.fromkeys(members, 0)
     for _ in range(calls):
-        checked.world.service.looker.look()
+        checked.world.service.split_discovery.look()
         member = chance.choice(members)
         if held[member] and chance.random() < 0.6:
             some = chance.randint(1, len(held[member]))

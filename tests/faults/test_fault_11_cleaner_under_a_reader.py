@@ -12,11 +12,11 @@ from served import CASE, differing
 
 from penstock.engine.arrow import read
 from penstock.engine.consumer import Consumer
-from penstock.enumerator.planning import plan_request
+from penstock.enumerator.planning.plan import plan_request
 from penstock.enumerator.service import EnumeratorService
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import CorruptFile, PositionExpired
-from penstock.proto.queries import Changes, Incremental, PlanRequest, Query
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import open_table
 
@@ -36,7 +36,7 @@ def test_fault_11_a_file_cleaned_under_a_group_reader_is_told_and_nothing_is_com
     with Consumer(
         None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=100, door=service
     ) as reader:
-        service.looker.look()
+        service.split_discovery.look()
         first = reader.poll()
         assert first is not None
         reader.commit(first)

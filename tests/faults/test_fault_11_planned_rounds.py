@@ -15,8 +15,8 @@ from test_service import Clock
 
 from penstock.engine.arrow import read
 from penstock.engine.consumer import Consumer
-from penstock.enumerator.core.answers import Settings
-from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.coordinator.coordinator import Coordinator
+from penstock.enumerator.core.results import Settings
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.errors import CorruptFile, PositionExpired
 
@@ -52,7 +52,7 @@ def test_fault_11_a_group_whose_planned_round_is_cleaned_goes_on_as_its_scope_sa
     script.take_behind(lost)
     clock = Clock()
     service = EnumeratorService(
-        {"t": str(path)}, clock_ms=clock, keeper=Keeper(clock_ms=clock, settings=Settings()), poll_ms=None
+        {"t": str(path)}, clock_ms=clock, coordinator=Coordinator(clock_ms=clock, settings=Settings()), poll_ms=None
     )
     options = {"query": query, "after": script.keys[begin], "on_lost_range": policy, "max_splits": 1}
 
@@ -60,22 +60,22 @@ def test_fault_11_a_group_whose_planned_round_is_cleaned_goes_on_as_its_scope_sa
         return Consumer(None, "t", group="g", reader_id="r", door=service, **options)
 
     with reader() as first:
-        service.looker.look()
+        service.split_discovery.look()
         assert service.list_groups()[0].planned.order_key == script.keys[lost]
         for file in path.rglob(f"*{lost}*"):
             if ".hoodie" not in file.parts:
                 file.unlink()
         script.give(*{name.name[:17] for name in script.aside.iterdir()})
-        service.looker.look()
+        service.split_discovery.look()
         with pytest.raises((PositionExpired, CorruptFile)):
             first.poll(0)
         clock.now_ms += Settings().lease_ms
-        service.looker.look()
+        service.split_discovery.look()
         assert service.list_groups()[0].state == "running"
     with reader() as second:
         got = []
         for _ in range(5):
-            service.looker.look()
+            service.split_discovery.look()
             got += consumed(second)
     begins = {"incremental": script.keys[begin], "cdc": script.keys[lost]}
     after = "earliest" if policy == "snapshot" else begins[query]

@@ -13,16 +13,16 @@ from test_service import Clock, Script, World
 
 from penstock.engine.cli.main import run
 from penstock.engine.consumer import Consumer
-from penstock.enumerator.core.answers import Settings
-from penstock.enumerator.keeper import durable_keeper
+from penstock.enumerator.coordinator.coordinator import durable_coordinator
+from penstock.enumerator.core.results import Settings
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import DataInvalidated, Fenced, LateInstant, PenstockError, PositionExpired
-from penstock.proto.groups import Assignments, GroupScope, GroupSpec, StartAt
-from penstock.proto.positions import InstantTime, Position
-from penstock.proto.queries import Incremental, PlanRequest
+from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, StartAt
+from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.queries import Incremental, PlanRequest
 from penstock.table.hudi_table import open_table
 
 ERRORS = [
@@ -39,9 +39,9 @@ def test_fault_13_what_stops_a_group_is_shown_survives_a_restart_and_ends_with_a
     """By the command line, over a server."""
     world = World(Script(newest=2))
     world.script.fails = [error]
-    world.service.looker.look()
+    world.service.split_discovery.look()
     world.restart()
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.script.looks == 1, "a stopped group is looked at no more"
     with serve_enumerator(world.service, "127.0.0.1:0", world.service) as server:
         assert run(["groups", "describe", "t", "g", "--server", server.address, "--format", "json"]) == 0
@@ -50,7 +50,7 @@ def test_fault_13_what_stops_a_group_is_shown_survives_a_restart_and_ends_with_a
         assert run(["groups", "reset", "t", "g", "--server", server.address, "--to", "earliest"]) == 0
         with pytest.raises(Fenced):
             world.asked()
-        world.service.looker.look()
+        world.service.split_discovery.look()
         member = world.service.join_group("g", "r1", world.spec, "again").member
         assert isinstance(world.service.request_splits(member, 9, 1), Assignments)
         server.stop(0)
@@ -58,15 +58,15 @@ def test_fault_13_what_stops_a_group_is_shown_survives_a_restart_and_ends_with_a
 
 def service_on(script: ScriptedTimeline, store: MemoryStore, clock: Clock) -> EnumeratorService:
     """A new process on that state."""
-    keeper = durable_keeper(store, DirectJournal(store), clock_ms=clock, settings=Settings())
-    return EnumeratorService({"t": str(script.path)}, clock_ms=clock, keeper=keeper, poll_ms=None)
+    coordinator = durable_coordinator(store, DirectJournal(store), clock_ms=clock, settings=Settings())
+    return EnumeratorService({"t": str(script.path)}, clock_ms=clock, coordinator=coordinator, poll_ms=None)
 
 
 def consumed(service: EnumeratorService) -> list[Any]:
     """What a reader of group `g` gets until nothing is left."""
     batches = []
     with Consumer(None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", door=service) as reader:
-        service.looker.look()
+        service.split_discovery.look()
         while (found := reader.poll(0)) is not None:
             batches.append(found.batch)
             reader.commit(found)
@@ -83,7 +83,7 @@ def test_fault_13_a_consumed_instant_of_a_real_table_that_is_rolled_back_stops_t
     assert not differing(golden, consumed(service))
     script.take(script.data[-1])
     for _ in range(2):
-        service.looker.look()
+        service.split_discovery.look()
         described = service.describe_group("t", "g")
         assert (described.summary.state, described.error_code) == ("stopped", "DATA_INVALIDATED")
         assert script.data[-1] in described.error and "reset" in described.error
@@ -108,7 +108,7 @@ def test_fault_12_a_group_goes_on_when_what_it_consumed_is_archived(golden: Any,
     behind = GroupSpec(scope=spec.scope, start=StartAt(Position(InstantTime(script.keys[script.data[0]]))))
     assert str(archived) < script.data[0]
     service.join_group("late", "r", behind, "x")
-    service.looker.look()
+    service.split_discovery.look()
     described = service.describe_group("t", "late")
     assert (described.summary.state, described.error) == ("running", "")
     assert described.summary.planned.order_key == script.keys[script.data[-1]]

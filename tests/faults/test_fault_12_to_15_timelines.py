@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from scripted_timeline import ScriptedTimeline
 
-from penstock.enumerator.watch.advance import advance, start_progress
-from penstock.enumerator.watch.retention import earliest_position
-from penstock.enumerator.watch.values import Following, NextRound, NothingNew, Progress
-from penstock.proto.changes import ChangeFormat
+from penstock.enumerator.continuous.advance import advance, start_progress
+from penstock.enumerator.continuous.retention import earliest_position
+from penstock.enumerator.continuous.types import Following, NextRound, NothingNew, Progress
 from penstock.proto.errors import ConfigurationError, DataInvalidated, LateInstant
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import NO_LIMITS, Changes, Incremental, PlanRequest, RoundLimits
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, PlanRequest, RoundLimits
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import HudiTable, open_table
 

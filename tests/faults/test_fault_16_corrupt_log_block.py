@@ -18,8 +18,8 @@ from oracle import slice_writer
 from slices import SliceFolder
 
 from penstock.proto.errors import PenstockError
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import CommitTimeOrdering, LogWrite, VisibleInstants
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import CommitTimeOrdering, LogWrite, VisibleInstants
 from penstock.table.log.blocks import LogBlock, read_blocks
 
 VISIBLE = VisibleInstants(frozenset(InstantTime(text) for text in ("001", "002", "003")))

@@ -18,18 +18,18 @@ from corpus import GOLDEN, Member, members
 
 import penstock
 from penstock.proto.errors import CorruptBlock, CorruptFile, FormatError, UnsupportedFeature
-from penstock.proto.positions import InstantTime
-from penstock.reader.avro_records import AvroDecoder, record_bounds
+from penstock.proto.model.positions import InstantTime
+from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.read_split import warm_up
-from penstock.table.avro_container import single_record
-from penstock.table.commits import parse_commit
-from penstock.table.hfile import HFile
-from penstock.table.instants import Action, Instant, State
+from penstock.table.hfile.reader import HFile
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.log.positions import cardinality
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.history import parse_history
+from penstock.table.timeline.avro_container import single_record
+from penstock.table.timeline.commits import parse_commit
+from penstock.table.timeline.instants import Action, Instant, State
 
 LENGTHS = (2**31 - 1, -1, -(2**31), 2**32 - 1, 2**62, 2**63 - 1, -(2**63), 2**64 - 1)
 PLACE = BlockPlace("t", "file", 0, "001")

@@ -17,7 +17,7 @@ import pytest
 import penstock
 from penstock.proto.errors import CorruptFile
 from penstock.table.hudi_table import open_table
-from penstock.table.storage import ArrowStorage
+from penstock.table.storage.filesystem import ArrowStorage
 
 V9, V6 = "A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150"
 BOTH = pytest.mark.parametrize("case", [V9, V6])

@@ -14,17 +14,17 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.enumerator.core.answers import Settings
-from penstock.enumerator.followed_tables import FollowedTables
-from penstock.enumerator.keeper import Keeper
+from penstock.enumerator.coordinator.coordinator import Coordinator
+from penstock.enumerator.core.results import Settings
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.streams.memory import MISSING_MS
+from penstock.enumerator.streams.plan_cache import MISSING_MS
+from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.proto.errors import CorruptFile, StorageError
-from penstock.proto.groups import Assignments, GroupScope, GroupSpec, Member, StartAt
-from penstock.proto.positions import EARLIEST
-from penstock.proto.queries import Incremental, PlanRequest
-from penstock.proto.streams import StartBehind, StreamScope
-from penstock.table.storage import ArrowStorage, FileInfo
+from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, Member, StartAt
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.queries import Incremental, PlanRequest
+from penstock.proto.model.streams import StartAfter, StreamScope
+from penstock.table.storage.filesystem import ArrowStorage, FileInfo
 
 BOTH = pytest.mark.parametrize("case", ["A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150"])
 HALF_A_MINUTE_MS = 32_000
@@ -99,7 +99,7 @@ class Followed:
             {"t": str(table)},
             reads=FollowedTables(wall_ms=self.clock),
             clock_ms=self.clock,
-            keeper=Keeper(clock_ms=self.clock, settings=settings),
+            coordinator=Coordinator(clock_ms=self.clock, settings=settings),
             poll_ms=None,
         )
         scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
@@ -110,7 +110,7 @@ class Followed:
     def look_for(self, spent_ms: int) -> None:
         """Looks every half second."""
         for _ in range(spent_ms // 500):
-            self.service.looker.look()
+            self.service.split_discovery.look()
             self.clock.now_ms += 500
 
     def splits(self) -> set[str]:
@@ -159,7 +159,7 @@ def test_fault_19_a_stream_is_asked_to_come_again_until_the_file_is_seen_or_is_d
     clock = Clock()
     reads = FollowedTables(wall_ms=clock)
     scope = StreamScope(request=PlanRequest(table="t", query=Incremental()))
-    point = reads.start_stream(str(table), "t", scope, StartBehind(EARLIEST))
+    point = reads.start_stream(str(table), "t", scope, StartAfter(EARLIEST))
     log = newest_log(table)
     log.rename(tmp_path / "hidden")
     with pytest.raises(StorageError, match="it is waited for, as a listing may be stale"):

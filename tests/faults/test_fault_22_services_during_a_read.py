@@ -17,9 +17,9 @@ import pytest
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import PenstockError
-from penstock.proto.positions import EARLIEST
-from penstock.proto.queries import Incremental, Latest, PlanRequest, Snapshot
-from penstock.proto.splits import Plan
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.queries import Incremental, Latest, PlanRequest, Snapshot
+from penstock.proto.model.splits import Plan
 from penstock.reader.read_split import read_split
 
 SERVICES = {

@@ -20,11 +20,11 @@ from certificates import Authority
 from scripted import CountedReads
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.server.auth.tokens import new_token
+from penstock.enumerator.server.config.settings import AclRule, LimitSettings, Settings, TableSettings, TlsSettings
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
-from penstock.enumerator.server.settings import AclRule, LimitSettings, Settings, TableSettings, TlsSettings
-from penstock.enumerator.server.tokens import new_token
-from penstock.proto.access import NO_ACCESS, ServerAccess
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
+from penstock.proto.codec.errors import received
 from penstock.proto.errors import (
     ConfigurationError,
     Overloaded,
@@ -35,9 +35,9 @@ from penstock.proto.errors import (
     UnknownPlan,
     UnknownSplit,
 )
-from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.proto.reports import NextSplit, SplitReport
-from penstock.proto.rpc_errors import received
+from penstock.proto.model.access import NO_ACCESS, ServerAccess
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.model.reports import NextSplit, SplitReport
 from penstock.proto.v1 import penstock_pb2 as pb
 
 CALLS = pb.DESCRIPTOR.services_by_name["EnumeratorService"].methods_by_name

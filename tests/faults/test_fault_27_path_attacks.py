@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.enumerator.server.run import RunningServer, serve
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import ConfigurationError, CorruptFile, PenstockError, TableNotFound
-from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.proto.splits import FileRef
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.model.splits import FileRef
 from penstock.reader.read_split import read_split
-from penstock.table.storage import checked_path, open_storage
+from penstock.table.storage.filesystem import checked_path, open_storage
 
 V6 = "A_merge_event_long_v6_h0150"
 ONCE = CallLimits(deadline_ms=20_000, plan_deadline_ms=20_000, attempts=1)

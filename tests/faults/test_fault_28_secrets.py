@@ -15,20 +15,20 @@ from certificates import Authority
 from prometheus_client import generate_latest
 
 from penstock.engine.spark.source import PenstockDataSource
-from penstock.enumerator.server.building import built
-from penstock.enumerator.server.metrics import Metrics
+from penstock.enumerator.server.assembly import built
+from penstock.enumerator.server.auth.tokens import new_token
+from penstock.enumerator.server.config.settings import AclRule, Settings, TableSettings, TlsSettings
+from penstock.enumerator.server.metrics.prometheus import Metrics
 from penstock.enumerator.server.run import serve_enumerator
-from penstock.enumerator.server.settings import AclRule, Settings, TableSettings, TlsSettings
-from penstock.enumerator.server.tokens import new_token
-from penstock.proto import codec
-from penstock.proto.access import ServerAccess
-from penstock.proto.client import CallLimits, EnumeratorClient
-from penstock.proto.codec import decode_scan
+from penstock.proto.client.client import CallLimits, EnumeratorClient
+from penstock.proto.codec import serialized
+from penstock.proto.codec.serialized import decode_scan
 from penstock.proto.errors import ConfigurationError, PenstockError
-from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.proto.reports import NextSplit, SplitReport
-from penstock.table import storage
-from penstock.table.storage import ArrowStorage, Storage, open_storage, shared_uri
+from penstock.proto.model.access import ServerAccess
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.model.reports import NextSplit, SplitReport
+from penstock.table.storage import filesystem
+from penstock.table.storage.filesystem import ArrowStorage, Storage, open_storage, shared_uri
 
 V9 = "A_merge_event_long_v9_h120"
 ONCE = CallLimits(deadline_ms=20_000, plan_deadline_ms=20_000, attempts=1)
@@ -87,10 +87,10 @@ def test_nothing_that_a_run_leaves_holds_a_secret(
         client = EnumeratorClient(server.address, ONCE, access)
         left += [client, pickle.dumps(client), access, client.describe_table("orders")]
         plan = client.open_plan(PlanRequest(table="orders", query=Snapshot(), slots=1))
-        left += [plan, codec.encode_scan(plan.scan), client.describe_plan(plan.plan_id)]
+        left += [plan, serialized.encode_scan(plan.scan), client.describe_plan(plan.plan_id)]
         answer = client.next_split(plan.plan_id, 0, 0)
         assert isinstance(answer, NextSplit)
-        left += [answer, codec.encode_split(answer.split)]
+        left += [answer, serialized.encode_split(answer.split)]
         client.finish_split(plan.plan_id, 0, 0, SplitReport(rows=1, size_bytes=1))
         for ask in _failing(server.address, authority, tmp_path, client):
             with pytest.raises(PenstockError) as caught:
@@ -161,7 +161,7 @@ def test_a_server_whose_table_cannot_be_opened_logs_no_secret(
         def from_uri(uri: str) -> object:
             raise OSError(f"no way to {uri}")
 
-    monkeypatch.setattr(storage.pafs, "FileSystem", Unreachable)
+    monkeypatch.setattr(filesystem.pafs, "FileSystem", Unreachable)
     with caplog.at_level(logging.DEBUG), built(Settings(tables={"orders": TableSettings(path=broken)})) as service:
         shown = repr(service.describe_server())
     assert "table cannot be opened" in caplog.text

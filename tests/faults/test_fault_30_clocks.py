@@ -12,16 +12,16 @@ from typing import Any, Final
 import pytest
 from served import CASE, OFTEN, Served, until
 
-from penstock.engine import patience
+from penstock.engine.group import retry
 from penstock.enumerator.core import members
 from penstock.enumerator.embedded import monotonic_ms
-from penstock.enumerator.server import building
-from penstock.enumerator.server.settings import Settings, TableSettings
+from penstock.enumerator.server import assembly
+from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.enumerator.service import EnumeratorService
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import Fenced
-from penstock.proto.groups import Assignments, GroupScope, GroupSpec, Member
-from penstock.proto.queries import Changes, PlanRequest
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, Member
+from penstock.proto.model.queries import Changes, PlanRequest
 
 DAY_MS: Final = 86_400_000
 LEASE_MS: Final = 3_600_000
@@ -59,22 +59,22 @@ def jump_and_go_on(path: pathlib.Path, clocks: Clocks, jump: Callable[[Enumerato
     """A server as `penstock serve` builds it, with two readers that hold splits, when `jump` moves a clock: neither
     loses its lease by that. Then one of both is silent for a lease, and it alone loses its splits."""
     settings = Settings(tables={"t": TableSettings(path=str(path))}, lease_ms=LEASE_MS, poll_interval_ms=DAY_MS)
-    with building.built(settings) as service:
+    with assembly.built(settings) as service:
         live, silent = (service.join_group("g", name, SPEC, "x").member for name in ("live", "silent"))
         until(lambda: service.describe_group("t", "g").pending_splits, "splits")
         given = [_asked(service, member, 1) for member in (live, silent)]
-        service.keeper.tick()
+        service.coordinator.tick()
         jump(service)
         description = service.describe_group("t", "g")
         assert description.lag is not None and description.lag.seconds >= 0
-        service.keeper.tick()
+        service.coordinator.tick()
         assert leases(service).keys() == {"live", "silent"}
         assert all(LEASE_MS / 2 < left_ms <= LEASE_MS for left_ms in leases(service).values())
         assert [_asked(service, member, 1) for member in (live, silent)] == given
         for _ in range(4):
             clocks.go_on(LEASE_MS // 3)
             service.heartbeat(live)
-            service.keeper.tick()
+            service.coordinator.tick()
         assert leases(service).keys() == {"live"}
         with pytest.raises(Fenced):
             service.heartbeat(silent)
@@ -108,7 +108,7 @@ def lease_by_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     def wall() -> int:
         return time.time_ns() // 1_000_000
 
-    monkeypatch.setattr(building, "monotonic_ms", wall)
+    monkeypatch.setattr(assembly, "monotonic_ms", wall)
     monkeypatch.setitem(EnumeratorService.__init__.__kwdefaults__, "clock_ms", wall)
 
 
@@ -120,9 +120,9 @@ def test_fault_30_a_wall_clock_that_jumps_a_day_ends_no_lease(
     """Nor does it make one longer: leases run on a clock that nobody sets, in the service and in a reader."""
     clocks = Clocks()
     clocks.put_in(monkeypatch)
-    before = monotonic_ms(), patience.monotonic_ms()
+    before = monotonic_ms(), retry.monotonic_ms()
     jump_and_go_on(golden.table(CASE), clocks, wall_jump(clocks, by_ms))
-    passed = monotonic_ms() - clocks.monotonic_ms - before[0], patience.monotonic_ms() - before[1]
+    passed = monotonic_ms() - clocks.monotonic_ms - before[0], retry.monotonic_ms() - before[1]
     assert all(0 <= spent_ms < 600_000 for spent_ms in passed)
 
 

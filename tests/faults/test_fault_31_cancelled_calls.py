@@ -11,11 +11,11 @@ from served import until
 from test_service import World, names
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.server.limits import WORKERS
+from penstock.enumerator.server.rpc.limits import WORKERS
 from penstock.enumerator.server.run import serve_enumerator
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import Fenced
-from penstock.proto.groups import NothingYet
+from penstock.proto.model.groups import NothingYet
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 
@@ -49,7 +49,7 @@ def test_fault_31_splits_of_a_reader_that_does_not_go_on_are_read_by_others() ->
     """Given back at once when it leaves; after its lease when it is just slow, and then its late commit is refused."""
     for leaves in (True, False):
         world = World()
-        world.service.looker.look()
+        world.service.split_discovery.look()
         given = world.asked()
         other = world.service.join_group("g", "other", world.spec, "o").member
         assert world.service.request_splits(other, 5, 1) == NothingYet(500)
@@ -59,7 +59,7 @@ def test_fault_31_splits_of_a_reader_that_does_not_go_on_are_read_by_others() ->
             for _ in range(5):
                 world.clock.now_ms += 10_000
                 world.service.heartbeat(other)
-                world.service.keeper.tick()
+                world.service.coordinator.tick()
         assert names(world.service.request_splits(other, 5, 2)) == names(given)
         with pytest.raises(Fenced):
             world.finish(given)  # type: ignore[arg-type]

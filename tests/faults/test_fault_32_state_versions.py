@@ -10,9 +10,9 @@ from contextlib import closing
 import pytest
 
 from penstock.enumerator.store.check import KindCount, check_state
-from penstock.enumerator.store.layout import FORMAT_VERSION
-from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, Store, StoredRecord
+from penstock.enumerator.store.row_format import FORMAT_VERSION
 from penstock.proto.errors import StateDamaged, StateVersionError
 
 FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures" / "state"

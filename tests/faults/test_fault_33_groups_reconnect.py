@@ -10,25 +10,25 @@ from fault_proxy import FaultProxy
 from served import CASE, OFTEN, differing
 
 from penstock.engine.consumer import Consumer
-from penstock.enumerator.core.answers import Settings as CoreSettings
+from penstock.enumerator.coordinator.coordinator import durable_coordinator
+from penstock.enumerator.core.results import Settings as CoreSettings
 from penstock.enumerator.embedded import monotonic_ms
-from penstock.enumerator.keeper import durable_keeper
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.store.memory import MemoryStore
-from penstock.proto.client import EnumeratorClient
+from penstock.proto.client.client import EnumeratorClient
 
 pytestmark = pytest.mark.golden
 
 
 def served(table: str, store: MemoryStore, address: str) -> RunningServer:
     """A server on that state, with its own service."""
-    keeper = durable_keeper(store, Journal(store), clock_ms=monotonic_ms, settings=CoreSettings())
-    service = EnumeratorService({"t": table}, keeper=keeper, poll_ms=None)
-    service.looker.look()
+    coordinator = durable_coordinator(store, Journal(store), clock_ms=monotonic_ms, settings=CoreSettings())
+    service = EnumeratorService({"t": table}, coordinator=coordinator, poll_ms=None)
+    service.split_discovery.look()
     server = serve_enumerator(service, address, service)
-    server.at_end(service.looker.look)
+    server.at_end(service.split_discovery.look)
     return server
 
 

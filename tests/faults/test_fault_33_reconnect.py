@@ -14,13 +14,13 @@ from certificates import Authority
 from scripted import NEWEST, CountedReads
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.server.config.settings import LimitSettings, Settings, TlsSettings
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
-from penstock.enumerator.server.settings import LimitSettings, Settings, TlsSettings
-from penstock.proto.access import NO_ACCESS, ServerAccess
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import UnknownPlan
-from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.proto.reports import EndOfSlot
+from penstock.proto.model.access import NO_ACCESS, ServerAccess
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.model.reports import EndOfSlot
 
 PATIENT = CallLimits(deadline_ms=30_000, plan_deadline_ms=30_000, attempts=30, first_pause_ms=20, longest_pause_ms=200)
 ALL = PlanRequest(table="orders", query=Snapshot(), slots=1)

@@ -22,24 +22,25 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from served import until
 
-from penstock.enumerator import looking, looking_threads, table_checks
-from penstock.enumerator.activity import Activity
+from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.server import building
-from penstock.enumerator.server.metrics import Metrics, MetricsPort
+from penstock.enumerator.groups import discovery_threads, split_discovery
+from penstock.enumerator.groups.activity import Activity
+from penstock.enumerator.server import assembly
+from penstock.enumerator.server.config.settings import Settings, TableSettings
+from penstock.enumerator.server.metrics.prometheus import Metrics, MetricsPort
+from penstock.enumerator.server.rpc.turns import Turns
 from penstock.enumerator.server.run import serve_enumerator
-from penstock.enumerator.server.settings import Settings, TableSettings
-from penstock.enumerator.server.turns import Turns
 from penstock.enumerator.service import EnumeratorService, wall_ms
-from penstock.enumerator.watch.values import Progress
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.enumerator.tables import table_checks
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import PenstockError
-from penstock.proto.groups import Assignments, GroupScope, GroupSpec, StartAt
-from penstock.proto.positions import EARLIEST
-from penstock.proto.queries import NO_LIMITS, Incremental, PlanRequest, Snapshot
-from penstock.proto.streams import StartBehind, StreamScope
-from penstock.table.storage import ArrowStorage
+from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, StartAt
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest, Snapshot
+from penstock.proto.model.streams import StartAfter, StreamScope
+from penstock.table.storage.filesystem import ArrowStorage
 
 CASE = "A_merge_event_long_v6_h0150"
 SLOW_MS = 300
@@ -198,9 +199,9 @@ class Running:
 
 @contextmanager
 def server(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    monkeypatch.setattr(building, "FIRST_CHECKS_S", 0.3)
-    monkeypatch.setattr(looking_threads, "STOP_S", 0.1)
-    for module in (looking, looking_threads, table_checks):
+    monkeypatch.setattr(assembly, "FIRST_CHECKS_S", 0.3)
+    monkeypatch.setattr(discovery_threads, "STOP_S", 0.1)
+    for module in (split_discovery, discovery_threads, table_checks):
         monkeypatch.setattr(module, "SLOW_LOOK_MS", SLOW_MS)
     tables = {name: TableSettings(path=str(folder / name)) for name in ("bad", "good")}
     settings = Settings(
@@ -210,15 +211,15 @@ def server(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ru
     port = MetricsPort(metrics, "127.0.0.1:0", activity)
     try:
         with (
-            building.built(settings, metrics, activity=activity) as service,
+            assembly.built(settings, metrics, activity=activity) as service,
             serve_enumerator(service, groups=service, settings=settings, observer=metrics) as running,
         ):
-            service.keeper.when_lost = running.cannot_go_on
+            service.coordinator.when_lost = running.cannot_go_on
             service.on_trouble(partial(running.set_trouble, "background threads"))
             created = ev.CreateGroup(
                 key=GroupKey("bad", "g"), scope=SCOPE, limits=NO_LIMITS, progress=Progress(EARLIEST)
             )
-            service.keeper.handle(created, lambda state, answer: None)
+            service.coordinator.handle(created, lambda state, answer: None)
             yield Running(service, running.address, port.address)
     finally:
         port.close()
@@ -232,7 +233,7 @@ def asks_of(running: Running, table: str, deadline_ms: int) -> tuple[Callable[[]
     return (
         lambda: client.describe_table(table),
         lambda: client.open_plan(PlanRequest(table=table, query=Snapshot())),
-        lambda: client.next_batch(scope, client.start_stream(scope, StartBehind(EARLIEST))),
+        lambda: client.next_batch(scope, client.start_stream(scope, StartAfter(EARLIEST))),
         lambda: client.join_group(f"of {table}", "r", joined, f"join {table}"),
         lambda: client.describe_group(table, "g"),
     )
@@ -268,7 +269,7 @@ def the_neighbour_goes_on(running: Running, patience_s: float = 20.0) -> None:
     )
     assert client.open_plan(PlanRequest(table="good", query=Snapshot())).splits
     scope = StreamScope(request=PlanRequest(table="good", query=Incremental()))
-    begin = client.start_stream(scope, StartBehind(EARLIEST))
+    begin = client.start_stream(scope, StartAfter(EARLIEST))
     assert client.next_batch(scope, begin).point != begin
 
 
@@ -362,7 +363,7 @@ def test_fault_34_storage_that_hangs_or_fails_holds_up_no_other_table(
 def without_isolation_of_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was: an exception of a look ends the thread that begins them, and nobody starts it again."""
 
-    def ends(looker: Any, step: Any, *given: Any) -> int:
+    def ends(split_discovery: Any, step: Any, *given: Any) -> int:
         return int(step(*given))
 
     def in_this_thread(jobs: Any, kind: str, table: str, work: Callable[[str], bool]) -> None:
@@ -371,9 +372,9 @@ def without_isolation_of_looks(monkeypatch: pytest.MonkeyPatch) -> None:
         except Exception:  # noqa: BLE001 - whatever it is
             raise SystemExit from None
 
-    monkeypatch.setattr(looking.Looker, "_isolated", ends)
-    monkeypatch.setattr(looking_threads._Jobs, "begin", in_this_thread)
-    monkeypatch.setattr(looking_threads.LookingThreads, "check", lambda threads: None)
+    monkeypatch.setattr(split_discovery.SplitDiscovery, "_isolated", ends)
+    monkeypatch.setattr(discovery_threads._Jobs, "begin", in_this_thread)
+    monkeypatch.setattr(discovery_threads.DiscoveryThreads, "check", lambda threads: None)
 
 
 def without_turns_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,18 +13,18 @@ import pytest
 from served import CASE, until
 from test_service import Clock, Script, World, at, names, spec_of
 
-from penstock.enumerator.looking import Looker
+from penstock.enumerator.continuous.types import Advance, Following
+from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.watch.values import Advance, Following
 from penstock.proto.errors import ConfigurationError, StorageError
-from penstock.proto.groups import Assignments, GroupSpec, OnLostRange, SplitRef
+from penstock.proto.model.groups import Assignments, GroupSpec, OnLostRange, SplitRef
 
 
 def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
     """Both started at the same position: the second is dropped, whether it found as much, or more."""
     world = World(Script(newest=3))
     plain = world.script.advance
-    other = Looker(world.service.keeper, world.script, lambda table: "/lake", world.clock)  # type: ignore[arg-type]
+    other = SplitDiscovery(world.service.coordinator, world.script, lambda table: "/lake", world.clock)  # type: ignore[arg-type]
 
     def overlapped(path: str, name: str, following: Following) -> Advance:
         world.script.advance = plain  # type: ignore[method-assign]
@@ -33,17 +33,17 @@ def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
         return found
 
     world.script.advance = overlapped  # type: ignore[method-assign]
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "running 0 001"
     assert names(world.asked()) == ["1/0", "1/1"]
     for _ in range(3):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     assert names(world.asked()) == ["2/0", "2/1", "3/0", "3/1"]
 
 
 def one_round(world: World) -> list[tuple[SplitRef, str]]:
     """What the reader is given after a look."""
-    world.service.looker.look()
+    world.service.split_discovery.look()
     given = world.asked()
     if not isinstance(given, Assignments):
         return []
@@ -67,8 +67,8 @@ def test_weak_point_05_ids_of_rounds_and_splits_come_from_what_they_are() -> Non
 def test_weak_point_05_another_process_plans_the_same_split_ids(golden: Any) -> None:
     program = (
         "import sys\n"
-        "from penstock.enumerator.planning import plan_request\n"
-        "from penstock.proto.queries import Incremental, PlanRequest\n"
+        "from penstock.enumerator.planning.plan import plan_request\n"
+        "from penstock.proto.model.queries import Incremental, PlanRequest\n"
         "from penstock.table.hudi_table import open_table\n"
         "plan = plan_request(open_table(sys.argv[1]), 't', PlanRequest(table='t', query=Incremental()))\n"
         "print([split.split_id for split in plan.splits])\n"
@@ -86,7 +86,7 @@ def test_weak_point_05_another_process_plans_the_same_split_ids(golden: Any) -> 
 @pytest.mark.parametrize("changed", [{"where": "id > 'a'"}, {"columns": ("id",)}], ids=str)
 def test_weak_point_09_a_changed_scope_is_refused_after_a_restart_and_changes_nothing(changed: dict[str, Any]) -> None:
     world = World(Script(newest=2))
-    world.service.looker.look()
+    world.service.split_discovery.look()
     world.restart()
     scope = world.spec.scope
     others = [
@@ -107,11 +107,11 @@ def test_weak_point_11_an_empty_a_failed_and_a_paused_discovery_move_nothing() -
     for fails in ([], [StorageError("reset")], []):
         world.script.fails = list(fails)
         world.script.newest = 0
-        world.service.looker.look()
+        world.service.split_discovery.look()
         world.clock.now_ms += 60_000
         assert world.summary() == "running 0 0"
     world.script.newest = 1
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert names(world.asked()) == ["1/0", "1/1"]
 
 

@@ -17,20 +17,20 @@ from grammar import zigzag
 from memory_storage import MemoryStorage, history_of
 
 from penstock.proto.errors import CorruptBlock, PenstockError
-from penstock.proto.splits import FileRef, WholeFile
-from penstock.reader.avro_records import AvroDecoder, record_bounds
-from penstock.reader.base_file import BaseFile
-from penstock.reader.decoded_size import BatchSize
+from penstock.proto.model.splits import FileRef, WholeFile
+from penstock.reader.avro.decoder import AvroDecoder, record_bounds
+from penstock.reader.base.decoded_size import BatchSize
+from penstock.reader.base.file import BaseFile
 from penstock.reader.kernels.deletes import walk_deletes
-from penstock.reader.topics.json_columns import JsonColumns
-from penstock.reader.topics.json_rows import JsonRows
-from penstock.table.archive import ArchiveCache, read_archive
+from penstock.reader.topics.json.columns import JsonColumns
+from penstock.reader.topics.json.rows import JsonRows
+from penstock.table.config.properties import load_properties
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.delete_walk import walk_deletes as plain_walk_deletes
 from penstock.table.log.deletes import decode_deletes
-from penstock.table.properties import load_properties
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from penstock.table.timeline.archive import ArchiveCache, read_archive
 
 PLACE = BlockPlace("t", "f.log", 0, "1")
 _FIXED = {"type": "fixed", "name": "F", "size": 1 << 20}

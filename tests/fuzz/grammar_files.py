@@ -18,23 +18,23 @@ from grammar_avro import plain_rows
 from memory_storage import MemoryStorage, history_of
 from mutation import page_header
 
-from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import FileRef, WholeFile
-from penstock.reader.base_file import BaseFile
-from penstock.reader.decoded_size import BatchSize
-from penstock.reader.parquet_blocks import ParquetBlock
-from penstock.table.archive import ArchiveCache, read_archive
-from penstock.table.archive_log import archive_entries
-from penstock.table.commits import CommitMetadata, parse_commit
-from penstock.table.hfile import HFile
-from penstock.table.history import archived_completions
-from penstock.table.instants import Action, Instant, State
+from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import FileRef, WholeFile
+from penstock.reader.base.decoded_size import BatchSize
+from penstock.reader.base.file import BaseFile
+from penstock.reader.log.parquet_block import ParquetBlock
+from penstock.table.config.properties import load_properties
+from penstock.table.hfile.reader import HFile
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.metadata.files import data_files
 from penstock.table.metadata.records import RecordReader
-from penstock.table.properties import load_properties
 from penstock.table.schema.avro import parse_record_schema
+from penstock.table.timeline.archive import ArchiveCache, read_archive
+from penstock.table.timeline.archive_v1 import archive_entries
+from penstock.table.timeline.archive_v2 import archived_completions
+from penstock.table.timeline.commits import CommitMetadata, parse_commit
+from penstock.table.timeline.instants import Action, Instant, State
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "unit" / "table" / "metadata"))
 from hfile_writer import GZ, NONE, write_hfile

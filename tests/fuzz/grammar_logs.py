@@ -14,14 +14,14 @@ from grammar import Case, Decoder, Wire, some_text
 from grammar_avro import SameValues, plain_rows, random_record
 
 from penstock.proto.errors import CorruptBlock, PenstockError
-from penstock.proto.splits import VisibleInstants
-from penstock.reader.avro_records import AvroDecoder, record_bounds
-from penstock.reader.changes.images import ChangeKind
-from penstock.reader.changes.logged import _kinds
-from penstock.reader.changes.logged_schema import SIDES, parse_logged_schema
+from penstock.proto.model.splits import VisibleInstants
+from penstock.reader.avro.decoder import AvroDecoder, record_bounds
+from penstock.reader.cdc.images import ChangeKind
+from penstock.reader.cdc.logged import _kinds
+from penstock.reader.cdc.logged_schema import SIDES, parse_logged_schema
 from penstock.reader.kernels.deletes import walk_deletes
-from penstock.reader.log_blocks import CountedBlocks
-from penstock.reader.record_positions import _positions
+from penstock.reader.log.block_selection import CountedBlocks
+from penstock.reader.log.record_positions import _positions
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
 from penstock.table.log.delete_walk import ARRAY, DeleteWalk
 from penstock.table.log.delete_walk import walk_deletes as plain_walk_deletes

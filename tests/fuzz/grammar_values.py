@@ -13,11 +13,11 @@ from grammar import Case, Decoder, Wire, some_text
 from grammar_avro import plain, random_record
 
 from penstock.proto.errors import CorruptBlock
-from penstock.reader.filters import evaluate
-from penstock.reader.topics.json_columns import JsonColumns
-from penstock.reader.topics.json_rows import JsonRows
-from penstock.table.predicate import parse_predicate
-from penstock.table.properties import parse_table_properties
+from penstock.reader.filter import evaluate
+from penstock.reader.topics.json.columns import JsonColumns
+from penstock.reader.topics.json.rows import JsonRows
+from penstock.table.config.properties import parse_table_properties
+from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.table.storage import FileInfo
+from penstock.table.storage.filesystem import FileInfo
 
 PROPERTIES = (
     b"hoodie.table.name=t\nhoodie.table.type=MERGE_ON_READ\nhoodie.table.version=9\n"

@@ -13,36 +13,36 @@ import pyarrow as pa
 from corpus import Member, schema_of_parquet
 from memory_storage import PROPERTIES, MemoryStorage, history_of
 
-from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.proto.errors import CorruptBlock, PenstockError
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import FileRef, WholeFile
-from penstock.reader.avro_records import AvroDecoder, record_bounds
-from penstock.reader.base_file import BaseFile
-from penstock.reader.decoded_size import BatchSize
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import FileRef, WholeFile
+from penstock.reader.avro.decoder import AvroDecoder, record_bounds
+from penstock.reader.base.decoded_size import BatchSize
+from penstock.reader.base.file import BaseFile
 from penstock.reader.kernels.deletes import walk_deletes
-from penstock.reader.parquet_blocks import ParquetBlock
-from penstock.table.archive import ArchiveCache, read_archive
-from penstock.table.archive_log import archive_entries
-from penstock.table.avro_container import single_record
-from penstock.table.commits import parse_commit
-from penstock.table.hfile import HFile
-from penstock.table.history import archived_completions, history_files
-from penstock.table.instants import Action, Instant, State
+from penstock.reader.log.parquet_block import ParquetBlock
+from penstock.table.config.merge_rules import merge_mode
+from penstock.table.config.properties import load_properties
+from penstock.table.hfile.reader import HFile
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
 from penstock.table.log.delete_walk import walk_deletes as slow_walk_deletes
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.log.positions import cardinality
-from penstock.table.merge_rules import merge_mode
 from penstock.table.metadata.column_stats import combined_stats
 from penstock.table.metadata.files import data_files, partition_paths
 from penstock.table.metadata.records import RecordReader
-from penstock.table.plans import parse_clean, parse_compaction_plan, parse_requested_replace
-from penstock.table.properties import load_properties
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.history import history_json, parse_history
-from penstock.table.timeline import list_timeline, timeline_of
+from penstock.table.timeline.active import list_timeline, timeline_of
+from penstock.table.timeline.archive import ArchiveCache, read_archive
+from penstock.table.timeline.archive_v1 import archive_entries
+from penstock.table.timeline.archive_v2 import archived_completions, history_files
+from penstock.table.timeline.avro_container import single_record
+from penstock.table.timeline.commits import parse_commit
+from penstock.table.timeline.instants import Action, Instant, State
+from penstock.table.timeline.service_plans import parse_clean, parse_compaction_plan, parse_requested_replace
 
 _PLACE = BlockPlace("table", "file", 0, "20260101000000000")
 _HISTORY_FILE = "20260101000000000_20260101000000001_0.parquet"

@@ -14,14 +14,14 @@ import thrift_tree
 from memory_storage import MemoryStorage
 from thrift_tree import BINARY, I32, I64, LIST, STRUCT, Node
 
-from penstock.enumerator.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.proto.errors import CorruptFile
-from penstock.proto.splits import FileRef, WholeFile
-from penstock.reader import base_file
-from penstock.reader.base_file import BaseFile
-from penstock.reader.decoded_size import BatchSize
-from penstock.reader.encoded_text import PlainText
-from penstock.table import parquet_pages
+from penstock.proto.model.splits import FileRef, WholeFile
+from penstock.reader.base import file as base_file
+from penstock.reader.base.decoded_size import BatchSize
+from penstock.reader.base.file import BaseFile
+from penstock.reader.values.dictionary_text import PlainText
+from penstock.table.parquet import pages
 from penstock.table.schema.avro import parse_record_schema
 
 RECORD = parse_record_schema(
@@ -257,7 +257,7 @@ def test_fault_17_a_page_of_a_hostile_size_is_corrupt_before_it_is_allocated(fie
 
 
 def test_a_page_beyond_the_limit_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_pages, "MAX_PAGE_BYTES", 1000)
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 1000)
     with pytest.raises(CorruptFile, match="at most 1000 are decoded"):
         read(written(use_dictionary=False))
 

@@ -12,9 +12,9 @@ import thrift_tree
 from memory_storage import MemoryStorage
 from thrift_tree import Node
 
-from penstock.proto.splits import FileRef, WholeFile
-from penstock.reader.base_file import BaseFile
-from penstock.reader.decoded_size import BatchSize
+from penstock.proto.model.splits import FileRef, WholeFile
+from penstock.reader.base.decoded_size import BatchSize
+from penstock.reader.base.file import BaseFile
 from penstock.table.schema.avro import parse_record_schema
 
 RECORD = parse_record_schema('{"type":"record","name":"r","fields":[{"name":"text","type":["null","string"]}]}')

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.proto.changes import ChangeFormat
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, Latest, Query, ReadOptimized, Snapshot, SnapshotAsOf
 
 _HERE = pathlib.Path(__file__).parent
 _RANGE_OPTIONS = {

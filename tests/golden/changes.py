@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 from rows import canonical_texts
 
-from penstock.enumerator.planning import plan_request
-from penstock.proto.queries import PlanRequest, Query
+from penstock.enumerator.planning.plan import plan_request
+from penstock.proto.model.queries import PlanRequest, Query
 from penstock.reader.read_split import output_schema, read_split
 from penstock.table.hudi_table import open_table
 

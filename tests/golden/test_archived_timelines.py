@@ -18,8 +18,8 @@ from rows import difference
 from test_every_golden_table import rows_of
 
 from penstock.proto.errors import PositionExpired
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Incremental, Latest, SnapshotAsOf
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Incremental, Latest, SnapshotAsOf
 
 pytestmark = pytest.mark.golden
 

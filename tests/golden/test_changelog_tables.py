@@ -12,12 +12,12 @@ import pytest
 from changes import balance, folded, rows_of, state_of
 
 from penstock.engine.arrow import read
-from penstock.enumerator.planning import describe, plan_request
-from penstock.proto.changes import ChangeFormat
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, Latest, PlanRequest, ReadOptimized, Snapshot
+from penstock.enumerator.planning.plan import describe, plan_request
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, Latest, PlanRequest, ReadOptimized, Snapshot
 from penstock.table.hudi_table import HudiTable, open_table
-from penstock.table.storage import FileInfo, Storage
+from penstock.table.storage.filesystem import FileInfo, Storage
 
 pytestmark = pytest.mark.golden
 

@@ -16,16 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 from changes import balance, canonical_changes, rows_of, state_of
 
-from penstock.enumerator.planning import plan_request
-from penstock.proto.changes import ChangeFormat, ComparedStates, GroupChanges, LoggedImages
+from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import PositionExpired
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest
-from penstock.proto.splits import Plan
+from penstock.proto.model.changes import ChangeFormat, ComparedStates, GroupChanges, LoggedImages
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest
+from penstock.proto.model.splits import Plan
 from penstock.reader.read_split import output_schema, read_split
+from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import HudiTable, open_table
-from penstock.table.names import parse_file_name
-from penstock.table.storage import FileInfo, Storage, open_storage
+from penstock.table.storage.filesystem import FileInfo, Storage, open_storage
 
 pytestmark = pytest.mark.golden
 

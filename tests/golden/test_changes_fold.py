@@ -13,10 +13,9 @@ import pyarrow as pa
 import pytest
 from changes import balance, by_key, folded, keys_of, rows_of, state_of
 
-from penstock.enumerator.discovery import read_timeline
-from penstock.enumerator.order import completed_in_order
-from penstock.enumerator.planning import plan_request
-from penstock.proto.changes import ChangeFormat
+from penstock.enumerator.planning.commit_order import completed_in_order
+from penstock.enumerator.planning.discovery import read_timeline
+from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptBlock,
@@ -25,8 +24,9 @@ from penstock.proto.errors import (
     SchemaMismatch,
     UnsupportedFeature,
 )
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.reader.read_split import ReadOptions, read_split
 from penstock.table.hudi_table import open_table
 

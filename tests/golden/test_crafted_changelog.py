@@ -19,10 +19,10 @@ from changes import balance, folded, rows_of, state_of
 sys.path.append(str(pathlib.Path(__file__).parents[1]))
 from oracle import slice_writer
 
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import CorruptFile, PositionExpired
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, Latest, Snapshot
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, Latest, Snapshot
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 

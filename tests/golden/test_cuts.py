@@ -13,16 +13,15 @@ from typing import Any, Protocol
 
 import pytest
 
-from penstock.enumerator.cuts import may_be_cut, stat_groups
-from penstock.enumerator.discovery import read_timeline
-from penstock.enumerator.order import completed_in_order
-from penstock.enumerator.planning import plan_request
-from penstock.enumerator.selection import TimelineFacts
-from penstock.enumerator.watch.checks import just_before
-from penstock.proto.changes import ChangeFormat
+from penstock.enumerator.continuous.consistency import just_before
+from penstock.enumerator.planning.commit_order import completed_in_order, may_be_cut, stat_groups
+from penstock.enumerator.planning.discovery import read_timeline
+from penstock.enumerator.planning.plan import plan_request
+from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import PenstockError, PositionExpired, StateVersionError
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest, Query
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import open_table
 

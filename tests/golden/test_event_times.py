@@ -13,20 +13,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.engine.event_times import scan_event_time
-from penstock.enumerator.planning import plan_request
-from penstock.enumerator.split_times import TimeSources
-from penstock.enumerator.times_cache import TimesCache
-from penstock.proto.changes import ChangeFormat, ChangesOf
+from penstock.engine.event_time_scan import scan_event_time
+from penstock.enumerator.planning.event_time.annotate import TimeSources
+from penstock.enumerator.planning.event_time.file_bounds import TimesCache
+from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import FormatError, PositionExpired, TableError
-from penstock.proto.positions import Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest, Query, Snapshot
-from penstock.proto.splits import EventTimeBounds, NoEventTimes, Scan, Split, UnknownBounds
+from penstock.proto.model.changes import ChangeFormat, ChangesOf
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, Snapshot
+from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, Scan, Split, UnknownBounds
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
-from penstock.table.timeline import Timeline
+from penstock.table.timeline.active import Timeline
 
 pytestmark = pytest.mark.golden
 

@@ -13,9 +13,9 @@ import pytest
 from catalogue import Entry, counted_entries
 from rows import difference
 
-from penstock.enumerator.planning import plan_request
+from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import CorruptBlock, CorruptFile, PositionExpired
-from penstock.proto.queries import PlanRequest, Query, Snapshot
+from penstock.proto.model.queries import PlanRequest, Query, Snapshot
 from penstock.reader.read_split import output_schema, read_split
 from penstock.table.hudi_table import open_table
 

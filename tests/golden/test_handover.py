@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from penstock.enumerator.hybrid.ladder import Guarantee, HandOver, hand_over
-from penstock.enumerator.hybrid.spark_checkpoints import SparkCheckpoints
-from penstock.enumerator.hybrid.table_commits import commits_back
-from penstock.enumerator.hybrid.walk import Found, Rules, walk_back
+from penstock.enumerator.handover.offset_fallbacks import Guarantee, HandOver, hand_over
+from penstock.enumerator.handover.offset_search import Found, Rules, find_offsets
+from penstock.enumerator.handover.spark_checkpoints import SparkCheckpoints
+from penstock.enumerator.handover.table_commits import commits_back
 from penstock.proto.errors import ConfigurationError
 from penstock.table.hudi_table import open_table
 
@@ -48,7 +48,7 @@ def resolved(
         with zipfile.ZipFile(GOLDEN / CASES[name]["checkpoint"]) as packed:
             packed.extractall(checkpoint)
     back = commits_back(open_table(str(golden.table(name))), instant)
-    return hand_over(walk_back(back.near, back.far, rules or Rules(), SparkCheckpoints({}, checkpoint)))
+    return hand_over(find_offsets(back.near, back.far, rules or Rules(), SparkCheckpoints({}, checkpoint)))
 
 
 @pytest.mark.parametrize(("name", "point"), list(points()))

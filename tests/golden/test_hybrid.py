@@ -18,12 +18,12 @@ sys.path.append(str(pathlib.Path(__file__).parents[1]))
 
 from scripted_topic import ScriptedTopic
 
-from penstock.enumerator.opened_tables import OpenedTables
-from penstock.proto.changes import ChangeFormat
-from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess
-from penstock.proto.positions import EARLIEST
-from penstock.proto.queries import Changes, Incremental, PlanRequest
-from penstock.proto.streams import StartBehind, StartSnapshot, StreamPoint, StreamScope, batch_request
+from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest
+from penstock.proto.model.streams import StartAfter, StartSnapshot, StreamPoint, StreamScope, batch_request
 from penstock.reader.read_split import read_split
 from penstock.reader.topics.reading import TopicReading
 
@@ -50,7 +50,7 @@ def delivered(path: str, topic: ScriptedTopic, hybrid: Hybrid) -> Iterator[tuple
     query = Changes(ChangeFormat.ROWS) if changelog else Incremental()
     scope = StreamScope(request=PlanRequest(table="t", query=query, hybrid=hybrid))
     reads = OpenedTables(open_topic=topic.open)
-    point = reads.start_stream(path, "t", scope, StartSnapshot() if changelog else StartBehind(EARLIEST))
+    point = reads.start_stream(path, "t", scope, StartSnapshot() if changelog else StartAfter(EARLIEST))
     while (found := reads.next_batch(path, "t", scope, point).point) != point:
         point = found
         request = batch_request(scope, point)

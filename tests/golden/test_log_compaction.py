@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from rows import difference
 
-from penstock.enumerator.discovery import read_timeline
-from penstock.enumerator.planning import plan_request
+from penstock.enumerator.planning.discovery import read_timeline
+from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import PositionExpired
-from penstock.proto.positions import InstantTime, Position
-from penstock.proto.queries import Incremental, PlanRequest, Query, SnapshotAsOf
+from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.queries import Incremental, PlanRequest, Query, SnapshotAsOf
 from penstock.reader.read_split import output_schema, read_split
 from penstock.table.hudi_table import open_table
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from catalogue import counted_entries
 
-from penstock.enumerator.planning import plan_request
+from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import UnsupportedFeature
-from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.proto.splits import FileRef, Scan
-from penstock.reader.log_damage import lost_records
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.model.splits import FileRef, Scan
+from penstock.reader.log.damage import lost_records
 from penstock.table.hudi_table import open_table
 from penstock.table.log.blocks import LogBlock, read_blocks
 from penstock.table.schema.avro import parse_record_schema

@@ -14,10 +14,11 @@ from typing import Any, Protocol
 import pytest
 from catalogue import Entry, counted_entries
 
-from penstock.enumerator.planning import plan_request
+from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import PenstockError
-from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.proto.splits import EventTimeBounds, Plan, Split, UnknownBounds
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.model.splits import EventTimeBounds, Plan, Split, UnknownBounds
+from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.metadata import listing
 from penstock.table.metadata.column_stats import COLUMN_STATS, PARTITION_STATS, combined_stats
@@ -25,7 +26,6 @@ from penstock.table.metadata.files import FILES
 from penstock.table.metadata.keys import column_stats_key, partition_stats_key
 from penstock.table.metadata.listing import TableListing
 from penstock.table.metadata.metadata_table import MetadataTable, indexes, open_metadata_table
-from penstock.table.names import parse_file_name
 
 pytestmark = pytest.mark.golden
 

@@ -11,20 +11,20 @@ import pyarrow as pa
 import pytest
 from catalogue import counted_entries
 
-from penstock.enumerator import filtered_files
-from penstock.enumerator.planning import plan_request
+from penstock.enumerator.planning.plan import plan_request
+from penstock.enumerator.planning.pruning import files
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
-from penstock.proto.positions import Position
-from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot
-from penstock.reader.filters import evaluate
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot
+from penstock.reader.filter import evaluate
 from penstock.reader.read_split import SplitTally, read_split
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.metadata import listing
 from penstock.table.metadata.column_stats import COLUMN_STATS
 from penstock.table.metadata.files import FILES
 from penstock.table.metadata.metadata_table import indexes
-from penstock.table.partition_pruning import partition_pruning
-from penstock.table.predicate import parse_predicate
+from penstock.table.partitions.pruning import partition_pruning
+from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 
@@ -150,7 +150,7 @@ def test_a_filtered_read_is_the_full_read_filtered(golden: Golden, case: str, mo
     compare(table, ReadOptimized(), 1, case + "ro")
     if FILES in indexes(table.properties):
         monkeypatch.setattr(listing, "FEW_PARTITIONS", 0)
-        monkeypatch.setattr(filtered_files, "FEW_FILES", 0)
+        monkeypatch.setattr(files, "FEW_FILES", 0)
         compare(table, Snapshot(), 1, case + "metadata")
     timeline = table.timeline()
     keys = sorted(timeline.order_key(item) for item in timeline.completed_writes)
@@ -177,7 +177,7 @@ WITH_STATISTICS = (
 def test_files_are_ruled_out_by_column_statistics(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read-optimized queries have log-free files alone; each is asked for around every bound of whole numbers, dates
     and timestamps."""
-    monkeypatch.setattr(filtered_files, "FEW_FILES", 0)
+    monkeypatch.setattr(files, "FEW_FILES", 0)
     table = open_table(str(golden.table(case)))
     if COLUMN_STATS not in indexes(table.properties):
         pytest.fail(f"{case} has no column statistics")

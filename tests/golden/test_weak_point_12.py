@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from changes import rows_of
 
-from penstock.enumerator.planning import plan_request
-from penstock.proto.changes import ChangeFormat, GroupChanges, LoggedImages
+from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import CorruptBlock, CorruptFile, FormatError
-from penstock.proto.queries import Changes, Incremental, PlanRequest, Query
-from penstock.proto.splits import Plan, Split
+from penstock.proto.model.changes import ChangeFormat, GroupChanges, LoggedImages
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query
+from penstock.proto.model.splits import Plan, Split
 from penstock.reader.read_split import ReadOptions, read_split
 from penstock.table.hudi_table import open_table
 

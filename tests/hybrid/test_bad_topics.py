@@ -16,8 +16,8 @@ from kafka_broker import USERS
 from topic_records import ends
 
 import penstock
-from penstock.engine.group_doors import GroupEnumerator, following_door
-from penstock.kafka import topics
+from penstock.engine.connect import GroupEnumerator, following_door
+from penstock.kafka import topic_metadata
 from penstock.proto.errors import (
     ConfigurationError,
     DataInvalidated,
@@ -160,7 +160,9 @@ def test_a_broker_that_is_not_there(
     reading: Reading, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may come: the group waits in the lake, and its keeper says why."""
-    monkeypatch.setattr(topics, "open_topic", lambda access: topics.KafkaTopics(access.client, patience_s=2))
+    monkeypatch.setattr(
+        topic_metadata, "open_topic", lambda access: topic_metadata.KafkaTopics(access.client, patience_s=2)
+    )
     given: Any = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": "127.0.0.1:9"}}
     consumer = penstock.Consumer(None, reading.table, group=reading.group, reader_id="r", door=reading.door, **given)
     deadline = time.monotonic() + 45

@@ -13,10 +13,10 @@ from lake_rounds import Kind, LakeFiller, Road
 from topic_fold import fold_topic
 from topic_records import COLUMNS, TopicProducer, make_topic, read_topic
 
-from penstock.enumerator.hybrid.ladder import hand_over
-from penstock.enumerator.hybrid.spark_checkpoints import SparkCheckpoints
-from penstock.enumerator.hybrid.table_commits import commits_back
-from penstock.enumerator.hybrid.walk import Rules, walk_back
+from penstock.enumerator.handover.offset_fallbacks import hand_over
+from penstock.enumerator.handover.offset_search import Rules, find_offsets
+from penstock.enumerator.handover.spark_checkpoints import SparkCheckpoints
+from penstock.enumerator.handover.table_commits import commits_back
 from penstock.table.hudi_table import open_table
 
 SEED = 7
@@ -60,5 +60,5 @@ def test_the_table_is_the_fold(
     assert found == Counter(rows)
     back = commits_back(open_table(str(filler.table)), None)
     checkpoints = SparkCheckpoints({}, str(filler.checkpoint))
-    resolved = hand_over(walk_back(back.near, back.far, Rules(topic=topic), checkpoints))
+    resolved = hand_over(find_offsets(back.near, back.far, Rules(topic=topic), checkpoints))
     assert resolved.offsets.by_partition() == upto

@@ -19,7 +19,7 @@ import pytest
 from chaos_cast import Cast, RowsReader
 from chaos_writer import Change, ChaosWriter, waited
 
-from penstock.proto.client import CallLimits, EnumeratorClient
+from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import PenstockError
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

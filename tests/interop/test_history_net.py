@@ -22,7 +22,7 @@ from witness import Witness
 
 import penstock
 from penstock.proto.errors import PositionExpired, SchemaMismatch, UnsupportedFeature
-from penstock.reader import base_schema
+from penstock.reader.base import columns
 
 SEMANTICS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "semantics.md"
 CASE = "A_types_v9_h120"
@@ -48,7 +48,7 @@ def test_a_planted_refusal_of_a_column_type_is_a_problem(table: pathlib.Path, mo
     witness = witness_of(table)
     witness.compare("snapshot", {}, rows)
     assert not witness.problems
-    monkeypatch.delitem(base_schema._PLAIN, pa.float64())  # type: ignore[attr-defined]
+    monkeypatch.delitem(columns._PLAIN, pa.float64())  # type: ignore[attr-defined]
     witness.compare("snapshot", {}, rows, may_expire=True)
     assert len(witness.problems) == 1
     assert "SchemaMismatch" in witness.problems[0]

@@ -26,7 +26,7 @@ import penstock
 from penstock.engine.demo.comparison import compare_rows
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import PenstockError, PositionExpired, UnsupportedFeature
-from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.reader.read_split import ReadOptions, output_schema, read_split
 
 FILE_NAME = "_hoodie_file_name"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.kafka.doors import RecordChunk, TopicFacts
-from penstock.kafka.records import KafkaRecords
-from penstock.kafka.topics import KafkaTopics
-from penstock.proto.hybrid import ClientConfig, KafkaRange
+from penstock.kafka.protocols import RecordChunk, TopicFacts
+from penstock.kafka.record_reader import KafkaRecords
+from penstock.kafka.topic_metadata import KafkaTopics
+from penstock.proto.model.hybrid import ClientConfig, KafkaRange
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from kafka_broker import USERS, KafkaBroker, wait_for
 from kafka_topic import Topic
 
-from penstock.kafka.topics import KafkaTopics
+from penstock.kafka.topic_metadata import KafkaTopics
 from penstock.proto.errors import KafkaUnavailable, PermissionDenied, Unauthenticated
 
 pytestmark = pytest.mark.kafka

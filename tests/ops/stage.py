@@ -27,13 +27,13 @@ from places import ALERTS
 from served import OFTEN, ONCE, end, penstock, until
 
 import penstock as package
-from penstock.proto.changes import ChangeFormat
-from penstock.proto.client import EnumeratorClient
+from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import PenstockError
-from penstock.proto.groups import Assignments, GroupScope, GroupSpec, OnLostRange, SplitProgress, StartAt
-from penstock.proto.positions import EARLIEST
-from penstock.proto.queries import Changes, Incremental, PlanRequest
-from penstock.proto.streams import EventTimeRule, StartBehind, StreamScope, WatermarkFallback
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, OnLostRange, SplitProgress, StartAt
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest
+from penstock.proto.model.streams import EventTimeRule, StartAfter, StreamScope, WatermarkFallback
 
 LEASE_MS: Final = 6_000
 WINDOW: Final = "40s"
@@ -228,7 +228,7 @@ class Stage:
         request = PlanRequest(table="timed", query=Incremental(), event_time="ts", event_time_unit="ms")
         rule = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="UTC")
         scope = StreamScope(request=request, rule=rule)
-        self.client.next_batch(scope, self.client.start_stream(scope, StartBehind(EARLIEST)))
+        self.client.next_batch(scope, self.client.start_stream(scope, StartAfter(EARLIEST)))
         self._ended.wait(1)
 
     def _refused(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from places import ALERTS, CHART, DASHBOARD, missing
 
-from penstock.enumerator.server.config import load_settings
+from penstock.enumerator.server.config.load import load_settings
 
 pytestmark = pytest.mark.ops
 

@@ -14,8 +14,8 @@ import yaml
 from certificates import Authority
 from places import ALERTS, DASHBOARD, DEPLOY
 
-from penstock.enumerator.server.config import load_settings
-from penstock.enumerator.server.tokens import new_token
+from penstock.enumerator.server.auth.tokens import new_token
+from penstock.enumerator.server.config.load import load_settings
 
 pytestmark = pytest.mark.ops
 

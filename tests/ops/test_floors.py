@@ -24,7 +24,7 @@ from places import REPOSITORY
 from served import end, until
 
 import penstock
-from penstock.enumerator.server.tokens import new_token
+from penstock.enumerator.server.auth.tokens import new_token
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(600)]
 CASE = "A_merge_event_long_v9_h120"

@@ -23,8 +23,8 @@ from places import DEPLOY
 from served import PATIENCE_S, end, until
 
 import penstock
-from penstock.enumerator.server.config import load_settings
-from penstock.enumerator.server.tokens import new_token
+from penstock.enumerator.server.auth.tokens import new_token
+from penstock.enumerator.server.config.load import load_settings
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden]
 CASE = "A_merge_event_long_v9_h120"

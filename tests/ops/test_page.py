@@ -149,8 +149,8 @@ def draw_top(address: str) -> None:
     """The frame as a picture."""
     from rich.console import Console
 
-    from penstock.engine.cli.top import frame
-    from penstock.proto.client import EnumeratorClient
+    from penstock.engine.cli.commands.top import frame
+    from penstock.proto.client.client import EnumeratorClient
 
     status = EnumeratorClient(address).describe_server(PLAIN)
     with pathlib.Path(os.devnull).open("w") as nowhere:

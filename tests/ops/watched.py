@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.engine.consumer import Consumer
-from penstock.proto.client import EnumeratorClient
+from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import PenstockError
-from penstock.proto.positions import EARLIEST
-from penstock.proto.queries import Incremental, PlanRequest
-from penstock.proto.streams import EventTimeRule, StartBehind, StreamScope, WatermarkFallback
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.queries import Incremental, PlanRequest
+from penstock.proto.model.streams import EventTimeRule, StartAfter, StreamScope, WatermarkFallback
 
 EVIL: Final = "returns" if os.environ.get("PENSTOCK_SCREENSHOTS") else "<img src=x onerror=document.title='hit'>"
 """The name of a table, which nobody must take for markup."""
@@ -102,7 +102,7 @@ def _streams(address: str, ended: threading.Event) -> None:
     scope = StreamScope(request=request, rule=rule)
     while not ended.wait(1):
         with contextlib.suppress(PenstockError):
-            client.next_batch(scope, client.start_stream(scope, StartBehind(EARLIEST)))
+            client.next_batch(scope, client.start_stream(scope, StartAfter(EARLIEST)))
 
 
 def _is_fenced(address: str, ended: threading.Event) -> None:

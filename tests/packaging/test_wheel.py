@@ -22,7 +22,20 @@ pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-PACKAGE_DIRS: dict[str, str] = PYPROJECT["tool"]["setuptools"]["package-dir"]
+ROOMS = ("proto", "table", "kafka", "enumerator", "reader", "engine")
+
+
+def package_folders() -> dict[str, str]:
+    """The folder of each package, relative to the repository; links of `src/penstock` are resolved."""
+    folders = {"penstock": "src/penstock", "pyspark_penstock": "src/pyspark_penstock"}
+    for room in ROOMS:
+        for path in sorted((REPOSITORY / room).rglob("*.py")):
+            folder = path.parent.relative_to(REPOSITORY).as_posix()
+            folders["penstock." + folder.replace("/", ".")] = folder
+    return folders
+
+
+PACKAGE_DIRS = package_folders()
 SPARK_MODULES = ("penstock.engine.spark", "pyspark_penstock")
 
 IMPORT_ALL = """
@@ -75,9 +88,11 @@ def clean_copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         (copy / top).write_bytes((REPOSITORY / top).read_bytes())
     for folder in folders:
         for path in (REPOSITORY / folder).rglob("*"):
-            wanted = path.is_file() and "__pycache__" not in path.parts and "golden" not in path.parts
-            if wanted:
-                target = copy / path.relative_to(REPOSITORY)
+            target = copy / path.relative_to(REPOSITORY)
+            if path.is_symlink():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(path.readlink())
+            elif path.is_file() and "__pycache__" not in path.parts and "golden" not in path.parts:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(path.read_bytes())
     return copy

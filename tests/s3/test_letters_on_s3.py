@@ -9,7 +9,7 @@ from bucket import BUCKET, REGION, SECRET, USER, direct
 from topics.fake_topic import read_all, rows_of, topic_of, topic_scan
 
 from penstock.proto.errors import StorageDenied
-from penstock.proto.hybrid import KafkaAccess
+from penstock.proto.model.hybrid import KafkaAccess
 
 pytestmark = pytest.mark.ops
 GOOD = [{"id": number, "city": "c", "amount": 1.5, "ts": 1} for number in range(3)]

@@ -10,10 +10,10 @@ import pytest
 
 import penstock
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.followed_tables import FollowedTables
 from penstock.enumerator.service import EnumeratorService
-from penstock.proto.groups import GroupScope, GroupSpec, StartLatest
-from penstock.proto.queries import Incremental, PlanRequest, Snapshot
+from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.proto.model.groups import GroupScope, GroupSpec, StartLatest
+from penstock.proto.model.queries import Incremental, PlanRequest, Snapshot
 from penstock.reader.read_split import read_split
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden]
@@ -31,9 +31,9 @@ def test_a_look_at_a_table_where_nothing_is_new(proxy: Any, upload: Callable[[st
     service = EnumeratorService({"t": upload(MERGED)}, reads=FollowedTables(), poll_ms=None)
     scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
     service.join_group("g", "r", GroupSpec(scope=scope, start=StartLatest()), "first")
-    service.looker.look()
-    idle = counted(proxy, service.looker.look)
-    assert idle == counted(proxy, service.looker.look)
+    service.split_discovery.look()
+    idle = counted(proxy, service.split_discovery.look)
+    assert idle == counted(proxy, service.split_discovery.look)
     print("idle look", dict(idle))
     assert idle.total() <= 13
 

@@ -14,17 +14,17 @@ from simulated_server import Reply, Server
 from simulated_table import DATA, Instant, View, position
 from simulated_world import Parts, World
 
-from penstock.enumerator.assigner import Assigned, Assignment, Sealed, SlotAssigner
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core import members, positions, requests
-from penstock.enumerator.core.answers import Answer, Step
-from penstock.enumerator.core.facts import facts_of
+from penstock.enumerator.core import group_lifecycle, members, split_assignment
 from penstock.enumerator.core.records import GroupKey, NothingTold, SplitsCommitted
+from penstock.enumerator.core.results import Answer, Step
+from penstock.enumerator.core.slot_assigner import Assigned, Assignment, Sealed, SlotAssigner
+from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import UnknownSplit
-from penstock.proto.groups import Member
-from penstock.proto.positions import CommitRange, Position
+from penstock.proto.model.groups import Member
+from penstock.proto.model.positions import CommitRange, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +183,13 @@ BROKEN = (
     Broken(
         "epoch unchecked",
         frozenset({"fencing", "durable"}),
-        patches=((members, "member_of", any_epoch), (requests, "member_of", any_epoch)),
+        patches=((members, "member_of", any_epoch), (split_assignment, "member_of", any_epoch)),
     ),
     Broken(
         "split ids from a counter",
         frozenset({"identity"}),
         Parts(server=CountsItsRounds),
-        patches=((positions, "round_id", CountsItsRounds.round_id),),
+        patches=((group_lifecycle, "round_id", CountsItsRounds.round_id),),
     ),
     Broken("unsealed list", frozenset({"sealed", "exactly once"}), patches=((SlotAssigner, "told", told_unsealed),)),
     Broken("no hold-back on layout 1", frozenset({"cause", "exactly once"}), Parts(discovery=NoHoldBack)),
@@ -198,7 +198,7 @@ BROKEN = (
     Broken(
         "a lost range moves back",
         frozenset({"backwards"}),
-        patches=((positions, "moves_back", lambda *of, of_round: False),),
+        patches=((group_lifecycle, "moves_back", lambda *of, of_round: False),),
     ),
-    Broken("file groups in no order", frozenset({"order"}), patches=((requests, "choose", choose_any),)),
+    Broken("file groups in no order", frozenset({"order"}), patches=((split_assignment, "choose", choose_any),)),
 )

@@ -15,9 +15,9 @@ from simulated_table import Row, Table, changes_of, latest_of, position
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import records as rec
-from penstock.enumerator.core.shortened import shortened
-from penstock.enumerator.core.state import Group, HeldPlan, State, evolve
-from penstock.proto.positions import Position
+from penstock.enumerator.core.log_compaction import compacted_records
+from penstock.enumerator.core.state import Group, HeldPlan, State, apply
+from penstock.proto.model.positions import Position
 
 Place = tuple[str, int]
 
@@ -107,7 +107,7 @@ class Ledger:
                     fail("cause", f"the group stopped with {code}, and nothing of that kind was done to the table")
             case rec.PlanOpened(plan_id=plan_id):
                 self._identity(plan_id)
-        evolve(self.shadow, record)
+        apply(self.shadow, record)
         self._positions()
 
     def _number(self, number: int) -> None:
@@ -191,8 +191,8 @@ class Ledger:
         if facts_of_state(live) != facts_of_state(self.shadow):
             fail("replay", difference(facts_of_state(live), facts_of_state(self.shadow)))
         fewer = State()
-        for record in shortened(live):
-            evolve(fewer, record)
+        for record in compacted_records(live):
+            apply(fewer, record)
         if facts_of_state(live) != facts_of_state(fewer):
             fail("shortened", difference(facts_of_state(live), facts_of_state(fewer)))
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from simulated_table import DATA, Group, Instant, Row, View, instant_time, position
 
+from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.facts import facts_of, hash_of
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.watch.values import Progress
-from penstock.proto.groups import OnLostRange
-from penstock.proto.positions import CommitRange, InstantTime, Position
-from penstock.proto.queries import RoundLimits
+from penstock.enumerator.core.split_facts import facts_of, hash_of
+from penstock.proto.model.groups import OnLostRange
+from penstock.proto.model.positions import CommitRange, InstantTime, Position
+from penstock.proto.model.queries import RoundLimits
 
 Splits = list[tuple[Group, list[Row]]]
 

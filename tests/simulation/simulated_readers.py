@@ -15,9 +15,9 @@ from simulated_server import Rows
 from simulated_table import Row
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Committed, Told
+from penstock.enumerator.core.results import Committed, SplitsGranted
 from penstock.proto.errors import Fenced, StorageError, TableError, UnknownGroup
-from penstock.proto.groups import EndOfGroup, Joined, Member, NothingYet, SplitProgress, SplitRef
+from penstock.proto.model.groups import EndOfGroup, Joined, Member, NothingYet, SplitProgress, SplitRef
 
 if TYPE_CHECKING:
     from simulated_world import World
@@ -155,7 +155,7 @@ class Reader:
             case EndOfGroup():
                 self.ended = True
                 self._wait(2_000, self._more)
-            case (Told(splits), dict() as content):
+            case (SplitsGranted(splits), dict() as content):
                 for told in splits:
                     place = (told.plan_id, told.index)
                     if place in content:

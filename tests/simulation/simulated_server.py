@@ -1,7 +1,7 @@
 """A server as its durable steps: decide, append, take in, reply; it can end between any two of them.
 
-The order of steps is that of `enumerator.keeper` with its journal: what was decided is taken in at once and waits for
-the disk; whoever is to be told waits for all that was decided before.
+The order of steps is that of `enumerator.coordinator.coordinator` with its journal: what was decided is taken in at
+once and waits for the disk; whoever is to be told waits for all that was decided before.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 from checkers import Place, fail
 from simulated_table import Row
 
+from penstock.enumerator.coordinator.coordinator import recovered
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core import positions
+from penstock.enumerator.core import group_lifecycle
 from penstock.enumerator.core import records as rec
-from penstock.enumerator.core.answers import Answer, Entry, PlanHeld, Settings, Step, Told
 from penstock.enumerator.core.codec import decode_record, encode_record
-from penstock.enumerator.core.shortened import shortened
-from penstock.enumerator.core.state import State, evolve
-from penstock.enumerator.core.step import step
-from penstock.enumerator.keeper import recovered
+from penstock.enumerator.core.decide import step
+from penstock.enumerator.core.log_compaction import compacted_records
+from penstock.enumerator.core.results import Answer, Entry, PlanHeld, Settings, SplitsGranted, Step
+from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import Fenced, PenstockError, StorageError, UnknownPlan
-from penstock.proto.groups import Joined
+from penstock.proto.model.groups import Joined
 
 if TYPE_CHECKING:
     from simulated_world import World
@@ -97,7 +97,7 @@ class Server:
                 splits = tuple(json.dumps(split).encode() for split in pieces[1])
                 batch.pieces.append(PlanPieces(pieces[0], b"", splits))
             self.waiting.append(batch)
-        gone = [plan_id for record in made.records for plan_id in evolve(self.state, record)]
+        gone = [plan_id for record in made.records for plan_id in apply(self.state, record)]
         if gone:
             self.waiting.append(Waiting(dropped=gone))
         if reply is not None:
@@ -155,7 +155,7 @@ class Server:
         if self.waiting:
             return
         try:
-            self.store.rewrite([encode_record(record) for record in shortened(self.state)])
+            self.store.rewrite([encode_record(record) for record in compacted_records(self.state)])
         except Fenced:
             self.world.count("fenced server")
             self.alive = False
@@ -170,7 +170,7 @@ class Server:
             case Joined(member=member), _:
                 if (member.reader_id, member.epoch) not in ledger.joined:
                     fail("durable", f"{member} was told and is not durable")
-            case Told(splits), ev.RequestSplits(member=member):
+            case SplitsGranted(splits), ev.RequestSplits(member=member):
                 for told in splits:
                     if ((told.plan_id, told.index), member.reader_id, member.epoch) not in ledger.assigned:
                         fail("durable", f"{told} was told to {member} and is not durable")
@@ -186,7 +186,7 @@ class Server:
             case PlanHeld(plan_id), _:
                 if plan_id not in ledger.plan_ids:
                     fail("durable", f"plan {plan_id} was told and is not durable")
-        if isinstance(answer, Told):
+        if isinstance(answer, SplitsGranted):
             reply((answer, self._content(answer)))
         else:
             reply(answer)
@@ -203,7 +203,7 @@ class Server:
     def _is_forgotten(self, place: Place) -> bool:
         return all(place[0] not in group.rounds for group in self.state.groups.values())
 
-    def _content(self, told: Told) -> dict[Place, list[Row]]:
+    def _content(self, told: SplitsGranted) -> dict[Place, list[Row]]:
         found: dict[Place, list[Row]] = {}
         for item in told.splits:
             try:
@@ -219,7 +219,7 @@ class Server:
 
 def round_of(event: ev.Discovered) -> str:
     """The plan id of a round that was found."""
-    return positions.round_id(event.key, event.number, event.commit_range)
+    return group_lifecycle.round_id(event.key, event.number, event.commit_range)
 
 
 __all__ = ["Reply", "Rows", "Server", "State", "round_of"]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from checkers import fail
 
-from penstock.enumerator.assigner import Assigned, Sealed
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import PlanHeld
-from penstock.enumerator.core.facts import sizes_alone
+from penstock.enumerator.core.results import PlanHeld
+from penstock.enumerator.core.slot_assigner import Assigned, Sealed
+from penstock.enumerator.core.split_facts import sizes_alone
 from penstock.proto.errors import StorageError
-from penstock.proto.reports import SplitReport
+from penstock.proto.model.reports import SplitReport
 
 if TYPE_CHECKING:
     from simulated_world import World

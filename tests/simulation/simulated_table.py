@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from penstock.proto.positions import WHOLE_INSTANT, InstantTime, Position
+from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
 
 Group = tuple[str, str]
 Row = tuple[int, int, str]

@@ -21,16 +21,16 @@ from simulated_slots import Job
 from simulated_table import Table, instant_time, position
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Settings
-from penstock.enumerator.core.positions import wants_more
+from penstock.enumerator.core.group_lifecycle import wants_more
 from penstock.enumerator.core.records import GroupKey, Volatile
+from penstock.enumerator.core.results import Settings
 from penstock.enumerator.core.state import Group
 from penstock.enumerator.store.memory import MemoryStore
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import PlanError, StorageError
-from penstock.proto.groups import GroupScope, NothingYet, OnLostRange
-from penstock.proto.positions import Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import GroupScope, NothingYet, OnLostRange
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits
 
 LEASE_MS = 2_500
 CALM_MS = 120_000

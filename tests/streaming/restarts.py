@@ -17,10 +17,10 @@ from typing import Any, Self
 from driven import Sink
 from loopback_ports import free_port
 
-from penstock.engine.event_times import scan_event_time
-from penstock.enumerator.server.building import built
+from penstock.engine.event_time_scan import scan_event_time
+from penstock.enumerator.server.assembly import built
+from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
-from penstock.enumerator.server.settings import Settings, TableSettings
 
 AWAY_S = 9.0
 """How long an ordinary restart takes under load."""

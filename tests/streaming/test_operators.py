@@ -22,7 +22,7 @@ from recorded import Recorded, completed_us
 from trail import Told
 from written import START
 
-from penstock.engine.event_times import scan_event_time
+from penstock.engine.event_time_scan import scan_event_time
 from penstock.enumerator.server.run import serve
 
 T0 = int(START.timestamp()) * 1_000_000

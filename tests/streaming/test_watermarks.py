@@ -12,12 +12,12 @@ from recorded import Recorded, View, completed_us
 from trail import NOWHERE, Leg, Mark, Told
 from written import START, TABLES
 
-from penstock.engine.enumerators import embedded_enumerator
-from penstock.proto.positions import EARLIEST
-from penstock.proto.queries import NO_LIMITS, Incremental, PlanRequest, RoundLimits
-from penstock.proto.streams import (
+from penstock.engine.connect import embedded_enumerator
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest, RoundLimits
+from penstock.proto.model.streams import (
     EventTimeRule,
-    StartBehind,
+    StartAfter,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -44,7 +44,7 @@ def mark(point: StreamPoint) -> Mark:
 def legs(view: View, scope: StreamScope, steps: Sequence[int], *, from_snapshot: bool) -> Iterator[Leg]:
     """Every batch of a stream that is asked until nothing is new, step by step."""
     enumerator = embedded_enumerator()
-    point = enumerator.start_stream(scope, StartSnapshot() if from_snapshot else StartBehind(EARLIEST))
+    point = enumerator.start_stream(scope, StartSnapshot() if from_snapshot else StartAfter(EARLIEST))
     before = mark(point) if from_snapshot else Mark(NOWHERE, None, None, False)
     for step in steps:
         view.reveal(step)

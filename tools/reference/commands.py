@@ -10,7 +10,7 @@ import typer
 
 from penstock.engine.cli.examples import EXAMPLES
 from penstock.engine.cli.main import app
-from penstock.proto.options import OPTIONS
+from penstock.proto.options.registry import OPTIONS
 from reference.rendering import Page, code, described, table
 
 HEAD = """What they print, and how they behave: [the command line](../cli.md). Exit codes: [errors](errors.md). Every

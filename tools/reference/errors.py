@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.engine.cli.errors import EXIT_CODES, OWN_CODES
+from penstock.proto.codec.errors import CODE_KEY, INVARIANT_CODE, MAX_RETRY_MS
 from penstock.proto.errors import PenstockError, all_error_classes
-from penstock.proto.rpc_errors import CODE_KEY, INVARIANT_CODE, MAX_RETRY_MS
 from reference.rendering import Page, code, described, sentence, table
 
 HEAD = """An error says what failed, in which table, instant and file, what was got, what was expected and what to do.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.enumerator.server.metric_entries import LABELS, METRICS, MetricEntry
-from penstock.enumerator.server.metrics import MAX_NAMES
+from penstock.enumerator.server.metrics.catalog import LABELS, METRICS, MetricEntry
+from penstock.enumerator.server.metrics.prometheus import MAX_NAMES
 from reference.rendering import Page, code, described, table
 
 HEAD = f"""On the port `metricsListen` ([how](../operations.md#metrics)), for Prometheus. Readers' numbers come with
@@ -33,7 +33,7 @@ def page() -> Page:
     metrics = table(("name", "type", "labels", "unit", "what it means"), map(row, METRICS.values()))
     body = f"{HEAD}{metrics}\n## Labels\n\n{told}\n## Buckets\n\n{buckets}"
     about = "every metric for Prometheus: type, labels, unit, what it means"
-    return Page("metrics", "Metrics", about, "enumerator/server/metric_entries.py", body)
+    return Page("metrics", "Metrics", about, "enumerator/server/metrics/catalog.py", body)
 
 
 def row(entry: MetricEntry) -> tuple[str, ...]:

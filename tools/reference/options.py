@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.proto.option_translation import READING_PREFIXES, RULES, NoEffect, OnlyValue, Refused, Renamed, Rule
-from penstock.proto.options import OPTIONS, Door, Option
+from penstock.proto.options.foreign_names import READING_PREFIXES, RULES, NoEffect, OnlyValue, Refused, Renamed, Rule
+from penstock.proto.options.registry import OPTIONS, EntryPoint, Option
 from reference.rendering import Page, code, described, table
 
 HEAD = """One registry serves every door. A name is camelCase in Spark, a `--kebab-case` flag of `penstock read` (or
@@ -55,12 +55,16 @@ def page() -> Page:
     foreign = table(("name", "what becomes of it"), ((code(name), fate(rule)) for name, rule in RULES.items()))
     body = HEAD + options + "\n" + TIMES + FOREIGN_HEAD + foreign + tail
     about = "every option of a read, whichever way it is given; forms of times; names of Hudi, Flink and hudi-rs"
-    return Page("options", "Options", about, "proto/options.py", body)
+    return Page("options", "Options", about, "proto/options/registry.py", body)
 
 
 def row(option: Option) -> tuple[str, ...]:
     """The row of one option."""
-    doors = "everywhere" if option.doors == set(Door) else ", ".join(door for door in Door if door in option.doors)
+    doors = (
+        "everywhere"
+        if option.doors == set(EntryPoint)
+        else ", ".join(door for door in EntryPoint if door in option.doors)
+    )
     default = "none" if option.default is None else code(option.default) if option.default not in ("", ()) else "empty"
     return code(option.name), option.type.form, default, doors, described(f"option {option.name}", option.doc)
 

@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
-from penstock.enumerator.server.rights import NEEDED
+from penstock.enumerator.server.auth.acl import NEEDED
 from reference.rendering import Page, code, described, sentence, table
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ from typing import Any, get_args, get_type_hints
 import typer
 
 from penstock.engine.cli.main import app
-from penstock.enumerator.server import settings
-from penstock.enumerator.server.config import environment_variables
+from penstock.enumerator.server.config import settings
+from penstock.enumerator.server.config.load import environment_variables
 from reference.rendering import Page, code, described, table
 
 HEAD = """Keys of the TOML file of `penstock serve --config FILE`, their environment variables and flags. Flags go
@@ -37,7 +37,7 @@ def page() -> Page:
     )
     body = HEAD + "\n".join(section(cls, path) for cls, path in classes)
     about = "every key of a server's configuration, with its environment variable and flag"
-    return Page("server", "Server configuration", about, "enumerator/server/settings.py", body)
+    return Page("server", "Server configuration", about, "enumerator/server/config/settings.py", body)
 
 
 def section(cls: Any, path: tuple[str, ...]) -> str:

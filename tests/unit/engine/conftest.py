@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.proto.errors import ConfigurationError, Fenced, UnknownGroup, UnknownPlan, UnknownSplit
-from penstock.proto.groups import (
+from penstock.proto.model.groups import (
     AssignedSplit,
     Assignments,
     EndOfGroup,
@@ -32,10 +32,10 @@ from penstock.proto.groups import (
     SplitRef,
     StartAt,
 )
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import RoundLimits
-from penstock.proto.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
-from penstock.proto.splits import AllRows, CommitTimeOrdering, FileRef, Scan, Split, VisibleInstants
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import RoundLimits
+from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.model.splits import AllRows, CommitTimeOrdering, FileRef, Scan, Split, VisibleInstants
 from penstock.reader.read_split import SplitBatch
 
 TESTS = pathlib.Path(__file__).parents[2]
@@ -367,7 +367,7 @@ def group(clock: FakeClock) -> FakeGroup:
 def reading(monkeypatch: pytest.MonkeyPatch) -> FakeReading:
     """Splits are read by this, wherever a group's reader reads one."""
     fake = FakeReading()
-    monkeypatch.setattr("penstock.engine.group_reader.read_split", fake.read)
+    monkeypatch.setattr("penstock.engine.group.reader.read_split", fake.read)
     return fake
 
 

@@ -16,17 +16,17 @@ import pytest
 import penstock
 from penstock.engine import arrow
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptBlock,
     InvariantViolation,
     TableNotFound,
 )
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest, Snapshot
-from penstock.proto.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
-from penstock.proto.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Snapshot
+from penstock.proto.model.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.model.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
 
 if TYPE_CHECKING:
     from conftest import GoldenTables
@@ -231,7 +231,7 @@ def test_a_reader_dropped_early_closes_its_split(reader: Reader, plan: ScriptedE
 
 def test_progress(reader: Reader, plan: ScriptedEnumerator) -> None:
     told: list[arrow.Progress] = []
-    list(arrow.open_reading("t", arrow.parse_options({}, door=arrow.Door.ARROW)).batches(told.append))
+    list(arrow.open_reading("t", arrow.parse_options({}, door=arrow.EntryPoint.ARROW)).batches(told.append))
     assert told[-1] == arrow.Progress(rows=6, splits_done=4, splits=4)
     assert [one.rows for one in told] == sorted(one.rows for one in told)
 

@@ -10,8 +10,8 @@ import pytest
 
 import penstock
 from penstock.engine.consumer import Consumer
-from penstock.engine.group_reader import ConsumedBatch
-from penstock.engine.patience import Surroundings
+from penstock.engine.group.reader import ConsumedBatch
+from penstock.engine.group.retry import Runtime
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptFile,
@@ -21,9 +21,9 @@ from penstock.proto.errors import (
     StorageError,
     UnknownGroup,
 )
-from penstock.proto.groups import StartAt, StartLatest
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental
+from penstock.proto.model.groups import StartAt, StartLatest
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental
 
 if TYPE_CHECKING:
     from conftest import FakeClock, FakeGroup, FakePulse, FakeReading
@@ -40,13 +40,13 @@ class Made:
 
     def __call__(self, reader_id: str = "r", **options: Any) -> Consumer:
         def pulse(beat: Callable[[], float | None], pause_s: float) -> FakePulse:
-            made: Any = type("Pulse", (), {"stopped": False, "stop": lambda self: setattr(self, "stopped", True)})()
+            made: Any = type("Heartbeat", (), {"stopped": False, "stop": lambda self: setattr(self, "stopped", True)})()
             made.beat, made.pause_s = beat, pause_s
             self.pulses.append(made)
             return made  # type: ignore[no-any-return]
 
-        around = Surroundings(now_ms=self.clock.now_ms, wait=self.clock.wait, pulse=pulse)
-        return Consumer(None, "trips", group="g", reader_id=reader_id, door=self.group, surroundings=around, **options)
+        around = Runtime(now_ms=self.clock.now_ms, wait=self.clock.wait, pulse=pulse)
+        return Consumer(None, "trips", group="g", reader_id=reader_id, door=self.group, runtime=around, **options)
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ class TestLease:
             clock.now += LEASE_MS
             return reading.read(*given, **named)
 
-        monkeypatch.setattr("penstock.engine.group_reader.read_split", slow)
+        monkeypatch.setattr("penstock.engine.group.reader.read_split", slow)
         with made() as consumer, pytest.raises(Fenced):
             consumer.poll()
 

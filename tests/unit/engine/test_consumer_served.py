@@ -13,13 +13,13 @@ import pytest
 
 from penstock.engine.arrow import read
 from penstock.engine.consumer import Consumer
-from penstock.engine.heartbeats import HeartbeatThread
-from penstock.engine.patience import monotonic_ms
+from penstock.engine.group.lease import HeartbeatThread
+from penstock.engine.group.retry import monotonic_ms
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.errors import Fenced
-from penstock.proto.queries import Incremental, PlanRequest
+from penstock.proto.model.queries import Incremental, PlanRequest
 
 if TYPE_CHECKING:
     from conftest import FakeClock, FakeGroup, GoldenTables
@@ -156,7 +156,7 @@ def test_reports_of_a_group_hold_the_highest_event_time_of_a_column_of_numbers(
     reports: list[int | None] = []
     rows: list[int] = []
 
-    class Door:
+    class EntryPoint:
         def __getattr__(self, name: str) -> Any:
             return getattr(service, name)
 
@@ -165,9 +165,16 @@ def test_reports_of_a_group_hold_the_highest_event_time_of_a_column_of_numbers(
             service.commit_splits(member, done)
 
     with Consumer(
-        None, "t", group="g", reader_id="r", query="incremental", event_time="ts", event_time_unit=unit, door=Door()
+        None,
+        "t",
+        group="g",
+        reader_id="r",
+        query="incremental",
+        event_time="ts",
+        event_time_unit=unit,
+        door=EntryPoint(),
     ) as consumer:
-        service.looker.look()
+        service.split_discovery.look()
         while (batch := consumer.poll(0)) is not None:
             rows += batch.batch.column("ts").to_pylist()
             consumer.commit(batch)

@@ -13,16 +13,16 @@ from scripted_topic import ScriptedTopic
 
 import penstock
 from penstock.engine.consumer import Consumer
-from penstock.engine.event_times import scan_event_time
-from penstock.engine.patience import Surroundings
+from penstock.engine.event_time_scan import scan_event_time
+from penstock.engine.group.retry import Runtime
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.followed_tables import FollowedTables
-from penstock.enumerator.opened_tables import OpenedTables
 from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.open_tables import OpenedTables
 from penstock.proto.errors import ConfigurationError, UndecodableRecord
-from penstock.proto.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange
-from penstock.proto.queries import PlanRequest, TopicRanges
-from penstock.proto.splits import EventTimeBounds
+from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange
+from penstock.proto.model.queries import PlanRequest, TopicRanges
+from penstock.proto.model.splits import EventTimeBounds
 
 pytestmark = pytest.mark.golden
 
@@ -53,12 +53,12 @@ class Served:
     def wait(self, woken: threading.Event, seconds: float) -> None:
         self.waits += 1
         self.now_ms += 5_000
-        self.service.looker.look()
+        self.service.split_discovery.look()
 
     def consumer(self, **more: Any) -> Consumer:
-        around = Surroundings(now_ms=lambda: self.now_ms, wait=self.wait, pulse=lambda beat, first: Beatless())
+        around = Runtime(now_ms=lambda: self.now_ms, wait=self.wait, pulse=lambda beat, first: Beatless())
         given = {"hybrid": "changelog", "kafka_topic": "orders", "kafka": BROKERS} | more
-        return Consumer(None, "t", group="g", reader_id="r", door=self.service, surroundings=around, **given)
+        return Consumer(None, "t", group="g", reader_id="r", door=self.service, runtime=around, **given)
 
     def consumed(self, consumer: Consumer, *, waits: int = 12) -> list[dict[str, Any]]:
         """All there is, committed."""
@@ -89,7 +89,7 @@ def offsets(golden: Any) -> Mapping[int, int]:
 def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedTopic]:
     """The topic, for whoever reads its records in this process."""
     made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
-    monkeypatch.setattr("penstock.kafka.opening.open_records", made.open_records)
+    monkeypatch.setattr("penstock.kafka.factory.open_records", made.open_records)
     yield made
 
 

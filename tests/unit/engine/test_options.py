@@ -7,13 +7,15 @@ from dataclasses import MISSING, fields
 import pytest
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.option_translation import RULES, Renamed
-from penstock.proto.options import OPTIONS, Door, GivenOptions, Option, option_named, parse_options
+from penstock.proto.options.foreign_names import RULES, Renamed
+from penstock.proto.options.registry import OPTIONS, EntryPoint, GivenOptions, Option, option_named, parse_options
 
-READS = (Door.BATCH, Door.ARROW, Door.CLI)
+READS = (EntryPoint.BATCH, EntryPoint.ARROW, EntryPoint.CLI)
 
 
-def parsed(door: Door = Door.CLI, environment: dict[str, str] | None = None, /, **given: object) -> GivenOptions:
+def parsed(
+    door: EntryPoint = EntryPoint.CLI, environment: dict[str, str] | None = None, /, **given: object
+) -> GivenOptions:
     return parse_options(given, door=door, environment=environment)
 
 
@@ -52,7 +54,7 @@ def test_options_whose_default_could_lose_a_row_have_none() -> None:
 
 def test_explicit_before_environment_before_default() -> None:
     environment = {"PENSTOCK_BATCH_ROWS": "7", "PENSTOCK_LIMIT": "5"}
-    found = parsed(Door.CLI, environment, limit="3")
+    found = parsed(EntryPoint.CLI, environment, limit="3")
     assert (found.limit, found.batch_rows, found.split_bytes) == (3, 7, 128 << 20)
     assert found.given == {"limit", "batchRows"}
 
@@ -62,16 +64,16 @@ def test_none_is_not_given() -> None:
 
 
 def test_environment_of_another_door_is_left_alone() -> None:
-    assert parsed(Door.ARROW, {"PENSTOCK_MAX_COMMITS_PER_TRIGGER": "1"}) == GivenOptions()
+    assert parsed(EntryPoint.ARROW, {"PENSTOCK_MAX_COMMITS_PER_TRIGGER": "1"}) == GivenOptions()
 
 
 def test_a_bad_value_of_the_environment_names_the_variable() -> None:
     with pytest.raises(ConfigurationError, match="PENSTOCK_LIMIT: got 'x'"):
-        parsed(Door.CLI, {"PENSTOCK_LIMIT": "x"})
+        parsed(EntryPoint.CLI, {"PENSTOCK_LIMIT": "x"})
 
 
 def test_a_misspelt_variable_is_told() -> None:
-    (warning,) = parsed(Door.CLI, {"PENSTOCK_BATCHROWS": "7", "PENSTOCK_HOME": "/x"}).warnings
+    (warning,) = parsed(EntryPoint.CLI, {"PENSTOCK_BATCHROWS": "7", "PENSTOCK_HOME": "/x"}).warnings
     assert "PENSTOCK_BATCHROWS" in warning
     assert "PENSTOCK_BATCH_ROWS" in warning
 
@@ -88,7 +90,7 @@ def test_a_misspelt_variable_is_told() -> None:
 )
 def test_an_unknown_name_offers_the_nearest(name: str, near: str) -> None:
     with pytest.raises(ConfigurationError, match=f"did you mean {near}"):
-        parse_options({name: "1"}, door=Door.STREAM)
+        parse_options({name: "1"}, door=EntryPoint.STREAM)
 
 
 def test_a_name_near_to_nothing_lists_what_there_is() -> None:
@@ -96,8 +98,8 @@ def test_a_name_near_to_nothing_lists_what_there_is() -> None:
         parsed(zzzzqqq="1")
 
 
-@pytest.mark.parametrize("door", Door)
-def test_an_option_of_another_door_is_refused(door: Door) -> None:
+@pytest.mark.parametrize("door", EntryPoint)
+def test_an_option_of_another_door_is_refused(door: EntryPoint) -> None:
     for option in OPTIONS:
         if door not in option.doors:
             with pytest.raises(ConfigurationError, match=f"{option.name} does not apply here"):
@@ -105,14 +107,14 @@ def test_an_option_of_another_door_is_refused(door: Door) -> None:
 
 
 def test_streams_refuse_limit_and_bounds_of_batches() -> None:
-    refused = {option.name for option in OPTIONS if Door.STREAM not in option.doors}
-    of_groups = {option.name for option in OPTIONS if option.doors == {Door.CONSUMER}}
+    refused = {option.name for option in OPTIONS if EntryPoint.STREAM not in option.doors}
+    of_groups = {option.name for option in OPTIONS if option.doors == {EntryPoint.CONSUMER}}
     assert refused - of_groups == {"limit", "asOf"}
 
 
 def test_consumers_refuse_what_only_a_batch_has() -> None:
-    refused = {option.name for option in OPTIONS if Door.CONSUMER not in option.doors}
-    of_streams = {option.name for option in OPTIONS if option.doors == {Door.STREAM}}
+    refused = {option.name for option in OPTIONS if EntryPoint.CONSUMER not in option.doors}
+    of_streams = {option.name for option in OPTIONS if option.doors == {EntryPoint.STREAM}}
     assert refused - of_streams == {"limit", "asOf", "slots"}
     assert of_streams == {"failOnDataLoss", "maxOutOfOrderness", "watermarkFallback", "idleTimeout", "endWatermark"}
 
@@ -121,7 +123,7 @@ def test_one_option_in_two_spellings_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"options asOf and as_of both set asOf: give one of them$"):
         parsed(asOf="1", as_of="1")
     with pytest.raises(ConfigurationError, match=r"options as\.of\.instant and as_of both set asOf: .*, best as_of$"):
-        parse_options({"as.of.instant": "2026-01-31", "as_of": "1"}, door=Door.CLI)
+        parse_options({"as.of.instant": "2026-01-31", "as_of": "1"}, door=EntryPoint.CLI)
 
 
 class TestValues:
@@ -222,19 +224,19 @@ class TestTranslation:
         ],
     )
     def test_exact_translations(self, name: str, value: object, field: str, expected: object) -> None:
-        found = parse_options({name: value}, door=Door.CLI)
+        found = parse_options({name: value}, door=EntryPoint.CLI)
         assert getattr(found, field) == expected
         assert found.warnings == ()
 
     def test_streams_start(self) -> None:
         name = "hoodie.datasource.streaming.startOffset"
-        assert parse_options({name.lower(): "latest"}, door=Door.STREAM).after == "latest"
+        assert parse_options({name.lower(): "latest"}, door=EntryPoint.STREAM).after == "latest"
         with pytest.raises(ConfigurationError, match="our option after"):
-            parse_options({name: "20260131235959123"}, door=Door.STREAM)
+            parse_options({name: "20260131235959123"}, door=EntryPoint.STREAM)
 
     def test_tasks(self) -> None:
-        assert parse_options({"read.tasks": "4"}, door=Door.BATCH).slots == 4
-        assert parse_options({"hoodie.read.input.partitions": "4"}, door=Door.BATCH).slots == 4
+        assert parse_options({"read.tasks": "4"}, door=EntryPoint.BATCH).slots == 4
+        assert parse_options({"hoodie.read.input.partitions": "4"}, door=EntryPoint.BATCH).slots == 4
 
     @pytest.mark.parametrize(
         ("name", "value", "ours"),
@@ -260,7 +262,7 @@ class TestTranslation:
     )
     def test_what_is_not_exact_names_our_option(self, name: str, value: str, ours: str) -> None:
         with pytest.raises(ConfigurationError, match=rf"\b{ours}\b"):
-            parse_options({name: value}, door=Door.BATCH)
+            parse_options({name: value}, door=EntryPoint.BATCH)
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -272,7 +274,7 @@ class TestTranslation:
     )
     def test_hudis_own_ways_to_ask_for_changes_name_ours(self, name: str, value: object) -> None:
         with pytest.raises(ConfigurationError, match=name.replace(".", r"\.") + r"=.*query=cdc.*cdcFormat"):
-            parse_options({name: value}, door=Door.CLI)
+            parse_options({name: value}, door=EntryPoint.CLI)
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -287,32 +289,32 @@ class TestTranslation:
         ],
     )
     def test_what_we_do_anyway_is_accepted(self, name: str, value: str) -> None:
-        assert parse_options({name: value}, door=Door.CLI) == GivenOptions()
+        assert parse_options({name: value}, door=EntryPoint.CLI) == GivenOptions()
 
     def test_a_full_scan_fallback_is_never_taken(self) -> None:
         with pytest.raises(ConfigurationError, match="lose rows"):
-            parse_options({"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}, door=Door.BATCH)
+            parse_options({"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}, door=EntryPoint.BATCH)
 
     @pytest.mark.parametrize("name", ["hoodie.metadata.enable", "metadata.enabled"])
     def test_the_metadata_table_is_a_switch(self, name: str) -> None:
-        assert parse_options({name: "FALSE"}, door=Door.BATCH).metadata == "off"
-        assert parse_options({name: True}, door=Door.BATCH).metadata == "on"
-        assert parse_options({"metadata": False}, door=Door.BATCH).metadata == "off"
+        assert parse_options({name: "FALSE"}, door=EntryPoint.BATCH).metadata == "off"
+        assert parse_options({name: True}, door=EntryPoint.BATCH).metadata == "on"
+        assert parse_options({"metadata": False}, door=EntryPoint.BATCH).metadata == "off"
         for given in ({name: "yes"}, {"metadata": "yes"}):
             with pytest.raises(ConfigurationError, match="yes"):
-                parse_options(given, door=Door.BATCH)
+                parse_options(given, door=EntryPoint.BATCH)
 
     def test_columns_of_an_altered_table_are_found_by_id_unless_hudi_is_told_not_to(self) -> None:
         name = "hoodie.schema.on.read.enable"
-        assert parse_options({}, door=Door.BATCH).columns_by_name == "off"
-        assert parse_options({name: "TRUE"}, door=Door.BATCH).columns_by_name == "off"
-        assert parse_options({name: False}, door=Door.CLI).columns_by_name == "on"
-        assert parse_options({"columnsByName": "on"}, door=Door.STREAM).columns_by_name == "on"
+        assert parse_options({}, door=EntryPoint.BATCH).columns_by_name == "off"
+        assert parse_options({name: "TRUE"}, door=EntryPoint.BATCH).columns_by_name == "off"
+        assert parse_options({name: False}, door=EntryPoint.CLI).columns_by_name == "on"
+        assert parse_options({"columnsByName": "on"}, door=EntryPoint.STREAM).columns_by_name == "on"
         for given in ({name: "yes"}, {"columnsByName": "yes"}):
             with pytest.raises(ConfigurationError, match="yes"):
-                parse_options(given, door=Door.BATCH)
+                parse_options(given, door=EntryPoint.BATCH)
         with pytest.raises(ConfigurationError, match="both set columnsByName"):
-            parse_options({name: "true", "columns-by-name": "off"}, door=Door.BATCH)
+            parse_options({name: "true", "columns-by-name": "off"}, door=EntryPoint.BATCH)
 
     def test_writers_names_are_one_warning(self) -> None:
         found = parse_options(
@@ -321,7 +323,7 @@ class TestTranslation:
                 "hoodie.upsert.shuffle.parallelism": "2",
                 "hoodie.clean.automatic": "true",
             },
-            door=Door.BATCH,
+            door=EntryPoint.BATCH,
         )
         (warning,) = found.warnings
         for name in ("hoodie.table.name", "hoodie.upsert.shuffle.parallelism", "hoodie.clean.automatic"):
@@ -330,11 +332,11 @@ class TestTranslation:
 
     def test_an_unknown_name_about_reading_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="unknown option"):
-            parse_options({"hoodie.datasource.read.something.new": "1"}, door=Door.BATCH)
+            parse_options({"hoodie.datasource.read.something.new": "1"}, door=EntryPoint.BATCH)
 
     def test_ours_and_a_translated_one_together_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="both set query"):
-            parse_options({"query": "snapshot", "hoodie.datasource.query.type": "snapshot"}, door=Door.CLI)
+            parse_options({"query": "snapshot", "hoodie.datasource.query.type": "snapshot"}, door=EntryPoint.CLI)
 
     def test_rules_are_lower_case_and_lead_to_options(self) -> None:
         for name, rule in RULES.items():
@@ -346,7 +348,7 @@ class TestTranslation:
 def test_what_becomes_of_lost_rows_is_said_in_one_word_or_not_at_all() -> None:
     assert parsed().on_corrupt is None
     assert [parsed(on_corrupt=value).on_corrupt for value in ("error", "skip")] == ["error", "skip"]
-    assert parsed(Door.STREAM, onCorrupt="skip").on_corrupt == "skip"
+    assert parsed(EntryPoint.STREAM, onCorrupt="skip").on_corrupt == "skip"
     with pytest.raises(
         ConfigurationError, match=r"option onCorrupt: got 'skipp', expected one of error, skip.*mean skip"
     ):

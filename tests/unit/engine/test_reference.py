@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import pytest
 import typer
 
-from penstock.enumerator.server.metric_entries import LABELS, METRICS
-from penstock.enumerator.server.metrics import Metrics
-from penstock.proto.options import option_named
+from penstock.enumerator.server.metrics.catalog import LABELS, METRICS
+from penstock.enumerator.server.metrics.prometheus import Metrics
+from penstock.proto.options.registry import option_named
 
 TOOLS = pathlib.Path(__file__).parents[3] / "tools"
 NAMES = ("options", "commands", "errors", "metrics", "server", "proto", "rendering")

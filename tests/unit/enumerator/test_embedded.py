@@ -13,12 +13,12 @@ import pytest
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import ConfigurationError, PenstockError, TableNotFound
-from penstock.proto.log_fields import event_text
-from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import Incremental, PlanRequest, Snapshot
-from penstock.proto.reports import EndOfSlot, SplitReport, TableDescription
-from penstock.proto.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
-from penstock.table.storage import ArrowStorage, Storage, open_storage
+from penstock.proto.logging import event_text
+from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.model.queries import Incremental, PlanRequest, Snapshot
+from penstock.proto.model.reports import EndOfSlot, SplitReport, TableDescription
+from penstock.proto.model.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
+from penstock.table.storage.filesystem import ArrowStorage, Storage, open_storage
 
 if TYPE_CHECKING:
     from tests.conftest import GoldenTables

@@ -13,16 +13,16 @@ import pytest
 from test_looking_threads import until
 from test_service import LAG, Clock, Script, at
 
-from penstock.enumerator import looking_threads
-from penstock.enumerator.core.answers import Settings
-from penstock.enumerator.keeper import Keeper, durable_keeper
+from penstock.enumerator.continuous.change_probe import Look
+from penstock.enumerator.continuous.types import Advance, Following, Progress
+from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
+from penstock.enumerator.core.results import Settings
+from penstock.enumerator.groups import discovery_threads
 from penstock.enumerator.observer import NoObserver
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import DirectJournal, Journal, Ticket
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
-from penstock.enumerator.watch.table_watch import Look
-from penstock.enumerator.watch.values import Advance, Following, Progress
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptFile,
@@ -31,9 +31,9 @@ from penstock.proto.errors import (
     Overloaded,
     StorageError,
 )
-from penstock.proto.groups import GroupLag, GroupScope, GroupSpec, StartAt
-from penstock.proto.positions import EARLIEST, Position
-from penstock.proto.queries import Incremental, PlanRequest
+from penstock.proto.model.groups import GroupLag, GroupScope, GroupSpec, StartAt
+from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.queries import Incremental, PlanRequest
 
 FAILURES = (
     Overloaded("too much"),
@@ -98,7 +98,7 @@ class World:
     """A service that follows tables `bad` and `good`, each with group `g` and reader `r`, from their beginning."""
 
     script: Hostile
-    keeper: Keeper
+    coordinator: Coordinator
     clock: Clock
     service: EnumeratorService
     counted: Counted
@@ -115,20 +115,20 @@ class World:
         """Lets three leases pass, in steps, as a greater gap between ticks would be a standstill."""
         for _ in range(8):
             self.clock.now_ms += 400
-            until(lambda: self.keeper.ticked_ms == self.clock.now_ms)
+            until(lambda: self.coordinator.ticked_ms == self.clock.now_ms)
         until(lambda: not any(self.service.describe_group(table, "g").readers for table in ("bad", "good")))
 
 
 @contextmanager
-def running(script: Hostile, keeper_of: Callable[[Clock, Settings], Keeper] | None = None) -> Iterator[World]:
+def running(script: Hostile, keeper_of: Callable[[Clock, Settings], Coordinator] | None = None) -> Iterator[World]:
     clock, settings = Clock(), Settings(lease_ms=1_000)
-    keeper = keeper_of(clock, settings) if keeper_of else Keeper(clock_ms=clock, settings=settings)
+    coordinator = keeper_of(clock, settings) if keeper_of else Coordinator(clock_ms=clock, settings=settings)
     counted = Counted()
-    keeper.observer = counted
+    coordinator.observer = counted
     service = EnumeratorService(
-        {"bad": "/lake/bad", "good": "/lake/good"}, reads=script, clock_ms=clock, keeper=keeper, poll_ms=5
+        {"bad": "/lake/bad", "good": "/lake/good"}, reads=script, clock_ms=clock, coordinator=coordinator, poll_ms=5
     )
-    world = World(script, keeper, clock, service, counted)
+    world = World(script, coordinator, clock, service, counted)
     service.on_trouble(world.reasons.append)
     service.start()
     try:
@@ -191,8 +191,8 @@ def test_a_disk_that_is_behind_for_a_moment_ends_neither_discovery_nor_leases() 
     store = MemoryStore()
     journal = RefusingJournal(store)
 
-    def keeper_of(clock: Clock, settings: Settings) -> Keeper:
-        return durable_keeper(store, journal, clock_ms=clock, settings=settings)
+    def keeper_of(clock: Clock, settings: Settings) -> Coordinator:
+        return durable_coordinator(store, journal, clock_ms=clock, settings=settings)
 
     script = Hostile(newest=1)
     with running(script, keeper_of) as world:
@@ -220,12 +220,12 @@ def test_a_state_that_cannot_be_kept_by_a_bug_of_the_store_is_reported() -> None
     lost: list[str] = []
     store = MemoryStore()
     journal = Journal(store)
-    keeper = durable_keeper(store, journal, clock_ms=Clock(), settings=Settings())
-    keeper.when_lost = lambda error: lost.append(str(error))
+    coordinator = durable_coordinator(store, journal, clock_ms=Clock(), settings=Settings())
+    coordinator.when_lost = lambda error: lost.append(str(error))
     journal._write = None  # type: ignore[method-assign, assignment] # its thread ends by a TypeError
     for _ in range(2):
         with pytest.raises(StorageError, match="the state cannot be kept: TypeError"):
-            keeper.tick()
+            coordinator.tick()
     assert "TypeError" in lost[0]
     journal.close()
 
@@ -237,16 +237,16 @@ def test_a_thread_that_ends_is_reported_and_started_again(thread: str, monkeypat
         world.join("bad")
         until(lambda: world.planned("bad") == at(3))
         name = {"time": "tick", "discovery": "look"}[thread]
-        real = getattr(Keeper, name)
+        real = getattr(Coordinator, name)
 
-        def ends(keeper: Keeper, *given: object) -> object:
+        def ends(coordinator: Coordinator, *given: object) -> object:
             """SystemExit ends a thread without a word."""
-            if keeper is world.keeper and threading.current_thread().name == f"penstock-{thread}":
-                monkeypatch.setattr(Keeper, name, real)
+            if coordinator is world.coordinator and threading.current_thread().name == f"penstock-{thread}":
+                monkeypatch.setattr(Coordinator, name, real)
                 raise SystemExit
-            return real(keeper, *given)
+            return real(coordinator, *given)
 
-        monkeypatch.setattr(Keeper, name, ends)
+        monkeypatch.setattr(Coordinator, name, ends)
         until(lambda: len(world.reasons) >= 2)
         assert world.reasons[0].startswith(f"thread {thread} ended") and world.reasons[1] == ""
         until(lambda: world.counted.threads == [thread])
@@ -259,22 +259,22 @@ def test_a_thread_that_stands_still_is_reported_until_it_goes_on(monkeypatch: py
     """A process that stood still as a whole is not."""
     with running(Hostile(newest=3)) as world:
         world.join("good")
-        world.clock.now_ms += looking_threads.STALLED_MS * 10
-        until(lambda: world.keeper.ticked_ms == world.clock.now_ms)
+        world.clock.now_ms += discovery_threads.STALLED_MS * 10
+        until(lambda: world.coordinator.ticked_ms == world.clock.now_ms)
         assert world.reasons == []
         standing, go_on = threading.Event(), threading.Event()
-        tick = Keeper.tick
+        tick = Coordinator.tick
 
-        def stands(keeper: Keeper) -> None:
-            if keeper is world.keeper:
+        def stands(coordinator: Coordinator) -> None:
+            if coordinator is world.coordinator:
                 standing.set()
                 assert go_on.wait(30)
-            tick(keeper)
+            tick(coordinator)
 
-        monkeypatch.setattr(Keeper, "tick", stands)
+        monkeypatch.setattr(Coordinator, "tick", stands)
         assert standing.wait(30)
         for _ in range(4):
-            world.clock.now_ms += looking_threads.STALLED_MS // 3
+            world.clock.now_ms += discovery_threads.STALLED_MS // 3
             until(lambda: world.service._threads._checked_ms == world.clock.now_ms)  # type: ignore[union-attr]
         until(lambda: len(world.reasons) >= 1)
         assert world.reasons[0].startswith("thread time has completed no round for 30 s")

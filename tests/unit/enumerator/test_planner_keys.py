@@ -9,11 +9,11 @@ from typing import Protocol
 
 import pytest
 
-from penstock.enumerator.planning import plan_request
+from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import ConfigurationError, CorruptFile, TableError
-from penstock.proto.positions import InstantTime
-from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
-from penstock.proto.splits import DeleteMarker, Plan, UnknownBounds
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.model.splits import DeleteMarker, Plan, UnknownBounds
 from penstock.table.hudi_table import open_table
 
 pytestmark = pytest.mark.golden

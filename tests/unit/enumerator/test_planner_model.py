@@ -19,26 +19,26 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.enumerator.discovery import _written_groups as written_groups
-from penstock.enumerator.history import asks_every_partition, checked_against, with_archive
-from penstock.enumerator.missing import later_evidence
-from penstock.enumerator.order import completed_in_order
-from penstock.enumerator.planner import plan_splits
-from penstock.enumerator.selection import TimelineFacts, reaches_back, select
-from penstock.enumerator.table_state import TableState
-from penstock.enumerator.union import CleanedFile, files_of_groups
+from penstock.enumerator.planning.archived_timeline import asks_every_partition, checked_against, with_archive
+from penstock.enumerator.planning.commit_order import completed_in_order
+from penstock.enumerator.planning.discovery import _written_groups as written_groups
+from penstock.enumerator.planning.file_inventory import CleanedFile, files_of_groups
+from penstock.enumerator.planning.missing_files import later_evidence
+from penstock.enumerator.planning.selection import TimelineFacts, reaches_back, select
+from penstock.enumerator.planning.slice_planner import plan_splits
+from penstock.enumerator.planning.table_state import TableState
 from penstock.proto.errors import PositionExpired
-from penstock.proto.positions import EARLIEST, InstantTime, Position
-from penstock.proto.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
-from penstock.proto.splits import Plan, RowsOf, Split
-from penstock.table.archive import Archive
-from penstock.table.commits import CommitMetadata, WriteStat
-from penstock.table.instants import Action, State, instant_file_name, parse_instant_file
-from penstock.table.names import LogName, parse_file_name
-from penstock.table.properties import parse_table_properties
-from penstock.table.slices import CommittedInstants
-from penstock.table.storage import FileInfo
-from penstock.table.timeline import build_timeline
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
+from penstock.proto.model.splits import Plan, RowsOf, Split
+from penstock.table.config.properties import parse_table_properties
+from penstock.table.files.names import LogName, parse_file_name
+from penstock.table.files.slices import CommittedInstants
+from penstock.table.storage.filesystem import FileInfo
+from penstock.table.timeline.active import build_timeline
+from penstock.table.timeline.archive import Archive
+from penstock.table.timeline.commits import CommitMetadata, WriteStat
+from penstock.table.timeline.instants import Action, State, instant_file_name, parse_instant_file
 
 SCHEMA = json.dumps(
     {

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from penstock.enumerator.core.answers import Settings
-from penstock.enumerator.keeper import Keeper, durable_keeper
-from penstock.enumerator.looking import MOST_CONTRADICTIONS
+from penstock.enumerator.continuous.change_probe import Look
+from penstock.enumerator.continuous.types import Advance, Following, NextRound, NothingNew, Progress
+from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
+from penstock.enumerator.core.results import Settings
+from penstock.enumerator.groups.split_discovery import MOST_CONTRADICTIONS
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.memory import MemoryStore
-from penstock.enumerator.watch.table_watch import Look
-from penstock.enumerator.watch.values import Advance, Following, NextRound, NothingNew, Progress
-from penstock.proto.client import EnumeratorClient
+from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import (
     ConfigurationError,
     Fenced,
@@ -30,7 +30,7 @@ from penstock.proto.errors import (
     UnknownGroup,
     UnknownSplit,
 )
-from penstock.proto.groups import (
+from penstock.proto.model.groups import (
     Assignments,
     EndOfGroup,
     GroupLag,
@@ -43,10 +43,10 @@ from penstock.proto.groups import (
     StartAt,
     StartLatest,
 )
-from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import Changes, Incremental, PlanRequest, Snapshot
-from penstock.proto.reports import TableDescription
-from penstock.proto.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
+from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Snapshot
+from penstock.proto.model.reports import TableDescription
+from penstock.proto.model.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
 
 LAG = GroupLag(commits=3, size_bytes=30, seconds=1.5)
 
@@ -185,8 +185,10 @@ class World:
     def restart(self) -> None:
         """The service ends and starts again on what the store holds."""
         self.store = self.store.reopened()
-        keeper = durable_keeper(self.store, DirectJournal(self.store), clock_ms=self.clock, settings=self.settings)
-        self.service = service_of(self.script, self.clock, keeper)
+        coordinator = durable_coordinator(
+            self.store, DirectJournal(self.store), clock_ms=self.clock, settings=self.settings
+        )
+        self.service = service_of(self.script, self.clock, coordinator)
 
     def asked(self, most: int = 10) -> Assignments | NothingYet | EndOfGroup:
         """The member's next request."""
@@ -204,9 +206,9 @@ class World:
         return f"{found.state} {found.committed} {found.planned}"
 
 
-def service_of(script: Script, clock: Clock, keeper: Keeper) -> EnumeratorService:
+def service_of(script: Script, clock: Clock, coordinator: Coordinator) -> EnumeratorService:
     """Without a thread."""
-    return EnumeratorService({"t": "/lake"}, reads=script, clock_ms=clock, keeper=keeper, poll_ms=None)  # type: ignore[arg-type]
+    return EnumeratorService({"t": "/lake"}, reads=script, clock_ms=clock, coordinator=coordinator, poll_ms=None)  # type: ignore[arg-type]
 
 
 def spec_of(**scope: object) -> GroupSpec:
@@ -223,7 +225,7 @@ def names(given: object) -> list[str]:
 def test_a_round_is_handed_out_committed_and_the_next_one_follows() -> None:
     world = World(Script(newest=2))
     assert world.asked() == NothingYet(500, caught_up=False)
-    assert world.service.looker.look() == 1
+    assert world.service.split_discovery.look() == 1
     given = world.asked()
     assert names(given) == ["1/0", "1/1"]
     assert isinstance(given, Assignments)
@@ -232,11 +234,11 @@ def test_a_round_is_handed_out_committed_and_the_next_one_follows() -> None:
     assert world.summary() == "running 0 001"
     world.finish(given)
     assert world.summary() == "running 001 001"
-    world.service.looker.look()
+    world.service.split_discovery.look()
     later = world.asked()
     assert names(later) == ["2/0", "2/1"]
     assert isinstance(later, Assignments)
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.asked() == NothingYet(500, caught_up=False), "its own splits are open"
     world.finish(later)
     assert world.asked() == NothingYet(500, caught_up=True)
@@ -245,52 +247,52 @@ def test_a_round_is_handed_out_committed_and_the_next_one_follows() -> None:
 def test_an_idle_table_is_glanced_at_and_not_read() -> None:
     world = World(Script(newest=0, is_settled=True))
     for _ in range(5):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     assert world.script.looks == 1
     world.script.newest = 1
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.script.looks == 2
 
 
 def test_a_young_file_time_never_says_that_nothing_changed() -> None:
     world = World(Script(newest=0, is_settled=False))
     for _ in range(3):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     assert world.script.looks == 3
 
 
 def test_weak_point_03_a_table_that_is_not_there_yet_is_waited_for() -> None:
     script = Script(fails=[TableNotFound("no table"), TableNotFound("no table")])
     world = World(script)
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "waiting 0 0"
     assert world.service.describe_group("t", "g").error == "no table"
     world.clock.now_ms += 60_000
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "running 0 001"
 
 
 def test_weak_point_08_a_failing_storage_is_asked_again_after_a_pause_and_nothing_moves() -> None:
     world = World()
     world.script.fails = [StorageError("reset"), StorageError("reset")]
-    world.service.looker.look()
-    world.service.looker.look()
+    world.service.split_discovery.look()
+    world.service.split_discovery.look()
     assert world.script.looks == 1, "the pause is kept"
     assert world.summary() == "running 0 0"
     world.clock.now_ms += 500
-    world.service.looker.look()
+    world.service.split_discovery.look()
     world.clock.now_ms += 500
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.script.looks == 2, "the pause doubles"
     world.clock.now_ms += 500
-    assert world.service.looker.look() == 1
+    assert world.service.split_discovery.look() == 1
     assert world.service.describe_group("t", "g").error == ""
 
 
 def test_a_lost_range_stops_the_group_with_its_error_until_a_reset() -> None:
     world = World()
     world.script.fails = [PositionExpired("file f.parquet of table /lake was cleaned")]
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "stopped 0 0"
     with pytest.raises(PositionExpired, match=r"group 'g' of table 't' stopped at 0: file f.parquet .*groups reset"):
         world.asked()
@@ -310,7 +312,7 @@ def test_a_lost_range_is_passed_over_only_as_the_scope_says(
     world = World(Script(newest=5, first=3), spec=replace(spec_of(on_lost_range=policy), start=StartAt(at(1))))
     world.script.fails = [PositionExpired("cleaned")]
     with caplog.at_level("WARNING"):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     assert "range lost" in caplog.text
     assert world.summary() == f"running {after} {after}"
 
@@ -318,7 +320,7 @@ def test_a_lost_range_is_passed_over_only_as_the_scope_says(
 def test_a_lost_range_that_cannot_be_passed_over_stops_the_group() -> None:
     world = World(spec=spec_of(on_lost_range=OnLostRange.SNAPSHOT))
     world.script.fails = [PositionExpired("cleaned")]
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "stopped 0 0"
 
 
@@ -333,7 +335,7 @@ def test_changes_know_no_snapshot() -> None:
 def test_a_late_instant_is_never_silent() -> None:
     world = World()
     world.script.fails = [LateInstant("instant 7 completed behind position 9")]
-    world.service.looker.look()
+    world.service.split_discovery.look()
     with pytest.raises(LateInstant, match="instant 7"):
         world.asked()
 
@@ -341,18 +343,18 @@ def test_a_late_instant_is_never_silent() -> None:
 def test_back_pressure_pauses_discovery_and_moves_nothing() -> None:
     world = World(Script(newest=9), settings=Settings(max_pending_splits=4))
     for _ in range(6):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     assert world.script.looks == 2
     assert world.summary() == "paused 0 002"
     given = world.asked(1)
     assert isinstance(given, Assignments)
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.script.looks == 3, "a split was taken: 3 are pending"
 
 
 def test_fault_01_after_a_restart_the_member_goes_on_with_its_splits() -> None:
     world = World(Script(newest=2))
-    world.service.looker.look()
+    world.service.split_discovery.look()
     first = world.asked(1)
     assert isinstance(first, Assignments)
     world.service.commit_splits(world.member, (SplitProgress(ref=first.splits[0].ref, ordinal=7),))
@@ -363,12 +365,12 @@ def test_fault_01_after_a_restart_the_member_goes_on_with_its_splits() -> None:
     assert again.splits[0].start == 7
     assert names(world.asked()) == ["1/1"]
     world.finish(first)
-    assert world.service.looker.look() == 1
+    assert world.service.split_discovery.look() == 1
 
 
 def test_fault_06_a_reader_that_comes_back_under_its_id_gets_its_splits_again_and_others_do_not() -> None:
     world = World()
-    world.service.looker.look()
+    world.service.split_discovery.look()
     given = names(world.asked())
     other = world.service.join_group("g", "r2", world.spec, "second").member
     assert world.service.request_splits(other, 5, 1) == NothingYet(500)
@@ -381,7 +383,7 @@ def test_fault_06_a_reader_that_comes_back_under_its_id_gets_its_splits_again_an
 
 def test_fault_06_after_its_lease_its_splits_go_to_others_from_the_committed_row_on() -> None:
     world = World()
-    world.service.looker.look()
+    world.service.split_discovery.look()
     given = world.asked()
     assert isinstance(given, Assignments)
     world.service.commit_splits(world.member, (SplitProgress(ref=given.splits[0].ref, ordinal=3),))
@@ -389,7 +391,7 @@ def test_fault_06_after_its_lease_its_splits_go_to_others_from_the_committed_row
     for _ in range(5):
         world.clock.now_ms += 10_000
         world.service.heartbeat(other)
-        world.service.keeper.tick()
+        world.service.coordinator.tick()
     taken = world.service.request_splits(other, 5, 1)
     assert isinstance(taken, Assignments)
     assert [one.start for one in taken.splits] == [3, 0]
@@ -399,7 +401,7 @@ def test_fault_06_after_its_lease_its_splits_go_to_others_from_the_committed_row
 
 def test_fault_08_a_repeated_request_has_one_answer_and_an_old_one_none() -> None:
     world = World()
-    world.service.looker.look()
+    world.service.split_discovery.look()
     first = world.asked(1)
     assert world.service.request_splits(world.member, 1, world.sequence) == first
     world.asked(1)
@@ -413,7 +415,7 @@ def test_fault_08_a_request_that_was_answered_with_nothing_takes_nothing_when_it
     world = World()
     assert world.asked() == NothingYet(500, caught_up=False)
     late = world.sequence
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.service.request_splits(world.member, 10, late) == NothingYet(500, caught_up=False)
     assert names(world.asked()) == ["1/0", "1/1"]
 
@@ -421,13 +423,13 @@ def test_fault_08_a_request_that_was_answered_with_nothing_takes_nothing_when_it
 def test_fault_30_after_a_standstill_no_lease_is_over() -> None:
     world = World()
     world.clock.now_ms += 86_400_000
-    world.service.keeper.tick()
+    world.service.coordinator.tick()
     world.service.heartbeat(world.member)
 
 
 def test_what_is_not_held_is_not_committed_and_nothing_of_the_call_counts() -> None:
     world = World()
-    world.service.looker.look()
+    world.service.split_discovery.look()
     given = world.asked(1)
     assert isinstance(given, Assignments)
     held = given.splits[0].ref
@@ -447,7 +449,7 @@ def test_a_group_means_one_thing() -> None:
 def test_a_group_ends_at_its_end() -> None:
     world = World(Script(newest=3), spec=spec_of(upto=at(2)))
     for _ in range(3):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     given = world.asked()
     assert names(given) == ["1/0", "1/1", "2/0", "2/1"]
     assert isinstance(given, Assignments)
@@ -501,7 +503,7 @@ def test_a_discovery_that_a_reset_overtook_counts_for_nothing() -> None:
         return found
 
     world.script.advance = overtaken  # type: ignore[method-assign]
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "running 002 002"
 
 
@@ -515,10 +517,10 @@ class TakenOver(MemoryStore):
 def test_fault_04_a_server_that_was_taken_over_is_unavailable_and_fences_nobody() -> None:
     """A reader that is told Fenced gives up what it holds; the newer server may still have it as its own."""
     store = TakenOver()
-    keeper = Keeper(clock_ms=Clock(), settings=Settings(), journal=DirectJournal(store))
+    coordinator = Coordinator(clock_ms=Clock(), settings=Settings(), journal=DirectJournal(store))
     lost: list[PenstockError] = []
-    keeper.when_lost = lost.append
-    service = service_of(Script(), Clock(), keeper)
+    coordinator.when_lost = lost.append
+    service = service_of(Script(), Clock(), coordinator)
     for _ in range(2):
         with pytest.raises(StorageError, match="epoch 2 writes now"):
             service.join_group("g", "r1", spec_of(), "first")
@@ -531,7 +533,7 @@ def test_fault_04_a_server_whose_store_was_taken_finds_out_though_nobody_calls()
     world = World()
     world.store.reopened()
     with pytest.raises(StorageError, match="opened anew"):
-        world.service.keeper.tick()
+        world.service.coordinator.tick()
 
 
 def test_a_scope_that_could_not_be_read_again_is_refused_before_it_is_kept() -> None:
@@ -548,10 +550,10 @@ def test_a_range_that_was_out_of_sight_for_a_look_moves_no_group_back() -> None:
     spec = replace(spec_of(on_lost_range=OnLostRange.EARLIEST), start=StartAt(at(3)))
     world = World(Script(newest=5, first=1, missing=2), spec=spec)
     for _ in range(2):
-        world.service.looker.look()
+        world.service.split_discovery.look()
         assert world.summary() == "running 003 003"
         world.clock.now_ms += 60_000
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "running 003 004"
     assert world.service.describe_group("t", "g").error == ""
 
@@ -560,7 +562,7 @@ def test_a_range_that_stays_out_of_sight_stops_the_group_where_it_stands() -> No
     spec = replace(spec_of(on_lost_range=OnLostRange.EARLIEST), start=StartAt(at(3)))
     world = World(Script(newest=5, first=1, missing=20), spec=spec)
     for _ in range(10):
-        world.service.looker.look()
+        world.service.split_discovery.look()
         world.clock.now_ms += 60_000
     assert world.summary() == "stopped 003 003"
     assert world.script.looks == MOST_CONTRADICTIONS + 1
@@ -571,7 +573,7 @@ def earliest_world(**script: Any) -> World:
     """A group with onLostRange=earliest and two planned rounds of the commits 1 and 2."""
     world = World(Script(newest=2, **script), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
     for _ in range(2):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     assert world.summary() == "running 0 002"
     return world
 
@@ -583,14 +585,14 @@ def test_a_planned_round_that_is_cleaned_moves_the_group_as_its_scope_says(polic
     """Its readers could never finish it. The file has to be gone for as long as a lease."""
     world = World(Script(newest=2, first=first), spec=spec_of(on_lost_range=OnLostRange[policy]))
     for _ in range(2):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     world.script.clean, world.script.gone, world.script.newest = "003", {"f1.parquet"}, 0
-    world.service.looker.look()
+    world.service.split_discovery.look()
     world.clock.now_ms += world.settings.lease_ms - 1
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "running 0 002"
     world.clock.now_ms += 1
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == f"running {after} {after}"
     with pytest.raises(Fenced):
         world.asked()
@@ -599,24 +601,24 @@ def test_a_planned_round_that_is_cleaned_moves_the_group_as_its_scope_says(polic
 def test_a_planned_round_whose_file_comes_back_is_read() -> None:
     world = earliest_world(first=2)
     world.script.clean, world.script.gone = "003", {"f1.parquet"}
-    world.service.looker.look()
+    world.service.split_discovery.look()
     world.script.gone = set()
     world.clock.now_ms += world.settings.lease_ms
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "running 0 002"
 
 
 def test_files_of_planned_rounds_are_looked_at_when_a_clean_is_new_also_under_back_pressure() -> None:
     world = World(Script(newest=9), settings=Settings(max_rounds=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
     for _ in range(4):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     assert world.summary() == "paused 0 001"
     checks = world.script.checks
     for _ in range(3):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     assert world.script.checks == checks
     world.script.clean = "003"
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.script.checks == checks + 1
 
 
@@ -624,38 +626,38 @@ def test_a_check_of_planned_rounds_that_storage_fails_is_made_again() -> None:
     world = earliest_world(first=2)
     world.script.clean, world.script.gone = "003", {"f1.parquet"}
     world.script.fails = [StorageError("no answer")]
-    world.service.looker.look()
+    world.service.split_discovery.look()
     world.clock.now_ms += 60_000
-    world.service.looker.look()
+    world.service.split_discovery.look()
     world.script.fails = [StorageError("no answer")]
-    world.service.looker.look()
+    world.service.split_discovery.look()
     world.clock.now_ms += world.settings.lease_ms
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "running 002 002"
 
 
 def test_planned_rounds_are_checked_by_the_interval_of_their_table() -> None:
     world = World(Script(newest=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
-    looker = world.service.looker
-    looker.every_ms["t"] = 10_000
+    split_discovery = world.service.split_discovery
+    split_discovery.every_ms["t"] = 10_000
     for _ in range(3):
-        looker.look()
+        split_discovery.look()
     world.clock.now_ms += 9_999
-    assert looker.due() == set()
+    assert split_discovery.due() == set()
     world.clock.now_ms += 1
-    assert looker.due() == {"t"}
+    assert split_discovery.due() == {"t"}
 
 
 def test_a_paused_group_whose_files_could_not_be_looked_at_once_is_in_no_trouble_later() -> None:
     spec = spec_of(on_lost_range=OnLostRange.EARLIEST)
     world = World(Script(newest=9), settings=Settings(max_rounds=1), spec=spec)
     for _ in range(3):
-        world.service.looker.look()
+        world.service.split_discovery.look()
     world.script.clean, world.script.fails = "003", [StorageError("no answer")]
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.service.describe_group("t", "g").error == "no answer"
     world.clock.now_ms += 60_000
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.service.describe_group("t", "g").error == ""
     assert world.summary() == "paused 0 001"
 
@@ -663,10 +665,10 @@ def test_a_paused_group_whose_files_could_not_be_looked_at_once_is_in_no_trouble
 def test_a_group_that_fails_on_a_lost_range_keeps_its_planned_rounds() -> None:
     """Its reader gets the error that names the file; with the file the split is read."""
     world = World(Script(newest=2))
-    world.service.looker.look()
+    world.service.split_discovery.look()
     world.script.clean, world.script.gone = "003", {"f1.parquet"}
     for _ in range(3):
-        world.service.looker.look()
+        world.service.split_discovery.look()
         world.clock.now_ms += world.settings.lease_ms
     assert world.summary() == "running 0 002"
     assert world.script.checks == 0
@@ -675,14 +677,14 @@ def test_a_group_that_fails_on_a_lost_range_keeps_its_planned_rounds() -> None:
 def test_a_lost_range_is_passed_over_once_the_planned_rounds_are_read() -> None:
     world = earliest_world(first=4)
     world.script.newest, world.script.missing = 5, 1
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "running 0 002", "its readers get what was planned"
     given = world.asked()
     assert isinstance(given, Assignments)
     world.finish(given)
     world.clock.now_ms += 60_000
     world.script.missing = 1
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert world.summary() == "running 004 004"
 
 
@@ -697,5 +699,5 @@ def test_a_group_too_many_is_refused_by_name_over_a_server_and_the_others_go_on(
         client.join_group("h", "r2", world.spec, "1")
         client.close()
         server.stop(0)
-    world.service.looker.look()
+    world.service.split_discovery.look()
     assert isinstance(world.asked(), Assignments)

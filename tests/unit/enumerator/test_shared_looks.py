@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from scripted_timeline import ScriptedTimeline
 
-from penstock.enumerator.followed_tables import FollowedTables
-from penstock.enumerator.measuring import Measurer
+from penstock.enumerator.continuous.types import Advance, Following
+from penstock.enumerator.groups.lag_monitor import Measurer
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.watch.values import Advance, Following
-from penstock.proto.groups import GroupScope, GroupSpec, StartLatest
-from penstock.proto.queries import Incremental, PlanRequest
+from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.proto.model.groups import GroupScope, GroupSpec, StartLatest
+from penstock.proto.model.queries import Incremental, PlanRequest
 from penstock.table.hudi_table import HudiTable
-from penstock.table.timeline import Timeline
+from penstock.table.timeline.active import Timeline
 
 pytestmark = pytest.mark.golden
 
@@ -45,7 +45,7 @@ class Counted:
     def look(self) -> Counter[str]:
         """What one look took."""
         self.asked.clear()
-        self.service.looker.look()
+        self.service.split_discovery.look()
         return Counter(self.asked)
 
 
@@ -90,7 +90,7 @@ def test_idle_groups_of_a_table_share_a_look(counted: Counted) -> None:
 
 def test_the_lags_of_a_tables_groups_are_measured_by_one_reading(counted: Counted) -> None:
     counted.look()
-    measurer = Measurer(counted.service.looker)
+    measurer = Measurer(counted.service.split_discovery)
     counted.asked.clear()
     measurer.measure()
     assert counted.asked == Counter(timeline=1)

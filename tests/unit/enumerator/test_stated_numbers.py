@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.engine.enumerators import embedded_enumerator
-from penstock.proto.codec_splits import split_from_message, split_to_message
+from penstock.engine.connect import embedded_enumerator
+from penstock.proto.codec.splits import split_from_message, split_to_message
 from penstock.proto.errors import CorruptBlock
-from penstock.proto.files import FileRef
-from penstock.proto.positions import InstantTime
-from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.proto.splits import MAX_SPLIT_BYTES, Split
+from penstock.proto.model.files import FileRef
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.model.splits import MAX_SPLIT_BYTES, Split
 
 CASE = "A_merge_event_long_v6_h0150"
 

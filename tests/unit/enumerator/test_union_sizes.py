@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.enumerator.selection import TimelineFacts
-from penstock.enumerator.union import files_of_groups
-from penstock.proto.positions import InstantTime
-from penstock.table.commits import CommitMetadata, WriteStat
-from penstock.table.storage import FileInfo
-from penstock.table.timeline import build_timeline
+from penstock.enumerator.planning.file_inventory import files_of_groups
+from penstock.enumerator.planning.selection import TimelineFacts
+from penstock.proto.model.positions import InstantTime
+from penstock.table.storage.filesystem import FileInfo
+from penstock.table.timeline.active import build_timeline
+from penstock.table.timeline.commits import CommitMetadata, WriteStat
 
 LOG, BASE = ".f-0_001.log.1_0-1-2", "f-0_0-1-2_001.parquet"
 

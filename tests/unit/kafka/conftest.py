@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from penstock.kafka.records import KafkaRecords
-from penstock.kafka.topics import KafkaTopics
-from penstock.proto.hybrid import ClientConfig, KafkaRange
+from penstock.kafka.record_reader import KafkaRecords
+from penstock.kafka.topic_metadata import KafkaTopics
+from penstock.proto.model.hybrid import ClientConfig, KafkaRange
 
 
 @dataclass(frozen=True)

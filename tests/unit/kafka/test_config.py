@@ -17,7 +17,7 @@ from penstock.kafka.config import (
     refused,
     without_secrets,
 )
-from penstock.kafka.topics import KafkaTopics
+from penstock.kafka.topic_metadata import KafkaTopics
 from penstock.proto.errors import ConfigurationError
 
 SERVERS = ("bootstrap.servers", "broker:9092")

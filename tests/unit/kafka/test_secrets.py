@@ -8,7 +8,7 @@ import pytest
 
 from penstock.kafka.secrets import MAX_SECRET_BYTES, with_secrets
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.hybrid import KafkaAccess
+from penstock.proto.model.hybrid import KafkaAccess
 
 PASSWORD = "sasl.password"
 

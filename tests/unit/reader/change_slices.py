@@ -12,10 +12,10 @@ import pyarrow as pa
 from oracle import slice_writer
 from oracle.log_file import CDC_DATA
 
-from penstock.proto.changes import ChangeFormat, ChangesOf, ChangeSource, ChangeStep, GroupChanges
-from penstock.proto.files import FileRef, SliceFiles
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import CommitTimeOrdering, MergeMode, Scan, Split, VisibleInstants
+from penstock.proto.model.changes import ChangeFormat, ChangesOf, ChangeSource, ChangeStep, GroupChanges
+from penstock.proto.model.files import FileRef, SliceFiles
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import CommitTimeOrdering, MergeMode, Scan, Split, VisibleInstants
 from penstock.reader.read_split import ReadOptions, output_schema, read_split
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema

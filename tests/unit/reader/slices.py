@@ -13,8 +13,8 @@ import pyarrow as pa
 from oracle import slice_writer
 from oracle.file_slice import FileSlice
 
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import (
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import (
     AllRows,
     CommitTimeOrdering,
     EventTimeOrdering,

@@ -11,8 +11,8 @@ from oracle import slice_writer
 from slices import SliceFolder
 
 from penstock.proto.errors import PositionExpired
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import Ancestry, CommitTimeOrdering, FileRef, LeftOut, Origin, RowsOf, Split
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import CommitTimeOrdering, Exclusions, FileRef, Origin, RowLineage, RowsOf, Split
 from penstock.reader.read_split import ReadOptions
 
 FIELDS: dict[str, Any] = {"ts": "long", "v": "string"}
@@ -52,14 +52,14 @@ def origin(folder: SliceFolder, *, whole: bool = True) -> Split:
     return replace(made, base=below(made.base), logs=tuple(map(below, made.logs)))
 
 
-def read(folder: SliceFolder, ancestry: Ancestry | None, **more: Any) -> list[str]:
+def read(folder: SliceFolder, ancestry: RowLineage | None, **more: Any) -> list[str]:
     found = folder.read(split=folder.split(ancestry=ancestry), rows=ROWS, columns=("v", "_hoodie_record_key"), **more)
     return [key for batch in found for key in batch.batch.column("_hoodie_record_key").to_pylist()]
 
 
 @pytest.mark.parametrize("options", [ReadOptions(), ReadOptions(batch_rows=1, compiled=False)])
 def test_the_origin_tells_who_wrote_a_row(folder: SliceFolder, options: ReadOptions) -> None:
-    ancestry = Ancestry(origins=(Origin(SERVICE, (origin(folder),)),))
+    ancestry = RowLineage(origins=(Origin(SERVICE, (origin(folder),)),))
     assert read(folder, ancestry, options=options) == ["b", "c"]
     assert read(folder, ancestry, options=options, start=2) == ["c"]
     assert read(folder, ancestry, options=options, where="v = '2' and _hoodie_record_key <> 'c'") == ["b"]
@@ -68,12 +68,12 @@ def test_the_origin_tells_who_wrote_a_row(folder: SliceFolder, options: ReadOpti
 
 
 def test_all_or_none_of_its_rows_are_of_the_range(folder: SliceFolder) -> None:
-    assert read(folder, Ancestry(inside=frozenset({SERVICE}))) == ["a", "b", "c"]
-    assert read(folder, Ancestry(outside=frozenset({SERVICE}))) == []
+    assert read(folder, RowLineage(inside=frozenset({SERVICE}))) == ["a", "b", "c"]
+    assert read(folder, RowLineage(outside=frozenset({SERVICE}))) == []
 
 
-@pytest.mark.parametrize("ancestry", [None, Ancestry()])
-def test_what_nothing_tells_is_an_error_once_it_is_met(folder: SliceFolder, ancestry: Ancestry | None) -> None:
+@pytest.mark.parametrize("ancestry", [None, RowLineage()])
+def test_what_nothing_tells_is_an_error_once_it_is_met(folder: SliceFolder, ancestry: RowLineage | None) -> None:
     with pytest.raises(PositionExpired, match=r"split s1: a range over rows .* service 003 .* are gone"):
         read(folder, ancestry)
     folder.write_base([[row("d", "0", "000"), row("e", "2", "002")]])
@@ -82,14 +82,14 @@ def test_what_nothing_tells_is_an_error_once_it_is_met(folder: SliceFolder, ance
 
 def test_an_origin_that_lacks_an_original_tells_nothing(folder: SliceFolder) -> None:
     with pytest.raises(PositionExpired, match=r"split old: .* service 003"):
-        read(folder, Ancestry(origins=(Origin(SERVICE, (origin(folder, whole=False),)),)))
+        read(folder, RowLineage(origins=(Origin(SERVICE, (origin(folder, whole=False),)),)))
 
 
 def test_origins_of_origins(folder: SliceFolder) -> None:
     """A bucket rescale wrote all rows anew: what it replaced had been log-compacted before."""
     before = replace(
         origin(folder), split_id="before", base=folder.base, logs=(),
-        ancestry=Ancestry(origins=(Origin(SERVICE, (origin_again(folder),)),)),
+        ancestry=RowLineage(origins=(Origin(SERVICE, (origin_again(folder),)),)),
     )  # fmt: skip
     rescale = InstantTime("005")
     late = SliceFolder(folder.folder / "late", FIELDS, CommitTimeOrdering())
@@ -98,7 +98,7 @@ def test_origins_of_origins(folder: SliceFolder) -> None:
     assert late.base is not None
     split = folder.split(
         split_id="late", base=replace(late.base, path=f"late/{late.base.path}"),
-        ancestry=Ancestry(origins=(Origin(rescale, (before,)),)),
+        ancestry=RowLineage(origins=(Origin(rescale, (before,)),)),
     )  # fmt: skip
     rows = RowsOf(ROWS.instants, ROWS.log_compactions | {rescale})
     found = folder.read(split=split, rows=rows)
@@ -124,16 +124,16 @@ def test_what_a_range_that_starts_inside_an_instant_leaves_out(folder: SliceFold
         return [key for batch in found for key in batch.batch.column("_hoodie_record_key").to_pylist()]
 
     assert keys(folder.split()) == ["a", "b", "c"]
-    assert keys(folder.split(left_out=LeftOut(rows=frozenset({two})))) == ["a"]
+    assert keys(folder.split(left_out=Exclusions(rows=frozenset({two})))) == ["a"]
     rest = SliceFolder(folder.folder / "rest", FIELDS, CommitTimeOrdering())
     rest.folder.mkdir()
     rest.write_base([[row("c", "2", "002"), row("x", "9", "000")]])
     assert rest.base is not None
     slices = (replace(rest.split(split_id="rest"), base=replace(rest.base, path=f"rest/{rest.base.path}")),)
-    some = LeftOut(some_rows=frozenset({two}))
-    assert keys(folder.split(left_out=some, ancestry=Ancestry(origins=(Origin(two, slices),)))) == ["a", "c"]
+    some = Exclusions(some_rows=frozenset({two}))
+    assert keys(folder.split(left_out=some, ancestry=RowLineage(origins=(Origin(two, slices),)))) == ["a", "c"]
     with pytest.raises(PositionExpired, match="instant 002, inside which the range begins"):
-        keys(folder.split(left_out=some, ancestry=Ancestry()))
+        keys(folder.split(left_out=some, ancestry=RowLineage()))
 
 
 def test_blocks_that_are_left_out_are_no_part_of_the_state(tmp_path: pathlib.Path) -> None:
@@ -148,4 +148,4 @@ def test_blocks_that_are_left_out_are_no_part_of_the_state(tmp_path: pathlib.Pat
         return [value for batch in made.read(split=split) for value in batch.batch.column("v").to_pylist()]
 
     assert values(made.split()) == ["3", "3"]
-    assert values(made.split(left_out=LeftOut(blocks=frozenset({InstantTime("003")})))) == ["2"]
+    assert values(made.split(left_out=Exclusions(blocks=frozenset({InstantTime("003")})))) == ["2"]

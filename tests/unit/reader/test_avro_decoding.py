@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptBlock, InvariantViolation, SchemaMismatch
-from penstock.reader import avro_records
-from penstock.reader.avro_records import AvroDecoder, record_bounds, warm_up
+from penstock.reader.avro import decoder as avro_records
+from penstock.reader.avro.decoder import AvroDecoder, record_bounds, warm_up
 from penstock.reader.kernels import avro as kernel
 from penstock.reader.kernels import deletes
 from penstock.table.log.blocks import BlockPlace
@@ -330,15 +330,15 @@ def test_many_text_columns_make_smaller_batches_not_a_slower_road(monkeypatch: p
     data = written(schema, rows)
     begin, end = record_bounds(data, PLACE)
     decoder = AvroDecoder(schema, columns, schema)
-    monkeypatch.setattr("penstock.reader.avro_compiled.MAX_TEXT_BYTES", 100_000)
-    monkeypatch.setattr("penstock.reader.avro_fallback.FallbackReader.read", None)
+    monkeypatch.setattr("penstock.reader.avro.compiled.MAX_TEXT_BYTES", 100_000)
+    monkeypatch.setattr("penstock.reader.avro.fallback.FallbackReader.read", None)
     batches = list(decoder.decode(data, begin, end, PLACE))
     assert len(batches) > 10
     assert pa.Table.from_batches(batches).to_pylist() == rows
 
 
 def test_a_record_too_large_for_the_text_room_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.reader.avro_compiled.MAX_TEXT_BYTES", 4096)
+    monkeypatch.setattr("penstock.reader.avro.compiled.MAX_TEXT_BYTES", 4096)
     schema = schema_of(("a", "string"), ("b", "string"))
     rows = [{"a": "é" * 1000, "b": "y" * 5000}, {"a": "", "b": "z"}, {"a": "q" * 900, "b": "r" * 700}]
     assert read(written(schema, rows), schema, ["a", "b"]).to_pylist() == rows

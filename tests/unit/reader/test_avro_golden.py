@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.reader.avro_records import AvroDecoder, record_bounds
+from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import RecordSchema, parse_record_schema

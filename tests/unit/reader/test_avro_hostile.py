@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.proto.errors import CorruptBlock, PenstockError
-from penstock.reader.avro_records import AvroDecoder, record_bounds
+from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 

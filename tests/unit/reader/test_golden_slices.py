@@ -12,13 +12,13 @@ import pytest
 from oracle.file_slice import FileSlice
 from slices import comparable, ordinals_of, table_of
 
-from penstock.enumerator.planning import plan_request
+from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import UnsupportedFeature
-from penstock.proto.positions import InstantTime
-from penstock.proto.queries import PlanRequest, Query, Snapshot, SnapshotAsOf
-from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering, Plan, Scan, Split
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.queries import PlanRequest, Query, Snapshot, SnapshotAsOf
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, Plan, Scan, Split
+from penstock.reader.read_schema import read_shape
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
-from penstock.reader.shape import read_shape
 from penstock.table.hudi_table import open_table
 
 pytestmark = pytest.mark.golden

@@ -22,7 +22,7 @@ from oracle import slice_writer
 from oracle.merge import java_double
 from slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of
 
-from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.read_split import ReadOptions
 
 

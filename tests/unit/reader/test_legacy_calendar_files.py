@@ -12,7 +12,7 @@ import pytest
 from slices import BASE_INSTANT, SliceFolder
 
 from penstock.proto.errors import CorruptFile
-from penstock.proto.splits import FileRef
+from penstock.proto.model.splits import FileRef
 from penstock.reader.read_split import SplitTally, read_split
 
 VERSION = "org.apache.spark.version"

@@ -16,7 +16,7 @@ from oracle.partial import Rules, merged_rows
 from slices import SliceFolder, comparable
 
 from penstock.proto.errors import SchemaMismatch
-from penstock.proto.splits import CommitTimeOrdering, DeleteMarker, EventTimeOrdering
+from penstock.proto.model.splits import CommitTimeOrdering, DeleteMarker, EventTimeOrdering
 from penstock.reader.read_split import ReadOptions
 
 KEYS = st.sampled_from(["k1", "k2", "k3"])

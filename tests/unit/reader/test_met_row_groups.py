@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from oracle import slice_writer
 from slices import SliceFolder, comparable, ordinals_of, rows_of
 
-from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
-from penstock.reader import base_file
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
+from penstock.reader.base import file
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
 
 FIELDS: dict[str, Any] = {"id": "string", "ts": "long", "n": "long"}
@@ -165,7 +165,7 @@ def test_a_base_with_rows_of_the_range_is_read_whole(tmp_path: pathlib.Path) -> 
 def test_statistics_are_read_once_a_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a far store each time is a request."""
     looked = []
-    monkeypatch.setattr(base_file, "check_statistics", looked.append)
+    monkeypatch.setattr(file, "check_statistics", looked.append)
     folder = SliceFolder(tmp_path, FIELDS, EventTimeOrdering(("ts",)))
     table(folder, OLD, [("b", 5, 2)])
     assert list(read_split(folder.scan(rows=rows_of(THREE), where="n > 0"), folder.split()))

@@ -26,10 +26,10 @@ import pytest
 from change_slices import ChangeFolder, instant, step
 from oracle import slice_writer
 
-from penstock.proto.changes import ChangeFormat, ComparedStates
-from penstock.proto.files import SliceFiles
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import AllRows, EventTimeOrdering, RowsOf, Scan, Split, VisibleInstants
+from penstock.proto.model.changes import ChangeFormat, ComparedStates
+from penstock.proto.model.files import SliceFiles
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import AllRows, EventTimeOrdering, RowsOf, Scan, Split, VisibleInstants
 from penstock.reader.read_split import ReadOptions, SplitBatch, read_split
 
 FEW, MANY = 600, 6000

@@ -17,7 +17,7 @@ from oracle.partial import Rules, merged_rows
 from slices import SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock
-from penstock.proto.splits import (
+from penstock.proto.model.splits import (
     CommitTimeOrdering,
     EventTimeOrdering,
     FillDefaults,

@@ -26,8 +26,8 @@ from penstock.proto.errors import (
     SchemaMismatch,
     StateVersionError,
 )
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import (
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import (
     FORMAT_VERSION,
     CommitTimeOrdering,
     EventTimeOrdering,
@@ -35,9 +35,9 @@ from penstock.proto.splits import (
     RowGroupRun,
     VisibleInstants,
 )
-from penstock.reader import batches as batches_module
+from penstock.reader import emit as batches_module
 from penstock.reader import read_split as read_split_module
-from penstock.reader.base_file import BaseFile
+from penstock.reader.base.file import BaseFile
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
 
 FIELDS: dict[str, Any] = {

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.reports import PHASES, MergeOutcomes
+from penstock.proto.model.reports import PHASES, MergeOutcomes
 from penstock.reader.report import SplitTally, max_event_time_us
 
 

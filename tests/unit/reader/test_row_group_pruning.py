@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from slices import BASE_INSTANT, SliceFolder, ordinals_of, rows_of, table_of
 
 from penstock.proto.errors import CorruptFile, PositionExpired
-from penstock.proto.positions import InstantTime
-from penstock.proto.splits import FileRef, RowGroupRun, RowsOf
-from penstock.reader.filters import evaluate
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import FileRef, RowGroupRun, RowsOf
+from penstock.reader.filter import evaluate
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
-from penstock.table.predicate import parse_predicate
+from penstock.table.predicate.parse import parse_predicate
 
 STRUCT = {
     "type": "record",

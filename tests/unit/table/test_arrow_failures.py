@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.engine.enumerators import embedded_enumerator
-from penstock.enumerator import planning
+from penstock.engine.connect import embedded_enumerator
+from penstock.enumerator.planning import plan
 from penstock.proto.errors import (
     CorruptFile,
     FormatError,
@@ -19,8 +19,8 @@ from penstock.proto.errors import (
     PenstockError,
     StorageError,
 )
-from penstock.proto.queries import PlanRequest, Snapshot
-from penstock.reader import base_file
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.reader.base import file
 from penstock.table.arrow_failures import named_failure, naming_failures
 
 FAILURES: list[tuple[Exception, type[PenstockError]]] = [
@@ -50,7 +50,7 @@ def test_a_read_that_has_no_memory_says_so(
     def fails(*_: object) -> Any:
         raise error
 
-    monkeypatch.setattr(base_file, "pieces", fails)
+    monkeypatch.setattr(file, "pieces", fails)
     with pytest.raises(OutOfMemory, match=r"table .*: split .*: the process has not the memory"):
         list(penstock.read(str(golden.table(case))))
 
@@ -63,7 +63,7 @@ def test_a_plan_that_fails_in_arrow_names_its_table(
     def fails(*_: object, **__: object) -> Any:
         raise error
 
-    monkeypatch.setattr(planning, "plan_request", fails)
+    monkeypatch.setattr(plan, "plan_request", fails)
     path = str(golden.table("B_v9_arch_cow"))
     with pytest.raises(PenstockError, match=r"table .*B_v9_arch_cow") as caught:
         embedded_enumerator().plan(PlanRequest(table=path, query=Snapshot()))

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.fs as pafs
 import pytest
 
-from penstock.enumerator.discovery import read_timeline, table_schema
-from penstock.proto.splits import (
+from penstock.enumerator.planning.discovery import read_timeline, table_schema
+from penstock.proto.model.splits import (
     CommitTimeOrdering,
     DeleteMarker,
     EventTimeOrdering,
@@ -18,13 +18,13 @@ from penstock.proto.splits import (
     FillMarked,
     FillNulls,
 )
+from penstock.table.config.merge_rules import merge_rules
+from penstock.table.config.payload_classes import MergeRules
+from penstock.table.config.properties import load_properties
+from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import HudiTable, open_table
-from penstock.table.instants import Action, comparable_action
-from penstock.table.merge_rules import merge_rules
-from penstock.table.names import parse_file_name
-from penstock.table.payload_classes import MergeRules
-from penstock.table.properties import load_properties
-from penstock.table.storage import ArrowStorage
+from penstock.table.storage.filesystem import ArrowStorage
+from penstock.table.timeline.instants import Action, comparable_action
 
 pytestmark = pytest.mark.golden
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
-from penstock.table.properties import parse_table_properties
+from penstock.table.config.properties import parse_table_properties
 from penstock.table.schema.avro import META_COLUMNS, parse_record_schema
 from penstock.table.schema.tables import table_schema_json
 

@@ -263,7 +263,7 @@ def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], to
 def test_a_server_that_is_not_there_may_be_asked_again(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, unused_port: int
 ) -> None:
-    from penstock.proto import client
+    from penstock.proto.client import client
 
     limits = client.CallLimits(attempts=1, deadline_ms=2000, plan_deadline_ms=2000)
     monkeypatch.setattr(client, "CallLimits", lambda: limits)

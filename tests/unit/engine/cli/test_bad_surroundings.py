@@ -20,7 +20,7 @@ sys.path.append(str(pathlib.Path(__file__).parents[3]))
 import grpc
 from certificates import Authority, Pair
 
-from penstock.proto import client
+from penstock.proto.client import client
 
 if TYPE_CHECKING:
     from conftest import Cli, Ended

@@ -10,7 +10,7 @@ import pytest
 from penstock.engine.cli.client_file import load_client_file
 from penstock.engine.cli.shell import Shell, given_options
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options import Door
+from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -71,7 +71,7 @@ def test_a_table_with_a_path_asks_no_server_and_one_without_is_asked_for_by_name
 def test_settings_of_a_kafka_client_and_doors(file: pathlib.Path) -> None:
     shell = Shell(config=str(file))
     assert given_options(shell, {}, environment={}, table="orders").kafka == ()
-    consumer = given_options(shell, {}, environment={}, table="orders", door=Door.CONSUMER)
+    consumer = given_options(shell, {}, environment={}, table="orders", door=EntryPoint.CONSUMER)
     assert (consumer.kafka, consumer.kafka_topic) == ((("bootstrap.servers", "h:9092"),), "orders")
 
 

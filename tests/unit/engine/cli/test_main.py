@@ -17,7 +17,7 @@ import typer
 from penstock.engine.cli import main
 from penstock.engine.cli.shell import Shell, given_options, start_logs, working
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options import OPTIONS, Door, Option
+from penstock.proto.options.registry import OPTIONS, EntryPoint, Option
 from penstock.version import __version__
 
 if TYPE_CHECKING:
@@ -87,7 +87,9 @@ def test_no_command_shows_help(cli: Cli, arguments: list[str]) -> None:
     assert "error [" not in ended.stderr
 
 
-@pytest.mark.parametrize("option", [option for option in OPTIONS if Door.CLI in option.doors], ids=lambda o: o.name)
+@pytest.mark.parametrize(
+    "option", [option for option in OPTIONS if EntryPoint.CLI in option.doors], ids=lambda o: o.name
+)
 def test_every_option_of_the_command_line_has_its_flag(cli: Cli, option: Option) -> None:
     own = re.compile(rf"^\W*{option.flag} ", re.MULTILINE)
     assert own.search(cli("read", "--help").text)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.engine.cli.explain import _meaning
-from penstock.enumerator.hybrid.topic_plans import topic_plan
-from penstock.proto.hybrid import Hybrid, HybridMode, KafkaRange
-from penstock.proto.queries import PlanRequest, TopicRanges
+from penstock.engine.cli.output.explain import _meaning
+from penstock.enumerator.handover.topic_plans import topic_plan
+from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaRange
+from penstock.proto.model.queries import PlanRequest, TopicRanges
 from penstock.table.hudi_table import open_table
 
 if TYPE_CHECKING:

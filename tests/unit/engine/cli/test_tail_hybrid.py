@@ -23,8 +23,8 @@ TOPIC = ("--kafka-topic", "orders", "--kafka", "bootstrap.servers=scripted")
 def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> ScriptedTopic:
     """The topic, for every client of this process."""
     made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
-    monkeypatch.setattr("penstock.kafka.topics.open_topic", made.open)
-    monkeypatch.setattr("penstock.kafka.records.open_records", made.open_records)
+    monkeypatch.setattr("penstock.kafka.topic_metadata.open_topic", made.open)
+    monkeypatch.setattr("penstock.kafka.record_reader.open_records", made.open_records)
     return made
 
 

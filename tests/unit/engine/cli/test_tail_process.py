@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.engine.arrow import read
-from penstock.engine.patience import monotonic_ms
+from penstock.engine.group.retry import monotonic_ms
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.proto.errors import StorageError
-from penstock.proto.queries import Incremental, PlanRequest
+from penstock.proto.model.queries import Incremental, PlanRequest
 
 if TYPE_CHECKING:
     from conftest import GoldenTables

@@ -12,7 +12,7 @@ from penstock.engine.demo.comparison import compare_rows
 from penstock.engine.demo.sample import load_sample, packaged_data, unpack_new, unpack_table
 from penstock.engine.demo.server_process import Handout, HandoutSummary, handouts, summary
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.log_fields import event_text
+from penstock.proto.logging import event_text
 
 
 def test_commits_are_in_order_and_hold_late_and_deleted_rows() -> None:

@@ -14,18 +14,18 @@ from pyspark.sql import types as st
 from scripted_topic import ScriptedTopic
 
 import penstock
-from penstock.engine.event_times import scan_event_time
-from penstock.engine.spark.offsets import Offset
+from penstock.engine.event_time_scan import scan_event_time
 from penstock.engine.spark.options import Loaded, loaded
 from penstock.engine.spark.planning import schema_of
-from penstock.engine.spark.slots import PackedSlot
 from penstock.engine.spark.source import PenstockDataSource
-from penstock.engine.spark.stream_reader import PenstockStreamReader
+from penstock.engine.spark.stream.offsets import Offset
+from penstock.engine.spark.stream.reader import PenstockStreamReader
+from penstock.engine.spark.task.input_partitions import PackedSlot
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.opened_tables import OpenedTables
+from penstock.enumerator.tables.open_tables import OpenedTables
 from penstock.proto.errors import ConfigurationError, PositionExpired
-from penstock.proto.hybrid import KafkaAccess
-from penstock.proto.options import Door
+from penstock.proto.model.hybrid import KafkaAccess
+from penstock.proto.options.registry import EntryPoint
 
 pytestmark = pytest.mark.golden
 
@@ -50,7 +50,7 @@ def offsets(golden: Any) -> Mapping[int, int]:
 def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> ScriptedTopic:
     """The topic, for whoever reads its records in this process."""
     made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
-    monkeypatch.setattr("penstock.kafka.opening.open_records", made.open_records)
+    monkeypatch.setattr("penstock.kafka.factory.open_records", made.open_records)
     return made
 
 
@@ -58,7 +58,7 @@ class Query:
     """A query of Spark: offsets in a checkpoint, and readers that come and go."""
 
     def __init__(self, table: str, topic: ScriptedTopic, **more: str) -> None:
-        self.load = loaded({"path": table} | OPTIONS | more, Door.STREAM, {})
+        self.load = loaded({"path": table} | OPTIONS | more, EntryPoint.STREAM, {})
         self.topic = topic
         self.schema = schema_of(self.load)
         self.checkpoint: list[Offset] = []
@@ -287,7 +287,7 @@ class TestLoad:
             PenstockDataSource({"path": table, "kafka.sasl.password": SECRET}).schema()
 
     def test_a_load_that_was_not_given_hybrid_reads_no_topic(self, table: str) -> None:
-        load = Loaded(table, loaded({"path": table}, Door.STREAM, {}).options)
+        load = Loaded(table, loaded({"path": table}, EntryPoint.STREAM, {}).options)
         assert PenstockStreamReader(load, schema_of(load))._reading.access is None
 
 

@@ -12,15 +12,15 @@ import pytest
 
 from penstock.engine.spark.options import Loaded
 from penstock.engine.spark.planning import plan_slots, schema_of
-from penstock.engine.spark.slot_reader import SlotReader
-from penstock.engine.spark.slots import SlotReading
+from penstock.engine.spark.task.input_partitions import SlotReading
+from penstock.engine.spark.task.reader import SlotReader
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.proto.options import GivenOptions
-from penstock.proto.queries import PlanRequest, Snapshot
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.options.registry import GivenOptions
 
 SERVERS = ["grpc", "pydantic", "prometheus_client", "sqlite3", "penstock.enumerator.core", "penstock.enumerator.server"]
-TOPICS = ["confluent_kafka", "penstock.enumerator.hybrid.resolving", "penstock.reader.topics"]
-MERGING = ["numba", "llvmlite", "penstock.reader.merged_rows", "penstock.reader.changes.read_changes"]
+TOPICS = ["confluent_kafka", "penstock.enumerator.handover.resolve", "penstock.reader.topics"]
+MERGING = ["numba", "llvmlite", "penstock.reader.merge_on_read", "penstock.reader.cdc.read_changes"]
 FILTERS = ["sqlglot"]
 
 
@@ -50,7 +50,7 @@ def test_finding_the_source_loads_none_of_it() -> None:
 @pytest.mark.parametrize("module", ["stream_reader", "batch_reader", "planning"])
 def test_a_planner_loads_neither_servers_nor_the_data_plane(module: str) -> None:
     found = loaded(f"import penstock.engine.spark.{module}")
-    never = [*SERVERS, *TOPICS, *MERGING, *FILTERS, "penstock.reader.read_split", "penstock.proto.groups"]
+    never = [*SERVERS, *TOPICS, *MERGING, *FILTERS, "penstock.reader.read_split", "penstock.proto.model.groups"]
     assert found.isdisjoint(never)
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import types as st
 
 from penstock.engine.spark.options import door_before_use, loaded, only_a_batch, only_a_stream, wanted_columns
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options import Door, GivenOptions
+from penstock.proto.options.registry import EntryPoint, GivenOptions
 
 
 def declared(*names: str) -> st.StructType:
@@ -17,52 +17,54 @@ def declared(*names: str) -> st.StructType:
 
 
 def test_lower_case_keys_as_spark_keeps_them() -> None:
-    load = loaded({"path": "/t", "splitbytes": "1000", "Columns": "id, Name"}, Door.BATCH, {})
+    load = loaded({"path": "/t", "splitbytes": "1000", "Columns": "id, Name"}, EntryPoint.BATCH, {})
     assert load.table == "/t"
     assert (load.options.split_bytes, load.options.columns) == (1000, ("id", "Name"))
 
 
 def test_the_state_of_a_reader_travels() -> None:
-    load = loaded({"path": "/t", "where": "id > 3"}, Door.BATCH, {})
+    load = loaded({"path": "/t", "where": "id > 3"}, EntryPoint.BATCH, {})
     assert pickle.loads(pickle.dumps(load)) == load
 
 
 @pytest.mark.parametrize("given", [{}, {"path": ""}, {"limit": "3"}])
 def test_no_table(given: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="no table: give load"):
-        loaded(given, Door.BATCH, {})
+        loaded(given, EntryPoint.BATCH, {})
 
 
 def test_several_tables() -> None:
     with pytest.raises(ConfigurationError, match="one table a load"):
-        loaded({"paths": '["/a","/b"]'}, Door.BATCH, {})
+        loaded({"paths": '["/a","/b"]'}, EntryPoint.BATCH, {})
 
 
 def test_an_unknown_option_offers_the_nearest() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown option 'colums'.*columns"):
-        loaded({"path": "/t", "colums": "id"}, Door.BATCH, {})
+        loaded({"path": "/t", "colums": "id"}, EntryPoint.BATCH, {})
 
 
 @pytest.mark.parametrize("name", ["asOf", "limit"])
 def test_what_a_stream_refuses(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"(?i)option {name} does not apply here \(stream\)"):
-        loaded({"path": "/t", name: "20260131235959123"}, Door.STREAM, {})
+        loaded({"path": "/t", name: "20260131235959123"}, EntryPoint.STREAM, {})
 
 
 def test_what_a_batch_refuses() -> None:
     with pytest.raises(ConfigurationError, match=r"(?i)maxCommitsPerTrigger does not apply here"):
-        loaded({"path": "/t", "maxCommitsPerTrigger": "1"}, Door.BATCH, {})
+        loaded({"path": "/t", "maxCommitsPerTrigger": "1"}, EntryPoint.BATCH, {})
 
 
 def test_the_environment_fills_in() -> None:
     environment = {"PENSTOCK_SERVER": "127.0.0.1:7070"}
-    assert loaded({"path": "t"}, Door.STREAM, environment).options.server == "127.0.0.1:7070"
-    assert loaded({"path": "t", "server": "127.0.0.1:1"}, Door.STREAM, environment).options.server == "127.0.0.1:1"
+    assert loaded({"path": "t"}, EntryPoint.STREAM, environment).options.server == "127.0.0.1:7070"
+    assert (
+        loaded({"path": "t", "server": "127.0.0.1:1"}, EntryPoint.STREAM, environment).options.server == "127.0.0.1:1"
+    )
 
 
 def test_the_door_before_spark_says_which() -> None:
-    assert door_before_use({"path": "/t", "upto": "latest"}) is Door.BATCH
-    assert door_before_use({"path": "/t", "maxcommitspertrigger": "1"}) is Door.STREAM
+    assert door_before_use({"path": "/t", "upto": "latest"}) is EntryPoint.BATCH
+    assert door_before_use({"path": "/t", "maxcommitspertrigger": "1"}) is EntryPoint.STREAM
 
 
 @pytest.mark.parametrize(
@@ -78,13 +80,13 @@ def test_the_door_before_spark_says_which() -> None:
     ],
 )
 def test_what_no_stream_could_have(given: dict[str, str], batch: bool) -> None:
-    assert only_a_batch(loaded({"path": "/t", **given}, Door.BATCH, {}).options) is batch
+    assert only_a_batch(loaded({"path": "/t", **given}, EntryPoint.BATCH, {}).options) is batch
 
 
 def test_what_no_batch_could_have() -> None:
     given = {"path": "/t", "eventtime": "ts", "idletimeout": "1s"}
-    assert only_a_stream(loaded(given, Door.STREAM, {}).options)
-    assert not only_a_stream(loaded({"path": "/t", "eventTime": "ts", "upto": "1" * 14}, Door.STREAM, {}).options)
+    assert only_a_stream(loaded(given, EntryPoint.STREAM, {}).options)
+    assert not only_a_stream(loaded({"path": "/t", "eventTime": "ts", "upto": "1" * 14}, EntryPoint.STREAM, {}).options)
 
 
 def test_columns_are_always_named() -> None:

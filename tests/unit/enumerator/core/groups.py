@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Answer, Settings, Told
-from penstock.enumerator.core.facts import facts_of, hash_of
+from penstock.enumerator.core.decide import step
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.core.state import Group, State, evolve
-from penstock.enumerator.core.step import step
-from penstock.enumerator.keeper import Keeper
-from penstock.enumerator.watch.values import Progress
-from penstock.proto.changes import ChangeFormat
-from penstock.proto.groups import GroupScope, Joined, Member, SplitProgress, SplitRef
-from penstock.proto.positions import CommitRange, InstantTime, Position
-from penstock.proto.queries import NO_LIMITS, Changes, PlanRequest
+from penstock.enumerator.core.results import Answer, Settings, SplitsGranted
+from penstock.enumerator.core.split_facts import facts_of, hash_of
+from penstock.enumerator.core.state import Group, State, apply
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import GroupScope, Joined, Member, SplitProgress, SplitRef
+from penstock.proto.model.positions import CommitRange, InstantTime, Position
+from penstock.proto.model.queries import NO_LIMITS, Changes, PlanRequest
 
 KEY = GroupKey("t", "g")
 SCOPE = GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.ROWS)))
@@ -32,7 +32,7 @@ class Core:
 
     settings: Settings = field(default_factory=Settings)
     own: State = field(default_factory=State)
-    tells: Keeper | None = None
+    tells: Coordinator | None = None
     now_ms: int = 1_000
     rounds: int = 0
     scope: GroupScope = SCOPE
@@ -46,7 +46,7 @@ class Core:
             return self.tells.handle(event, lambda state, answer: answer)
         made = step(self.own, event, self.now_ms, self.settings)
         for record in made.records:
-            evolve(self.own, record)
+            apply(self.own, record)
         return made.answer
 
     @property
@@ -84,7 +84,7 @@ class Core:
     def ask(self, member: Member, sequence: int, most: int = 100) -> list[tuple[str, int]] | Answer:
         """The splits that the member is told, or the other answer."""
         answer = self.tell(ev.RequestSplits(member, most, sequence))
-        return [(told.plan_id, told.index) for told in answer.splits] if isinstance(answer, Told) else answer
+        return [(told.plan_id, told.index) for told in answer.splits] if isinstance(answer, SplitsGranted) else answer
 
     def commit(self, member: Member, *done: tuple[str, int, int], finished: bool = False) -> None:
         """Rows up to these ordinals are done."""

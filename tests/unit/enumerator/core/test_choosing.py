@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from groups import Core
 
-from penstock.proto.groups import NothingYet
+from penstock.proto.model.groups import NothingYet
 
 
 def test_a_file_group_stays_with_one_reader_while_a_split_of_it_is_open() -> None:

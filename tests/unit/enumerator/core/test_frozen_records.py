@@ -14,17 +14,25 @@ from typing import get_args
 
 import pytest
 
+from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import records as rec
 from penstock.enumerator.core.codec import HYBRID_VERSION, VERSION, decode_record, encode_record
-from penstock.enumerator.core.facts import facts_of, sizes_alone
+from penstock.enumerator.core.split_facts import facts_of, sizes_alone
 from penstock.enumerator.store.protocol import StoredRecord
-from penstock.enumerator.watch.values import Progress
-from penstock.proto.changes import ChangeFormat
 from penstock.proto.errors import StateDamaged, StateVersionError
-from penstock.proto.groups import GroupScope, OnLostRange
-from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, KafkaPlace, PartitionPlace, Phase, ValueFormat
-from penstock.proto.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.queries import Changes, PlanRequest, RoundLimits
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import GroupScope, OnLostRange
+from penstock.proto.model.hybrid import (
+    HandOverRules,
+    Hybrid,
+    HybridMode,
+    KafkaPlace,
+    PartitionPlace,
+    Phase,
+    ValueFormat,
+)
+from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.model.queries import Changes, PlanRequest, RoundLimits
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "state"
 

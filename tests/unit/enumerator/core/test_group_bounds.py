@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 import pytest
 from groups import SCOPE, at
 
+from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.answers import Settings
+from penstock.enumerator.core.decide import step
+from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.records import GroupDeleted, GroupKey, Record
-from penstock.enumerator.core.shortened import shortened
-from penstock.enumerator.core.state import State, evolve
-from penstock.enumerator.core.step import step
-from penstock.enumerator.watch.values import Progress
+from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.state import State, apply
 from penstock.proto.errors import TooManyGroups
-from penstock.proto.groups import Joined, Member
-from penstock.proto.queries import NO_LIMITS
+from penstock.proto.model.groups import Joined, Member
+from penstock.proto.model.queries import NO_LIMITS
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Groups:
     def tell(self, event: ev.Event) -> tuple[Record, ...]:
         made = step(self.state, event, self.now_ms, self.settings)
         for record in made.records:
-            evolve(self.state, record)
+            apply(self.state, record)
         return made.records
 
     def create(self, table: str, group: str, principal: str = "") -> None:
@@ -45,7 +45,7 @@ class Groups:
         event = ev.Join(key=GroupKey(table, group), reader_id=reader_id, scope=SCOPE, request_id="x")
         made = step(self.state, event, self.now_ms, self.settings)
         for record in made.records:
-            evolve(self.state, record)
+            apply(self.state, record)
         assert isinstance(made.answer, Joined)
         return made.answer.member
 
@@ -82,8 +82,8 @@ def test_a_principal_creates_so_many_groups_and_joins_any() -> None:
     for number in range(3):
         groups.create("u", f"nobody-{number}")
     again = State()
-    for record in shortened(groups.state):
-        evolve(again, record)
+    for record in compacted_records(groups.state):
+        apply(again, record)
     assert {key: group.principal for key, group in again.groups.items()} == {
         key: group.principal for key, group in groups.state.groups.items()
     }

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.enumerator.assigner import Assigned, Sealed
-from penstock.enumerator.core.answers import HOUR_MS, Answer, Entry, PlanHeld, Settings
+from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
-from penstock.enumerator.core.facts import sizes_alone
+from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.plans import SETTLED_IDLE_MS, STREAM_PLANS, UNSETTLED_IDLE_MS
 from penstock.enumerator.core.records import PlanOpened
-from penstock.enumerator.core.shortened import shortened
+from penstock.enumerator.core.results import HOUR_MS, Answer, Entry, PlanHeld, Settings
+from penstock.enumerator.core.slot_assigner import Assigned, Sealed
+from penstock.enumerator.core.split_facts import sizes_alone
 from penstock.enumerator.core.state import HeldPlan, State
-from penstock.enumerator.keeper import Keeper
-from penstock.enumerator.reports import total
+from penstock.enumerator.report_totals import total
 from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
-from penstock.proto.reports import MergeOutcomes, SplitReport
+from penstock.proto.model.reports import MergeOutcomes, SplitReport
 
 REPORT = SplitReport(rows=1, size_bytes=10)
 
@@ -49,11 +49,11 @@ class Held:
             assert isinstance(answer, Entry)
             return self.plan(state).assigner.told(slot, index), answer.replayed
 
-        return self.store.keeper.handle(NextEntry(self.plan_id, slot, index), entry)
+        return self.store.coordinator.handle(NextEntry(self.plan_id, slot, index), entry)
 
     def finish_split(self, slot: int, index: int, report: SplitReport) -> None:
         """Reports on an entry."""
-        self.store.keeper.handle(FinishEntry(self.plan_id, slot, index, report), lambda state, answer: None)
+        self.store.coordinator.handle(FinishEntry(self.plan_id, slot, index, report), lambda state, answer: None)
 
     def plan(self, state: State) -> HeldPlan:
         """The plan's state."""
@@ -61,18 +61,18 @@ class Held:
 
     def settled(self) -> bool:
         """Whether it is read to its end."""
-        return self.store.keeper.look(lambda state: self.plan(state).is_settled)
+        return self.store.coordinator.look(lambda state: self.plan(state).is_settled)
 
     def reports(self) -> dict[tuple[int, int], SplitReport]:
         """By (slot, index)."""
-        return self.store.keeper.look(lambda state: self.plan(state).reports)
+        return self.store.coordinator.look(lambda state: self.plan(state).reports)
 
 
 @dataclass
 class Store:
     """Plans behind a keeper of their own."""
 
-    keeper: Keeper
+    coordinator: Coordinator
     opened: int = 0
 
     def add(self, splits: int, slots: int, request_id: str = "", stream: str = "") -> Held:
@@ -91,23 +91,23 @@ class Store:
             slots=min(slots, splits),
             stream=stream,
         )
-        plan_id = self.keeper.handle(event, held)
+        plan_id = self.coordinator.handle(event, held)
         self.opened += 1
         return Held(self, plan_id)
 
     def use(self, plan_id: str) -> str:
         """Asks about a plan."""
-        return self.keeper.handle(UsePlan(plan_id), lambda state, answer: state.plans[plan_id].plan_id)
+        return self.coordinator.handle(UsePlan(plan_id), lambda state, answer: state.plans[plan_id].plan_id)
 
     def plan_ids(self) -> tuple[str, ...]:
         """Every plan held, the one idle longest first."""
-        self.keeper.tick()
-        return self.keeper.look(lambda state: tuple(state.plans))
+        self.coordinator.tick()
+        return self.coordinator.look(lambda state: tuple(state.plans))
 
 
 def store_of(clock: Clock, **limits: int) -> Store:
     """A store on that clock."""
-    return Store(Keeper(clock_ms=clock, settings=Settings(**limits)))
+    return Store(Coordinator(clock_ms=clock, settings=Settings(**limits)))
 
 
 def opened(store: Store, splits: int = 2, slots: int = 1) -> Held:
@@ -263,7 +263,9 @@ def test_a_stream_that_goes_on_lets_its_older_batches_go_and_no_other_plan() -> 
 def test_the_stream_of_a_plan_is_kept_with_it() -> None:
     store = store_of(Clock())
     store.add(2, 1, stream="one")
-    opened_ones = [item for item in store.keeper.look(lambda s: list(shortened(s))) if isinstance(item, PlanOpened)]
+    opened_ones = [
+        item for item in store.coordinator.look(lambda s: list(compacted_records(s))) if isinstance(item, PlanOpened)
+    ]
     assert [item.stream for item in opened_ones] == ["one"]
     assert decode_record(encode_record(opened_ones[0])) == opened_ones[0]
 

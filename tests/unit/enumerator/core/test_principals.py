@@ -9,12 +9,12 @@ from groups import KEY, SCOPE, Core
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.codec import decode_record, encode_record
-from penstock.enumerator.core.facts import sizes_alone
+from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.records import Durable, PlanOpened, ReaderJoined
-from penstock.enumerator.core.shortened import shortened
-from penstock.enumerator.core.state import State, evolve
+from penstock.enumerator.core.split_facts import sizes_alone
+from penstock.enumerator.core.state import State, apply
 from penstock.proto.errors import Fenced, PermissionDenied, RequestIdReused
-from penstock.proto.groups import Joined, Member
+from penstock.proto.model.groups import Joined, Member
 
 
 def join(core: Core, principal: str, request_id: str = "once") -> Member:
@@ -32,8 +32,8 @@ def stored(record: Durable) -> Durable:
 def restarted(core: Core) -> Core:
     """The core on what a store has of its state."""
     state = State()
-    for record in shortened(core.state):
-        evolve(state, stored(record))
+    for record in compacted_records(core.state):
+        apply(state, stored(record))
     again = Core(core.settings)
     again.own = state
     return again

@@ -10,21 +10,21 @@ from groups import KEY, SCOPE, Core, at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import records as rec
-from penstock.enumerator.core.choosing import choose
 from penstock.enumerator.core.codec import HYBRID_VERSION, VERSION, decode_record, encode_record
-from penstock.enumerator.core.facts import SplitFacts, facts_of
+from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.rounds import DONE, HELD, PENDING
-from penstock.enumerator.core.shortened import shortened
-from penstock.enumerator.core.state import State, evolve
+from penstock.enumerator.core.split_assignment import choose
+from penstock.enumerator.core.split_facts import SplitFacts, facts_of
+from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.store.protocol import StoredRecord
-from penstock.enumerator.watch.values import Progress
 from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError
-from penstock.proto.groups import GroupScope, Member, OnLostRange
-from penstock.proto.hybrid import Hybrid, HybridMode, KafkaPlace, PartitionPlace, Phase, is_behind_lake
-from penstock.proto.positions import WHOLE_INSTANT, CommitRange, InstantTime, Position
-from penstock.proto.queries import Incremental, PlanRequest, RoundLimits
+from penstock.proto.model.groups import GroupScope, Member, OnLostRange
+from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaPlace, PartitionPlace, Phase, is_behind_lake
+from penstock.proto.model.positions import WHOLE_INSTANT, CommitRange, InstantTime, Position
+from penstock.proto.model.queries import Incremental, PlanRequest, RoundLimits
 
 names = st.text(st.characters(codec="utf-8"), max_size=12)
 told = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
@@ -333,11 +333,11 @@ def test_a_shortened_log_gives_an_equal_state(history: list[tuple[Any, ...]]) ->
         made.do(step)
     state = made.core.state
     fewer = State()
-    for record in shortened(state):
-        evolve(fewer, decode_record(encode_record(record)))
+    for record in compacted_records(state):
+        apply(fewer, decode_record(encode_record(record)))
     assert durable_facts(fewer) == durable_facts(state)
-    assert [encode_record(record) for record in shortened(fewer)] == [
-        encode_record(record) for record in shortened(state)
+    assert [encode_record(record) for record in compacted_records(fewer)] == [
+        encode_record(record) for record in compacted_records(state)
     ]
 
 

@@ -8,19 +8,19 @@ from typing import Any, ClassVar
 import pytest
 from scripted_topic import ScriptedTopic
 
-from penstock.enumerator.core.answers import Settings
-from penstock.enumerator.followed_tables import FollowedTables
-from penstock.enumerator.keeper import Keeper, durable_keeper
-from penstock.enumerator.measuring import Measurer
+from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
+from penstock.enumerator.core.results import Settings
+from penstock.enumerator.groups.lag_monitor import Measurer
 from penstock.enumerator.observer import KafkaGauges, NoObserver
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.memory import MemoryStore
-from penstock.proto.changes import ChangeFormat
+from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.proto.errors import ConfigurationError, DataInvalidated
-from penstock.proto.groups import AssignedSplit, Assignments, GroupScope, GroupSpec, Member, SplitProgress
-from penstock.proto.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange, Phase, is_behind_lake
-from penstock.proto.queries import Changes, Incremental, PlanRequest
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import AssignedSplit, Assignments, GroupScope, GroupSpec, Member, SplitProgress
+from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange, Phase, is_behind_lake
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 
 pytestmark = pytest.mark.golden
 
@@ -47,11 +47,11 @@ class Lake:
     def begin(self) -> None:
         """A service on what the store has, and the reader joined."""
         reads = FollowedTables(open_topic=self.topic.open, topics={"t": ACCESS})
-        keeper: Keeper = durable_keeper(
+        coordinator: Coordinator = durable_coordinator(
             self.store, DirectJournal(self.store), clock_ms=lambda: self.now_ms, settings=Settings()
         )
         self.service = EnumeratorService(
-            {"t": self.path}, reads=reads, clock_ms=lambda: self.now_ms, keeper=keeper, poll_ms=None
+            {"t": self.path}, reads=reads, clock_ms=lambda: self.now_ms, coordinator=coordinator, poll_ms=None
         )
         query = Changes(ChangeFormat.ROWS) if self.mode is HybridMode.CHANGELOG else Incremental()
         hybrid = Hybrid(mode=self.mode, topic=self.topic.topic, fail_on_data_loss=self.fail_on_data_loss)
@@ -61,7 +61,7 @@ class Lake:
 
     def look(self) -> int:
         self.now_ms += 5_000
-        return self.service.looker.look()
+        return self.service.split_discovery.look()
 
     def asked(self) -> tuple[AssignedSplit, ...]:
         self.sequence += 1
@@ -84,7 +84,7 @@ class Lake:
 
     @property
     def place(self) -> Any:
-        progress = self.service.keeper.look(lambda state: next(iter(state.groups.values())).progress)
+        progress = self.service.coordinator.look(lambda state: next(iter(state.groups.values())).progress)
         return progress.kafka
 
 
@@ -148,8 +148,8 @@ def test_where_it_stands_is_described_and_measured(golden: Any) -> None:
             self.lost.append(records)
 
     lake = Lake(golden, "C_v6_streamer", fail_on_data_loss=False)
-    lake.service.keeper.observer = Noted()
-    measurer = Measurer(lake.service.looker)
+    lake.service.coordinator.observer = Noted()
+    measurer = Measurer(lake.service.split_discovery)
     measurer.measure()
     assert Noted.told == [KafkaGauges(topic="orders")]
     assert lake.service.describe_group("t", "g").kafka is None

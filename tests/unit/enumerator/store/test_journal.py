@@ -10,7 +10,7 @@ import pytest
 
 from penstock.enumerator.store.journal import AnyJournal, DirectJournal, Journal
 from penstock.enumerator.store.memory import MemoryStore
-from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import Fenced, Overloaded, StorageError
 

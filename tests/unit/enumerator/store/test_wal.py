@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.enumerator.store.layout import DamagedRow
-from penstock.enumerator.store.opening import open_sqlite
+from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import StoredRecord
+from penstock.enumerator.store.row_format import DamagedRow
 from penstock.enumerator.store.wal import _Sums, check_wal
 
 FRAME = 24 + 4096

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from scripted_topic import ScriptedTopic
 
-from penstock.enumerator.opened_tables import OpenedTables
-from penstock.proto.changes import ChangeFormat
+from penstock.enumerator.tables.open_tables import OpenedTables
 from penstock.proto.errors import ConfigurationError, DataInvalidated, KafkaUnavailable, PositionExpired
-from penstock.proto.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess, Phase
-from penstock.proto.positions import EARLIEST, InstantTime
-from penstock.proto.queries import Changes, Incremental, PlanRequest, RoundLimits
-from penstock.proto.splits import EventTimeBounds, KafkaRange
-from penstock.proto.streams import (
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess, Phase
+from penstock.proto.model.positions import EARLIEST, InstantTime
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits
+from penstock.proto.model.splits import EventTimeBounds, KafkaRange
+from penstock.proto.model.streams import (
     EventTimeRule,
     NextBatch,
     NoBatch,
-    StartBehind,
+    StartAfter,
     StartNewest,
     StartSnapshot,
     StreamPoint,
@@ -57,7 +57,7 @@ class Lake:
 
     def until_topic(self, scope: StreamScope, start: Any = None) -> list[StreamPoint]:
         """The stream's points up to the one that has left the lake."""
-        points = [self.reads.start_stream(self.path, "t", scope, start or StartBehind(EARLIEST))]
+        points = [self.reads.start_stream(self.path, "t", scope, start or StartAfter(EARLIEST))]
         while points[-1].progress.kafka is None:
             found = self.next(scope, points[-1]).point
             assert found != points[-1], "the stream stands still in the lake"

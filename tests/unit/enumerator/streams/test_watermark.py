@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from penstock.enumerator.streams.watermark import Reach, next_watermark, reach_of, watermark_at_end
 from penstock.proto.errors import ConfigurationError, InvariantViolation
-from penstock.proto.positions import InstantTime
-from penstock.proto.queries import Incremental, PlanRequest
-from penstock.proto.splits import EventTimeBounds, NoEventTimes, Split, UnknownBounds
-from penstock.proto.streams import END_OF_TIME_US, EventTimeRule, StreamScope, Watermark, WatermarkFallback
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.queries import Incremental, PlanRequest
+from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, Split, UnknownBounds
+from penstock.proto.model.streams import END_OF_TIME_US, EventTimeRule, StreamScope, Watermark, WatermarkFallback
 
 BOUNDS = st.tuples(st.integers(-1000, 1000), st.integers(0, 300)).map(lambda t: EventTimeBounds(t[0], t[0] + t[1]))
 TOLD = st.one_of(BOUNDS, st.just(NoEventTimes()), st.just(UnknownBounds()))

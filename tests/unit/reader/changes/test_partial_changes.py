@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import slice_writer
 
-from penstock.proto.changes import ChangeFormat, ComparedStates
-from penstock.proto.files import FileRef, SliceFiles
-from penstock.proto.splits import AllRows, EventTimeOrdering, Split, VisibleInstants
+from penstock.proto.model.changes import ChangeFormat, ComparedStates
+from penstock.proto.model.files import FileRef, SliceFiles
+from penstock.proto.model.splits import AllRows, EventTimeOrdering, Split, VisibleInstants
 from penstock.reader.read_split import ReadOptions, read_split
 
 FIELDS = {"v": "long", "w": "long", "ts": "long"}

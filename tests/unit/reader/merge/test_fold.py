@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracle.merge import DATA, DELETE, Record
 from oracle.merge import fold as slow_fold
 
-from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.merge.fold import RecordKind, fold
 
 EVENT = EventTimeOrdering(("ts",))

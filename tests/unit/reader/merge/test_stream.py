@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from oracle.merge import DATA, DELETE, Record
 from oracle.merge import merge as slow_merge
 
-from penstock.proto.splits import CommitTimeOrdering, EventTimeOrdering
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
+from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
-from penstock.reader.ordering_columns import OrderingColumns
 
 KEYS = st.sampled_from(["", "a", "b", "é", "a key of more than sixteen bytes", "c", "d", "e"])
 ORDERINGS = st.one_of(st.none(), st.integers(0, 4))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import fastavro
 
-from penstock.reader.topics.problems import Unfit
+from penstock.reader.topics.errors import Unfit
 
 
 @dataclass(slots=True)

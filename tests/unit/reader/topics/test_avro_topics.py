@@ -12,8 +12,8 @@ from topics.fake_registry import FakeRegistry
 from topics.fake_topic import FakeTopic, read_all, rows_of, topic_of, topic_scan
 
 from penstock.proto.errors import ConfigurationError, UndecodableRecord
-from penstock.proto.hybrid import HybridMode, KafkaAccess, ValueFormat
-from penstock.proto.splits import Scan
+from penstock.proto.model.hybrid import HybridMode, KafkaAccess, ValueFormat
+from penstock.proto.model.splits import Scan
 from penstock.reader.read_split import SplitBatch, SplitTally
 
 PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}

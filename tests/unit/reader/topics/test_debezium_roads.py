@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from topics.fake_topic import topic_scan
 
-from penstock.proto.hybrid import ValueFormat
-from penstock.reader.topics.debezium_columns import DebeziumColumns
-from penstock.reader.topics.debezium_json import DebeziumJson
+from penstock.proto.model.hybrid import ValueFormat
+from penstock.reader.topics.debezium.columns import DebeziumColumns
+from penstock.reader.topics.debezium.json import DebeziumJson
 from penstock.reader.topics.shape import topic_shape
 
 TEXT, LONG = ["null", "string"], ["null", "long"]

@@ -10,7 +10,7 @@ from topics.fake_registry import FakeRegistry
 from topics.fake_topic import FakeTopic, read_all, rows_of, topic_of, topic_scan, topic_split
 
 from penstock.proto.errors import UndecodableRecord
-from penstock.proto.hybrid import HybridMode, ValueFormat
+from penstock.proto.model.hybrid import HybridMode, ValueFormat
 from penstock.reader.read_split import SplitTally
 
 TEXT, LONG = ["null", "string"], ["null", "long"]

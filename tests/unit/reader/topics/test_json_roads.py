@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.reader.topics.json_columns import JsonColumns
-from penstock.reader.topics.json_rows import JsonRows
+from penstock.reader.topics.json.columns import JsonColumns
+from penstock.reader.topics.json.rows import JsonRows
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import AvroField, parse_record_schema
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from topics.fake_topic import ORDERS, FakeTopic, chunk_of, read_all, rows_of, topic_of, topic_scan, topic_split
 
-from penstock.kafka.doors import RecordChunk
+from penstock.kafka.protocols import RecordChunk
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StorageError, UndecodableRecord
-from penstock.proto.hybrid import HybridMode, KafkaAccess, KafkaRange
-from penstock.proto.splits import DeleteMarker
-from penstock.reader.batches import BATCH_BYTES
+from penstock.proto.model.hybrid import HybridMode, KafkaAccess, KafkaRange
+from penstock.proto.model.splits import DeleteMarker
+from penstock.reader.emit import BATCH_BYTES
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
-from penstock.reader.topics import letters
+from penstock.reader.topics import dead_letters
 from penstock.reader.topics.reading import TopicReading
 
 APPEND = HybridMode.APPEND
@@ -340,7 +340,7 @@ def test_letters_on_a_store_are_whole_objects_of_bounded_size(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a batch's rows are handed on with is there by then, and an attempt from the same offset changes nothing."""
-    monkeypatch.setattr(letters, "PART_BYTES", 1000)
+    monkeypatch.setattr(dead_letters, "PART_BYTES", 1000)
     access = KafkaAccess(dead_letter=f"file://{tmp_path}/far/letters")
     topic = topic_of(*(b"{" if number % 2 else order(number) for number in range(40)))
     reading = TopicReading(records=topic, access=access)

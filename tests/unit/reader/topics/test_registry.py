@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from penstock.proto.errors import ConfigurationError, KafkaUnavailable, PermissionDenied, Unauthenticated
-from penstock.reader.topics.problems import Unfit
+from penstock.reader.topics.errors import Unfit
 from penstock.reader.topics.registry import registry_of
 from penstock.table.schema.avro import MAX_JSON_BYTES
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptFile, PenstockError
-from penstock.table.hfile import HFile, crc32c
-from penstock.table.hfile_layout import LayoutError, hadoop_vint, parse_trailer, varint
+from penstock.table.hfile.layout import LayoutError, hadoop_vint, parse_trailer, varint
+from penstock.table.hfile.reader import HFile, crc32c
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from penstock.enumerator.bounds import slice_bounds
+from penstock.enumerator.planning.event_time.bounds import slice_bounds
 from penstock.proto.errors import CorruptFile
-from penstock.proto.splits import EventTimeBounds, NoEventTimes, UnknownBounds
-from penstock.table.instants import parse_instant_file
+from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, UnknownBounds
+from penstock.table.files.slices import CommittedInstants
 from penstock.table.metadata.column_stats import ColumnStats, combined_stats
 from penstock.table.metadata.files import data_files, files_key, partition_paths
 from penstock.table.metadata.keys import column_stats_key, partition_stats_key, xxh64
 from penstock.table.metadata.records import RecordReader
 from penstock.table.metadata.validity import ValidBlocks, first_not_recorded, pending_instants
-from penstock.table.metadata_fields import Fields
 from penstock.table.schema.avro import AvroType, Primitive
-from penstock.table.slices import CommittedInstants
-from penstock.table.timeline import Timeline, build_timeline
+from penstock.table.timeline.active import Timeline, build_timeline
+from penstock.table.timeline.fields import Fields
+from penstock.table.timeline.instants import parse_instant_file
 
 LOG = ".f-0_20260101000000000.log.1_0-1-2"
 BASE = "f-0_0-1-2_20260101000000000.parquet"

@@ -1,0 +1,84 @@
+"""`penstock doctor`: whether this machine, a table's storage and a server are fit for use, a line a check."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.engine.cli.errors import EXIT_ERROR
+from penstock.engine.cli.flags import with_registry_flags
+from penstock.engine.cli.output.cells import one_line
+from penstock.engine.cli.output.rows import ReportFormat, write_json
+from penstock.engine.cli.shell import Shell, given_options, shell_of, working
+from penstock.proto.errors import InvariantViolation
+
+if TYPE_CHECKING:
+    from penstock.engine.doctor.findings import Finding
+
+_CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
+
+
+@with_registry_flags(only=_CONNECTING)
+def doctor(
+    context: typer.Context,
+    table: Annotated[
+        str | None,
+        typer.Argument(metavar="[TABLE]", help="Path or URI of a table; with --server its name.", show_default=False),
+    ] = None,
+    *,
+    flags: dict[str, str | None],
+    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
+) -> None:
+    """Check Python, libraries, Java, compiled kernels; of a table its storage; of a server that it answers, its
+    certificate and clock. Exit code 1 if a check fails; warnings alone are 0."""
+    shell = shell_of(context)
+    options = given_options(shell, flags, table=table)
+    access = options.access
+    found: list[Finding] = []
+    with working(shell, "looking at this machine") as looking_at:
+        for finding in findings(shell, table, options.server, access):
+            found.append(finding)
+            looking_at(f"{finding.check}: done")
+    if form is ReportFormat.JSON:
+        write_json([finding_fields(finding) for finding in found])
+    else:
+        width = max(len(finding.check) for finding in found)
+        for finding in found:
+            sys.stdout.write(line_of(finding, width))
+    if any(finding.level.value == "fail" for finding in found):
+        raise typer.Exit(EXIT_ERROR)
+
+
+def findings(shell: Shell, table: str | None, server: str | None, access: object) -> Iterator[Finding]:
+    """What is found, check by check."""
+    from penstock.engine.doctor.machine import machine_findings
+    from penstock.engine.doctor.reach import server_findings, storage_findings
+    from penstock.proto.model.access import ServerAccess
+
+    if not isinstance(access, ServerAccess):
+        raise InvariantViolation(f"access to the server is a {type(access).__name__}")
+    yield from machine_findings(os.environ)
+    if server is not None:
+        yield from server_findings(server, access, table)
+    elif table is not None:
+        yield from storage_findings(shell.file.path_of(table, None))
+
+
+def finding_fields(finding: Finding) -> dict[str, object]:
+    """A finding's documented fields (docs/cli.md)."""
+    return {
+        "check": finding.check,
+        "level": finding.level.value,
+        "text": one_line(finding.text),
+        "advice": finding.advice or None,
+    }
+
+
+def line_of(finding: Finding, width: int) -> str:
+    """The finding on one line."""
+    advice = f" -> {finding.advice}" if finding.advice and finding.level.value != "ok" else ""
+    return f"{finding.level.value:<4}  {finding.check:<{width}}  {one_line(finding.text + advice)}\n"

@@ -1,0 +1,235 @@
+"""`penstock groups`: the consumer groups that a server keeps; how far they are, moving them, forgetting them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.engine.cli.flags import with_registry_flags
+from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
+from penstock.engine.cli.shell import given_options, shell_of, show_help
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.options.registry import EntryPoint
+
+if TYPE_CHECKING:
+    from penstock.engine.connect import GroupEnumerator
+    from penstock.proto.model.groups import GroupDescription, GroupSummary, ResetOutcome
+    from penstock.proto.options.registry import GivenOptions
+
+app = typer.Typer(help="Consumer groups of a server.")
+
+_CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
+"""Options that say which server is asked, and how."""
+
+_Form = Annotated[ReportFormat, typer.Option("--format", help="Form of what is told.")]
+_Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name on the server.")]
+_Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+
+
+@app.callback(invoke_without_command=True)
+def groups(context: typer.Context) -> None:
+    """Consumer groups of a server."""
+    show_help(context)
+
+
+@app.command("list")
+@with_registry_flags(only=_CONNECTING, door=EntryPoint.CONSUMER)
+def list_(
+    context: typer.Context,
+    flags: dict[str, str | None],
+    table: Annotated[str, typer.Option("--table", metavar="TABLE", help="Only the groups of this table.")] = "",
+    form: _Form = ReportFormat.TABLE,
+) -> None:
+    """List the groups, by table and name."""
+    door, _ = _door(context, flags, table)
+    found = door.list_groups(table)
+    if form is ReportFormat.JSON:
+        write_json([summary_fields(summary) for summary in found])
+        return
+    names = ("table", "group", "state", "committed", "planned", "readers")
+    write_text_table(names, [tuple(str(summary_fields(summary)[name]) for name in names) for summary in found])
+
+
+@app.command("describe")
+@with_registry_flags(only=_CONNECTING, door=EntryPoint.CONSUMER)
+def describe(
+    context: typer.Context, table: _Table, group: _Group, flags: dict[str, str | None], form: _Form = ReportFormat.TABLE
+) -> None:
+    """Describe a group: how far it is, how far behind its table, its readers and what they hold."""
+    door, _ = _door(context, flags, table)
+    fields = description_fields(door.describe_group(table, group))
+    if form is ReportFormat.JSON:
+        write_json(fields)
+        return
+    readers = fields.pop("members")
+    if not isinstance(readers, list):
+        raise InvariantViolation(f"members of group {group} are no list")
+    lag, scope, kafka = fields.pop("lag"), fields.pop("scope"), fields.pop("kafka")
+    partitions = kafka.pop("partitions") if isinstance(kafka, dict) else []
+    behind = _rows("kafka ", kafka) if kafka is not None else []
+    rows = [*_rows("", fields), *_rows("lag ", lag), *behind, *_rows("scope ", scope)]
+    write_text_table(("field", "value"), rows)
+    typer.echo()
+    if partitions:
+        columns = ("partition", "start", "next", "lag_records")
+        write_text_table(columns, [tuple(_text(each[name]) for name in columns) for each in partitions])
+        typer.echo()
+    names = ("reader_id", "epoch", "held_splits", "lease_left_ms")
+    write_text_table(names, [tuple(str(reader[name]) for name in names) for reader in readers])
+
+
+@app.command("reset")
+@with_registry_flags(only=(*_CONNECTING, "timelineTimezone"), door=EntryPoint.CONSUMER)
+def reset(
+    context: typer.Context,
+    table: _Table,
+    group: _Group,
+    flags: dict[str, str | None],
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="earliest|latest|INSTANT|TIMESTAMP", help="Where the group goes on (exclusive)."),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
+    form: _Form = ReportFormat.TABLE,
+) -> None:
+    """Move a group. Its readers are fenced, what they hold is dropped; a group that stopped goes on."""
+    door, options = _door(context, flags, table)
+    from penstock.engine.requests.group import group_start
+
+    start = group_start("to", to, table, options.timeline_timezone, lambda: door.describe_table(table))
+    fields = outcome_fields(table, group, door.reset_group(table, group, start, dry_run=dry_run))
+    if form is ReportFormat.JSON:
+        write_json(fields)
+    else:
+        write_text_table(("field", "value"), _rows("", fields))
+
+
+@app.command("delete")
+@with_registry_flags(only=_CONNECTING, door=EntryPoint.CONSUMER)
+def delete(context: typer.Context, table: _Table, group: _Group, flags: dict[str, str | None]) -> None:
+    """Forget a group that has no readers. One that joins under its name later begins anew."""
+    door, _ = _door(context, flags, table)
+    door.delete_group(table, group)
+
+
+def _door(context: typer.Context, flags: dict[str, str | None], table: str) -> tuple[GroupEnumerator, GivenOptions]:
+    options = given_options(shell_of(context), flags, door=EntryPoint.CONSUMER, table=table)
+    from penstock.engine.connect import group_door_for
+
+    return group_door_for(options.server, options.access), options
+
+
+def summary_fields(summary: GroupSummary) -> dict[str, object]:
+    """A group's documented fields in a list (docs/cli.md)."""
+    return {
+        "table": summary.table,
+        "group": summary.group,
+        "state": summary.state,
+        "committed": str(summary.committed),
+        "planned": str(summary.planned),
+        "readers": summary.readers,
+    }
+
+
+def description_fields(description: GroupDescription) -> dict[str, object]:
+    """A group's documented fields in full (docs/cli.md)."""
+    lag, scope, limits = description.lag, description.scope, description.limits
+    return summary_fields(description.summary) | {
+        "rounds": description.rounds,
+        "pending_splits": description.pending_splits,
+        "held_splits": description.held_splits,
+        "error_code": description.error_code or None,
+        "error": description.error or None,
+        "lag": None
+        if lag is None
+        else {
+            "commits": lag.commits,
+            "size_bytes": lag.size_bytes,
+            "seconds": lag.seconds,
+            "loss_commits": lag.loss_commits,
+            "loss_seconds": lag.loss_seconds,
+        },
+        "kafka": _kafka_fields(description),
+        "scope": {
+            "query": _query(description),
+            "columns": list(scope.request.columns),
+            "where": scope.request.where,
+            "upto": None if scope.upto is None else str(scope.upto),
+            "on_lost_range": scope.on_lost_range.value,
+            "max_commits": limits.max_commits,
+            "max_files": limits.max_files,
+            "max_bytes": limits.max_bytes,
+            "max_rows": limits.max_rows,
+        },
+        "members": [
+            {
+                "reader_id": reader.reader_id,
+                "epoch": reader.epoch,
+                "held_splits": reader.held_splits,
+                "lease_left_ms": reader.lease_left_ms,
+            }
+            for reader in description.readers
+        ],
+    }
+
+
+def _kafka_fields(description: GroupDescription) -> dict[str, object] | None:
+    """The phase of a hybrid group, and behind the lake the hand-over point and where each partition stands."""
+    hybrid, place = description.scope.request.hybrid, description.kafka
+    if hybrid is None:
+        return None
+    told: dict[str, object] = {
+        "phase": "lake" if place is None else place.phase.value,
+        "mode": hybrid.mode.value,
+        "topic": hybrid.topic,
+    }
+    if place is None:
+        return told | {"topic_id": None, "instant": None, "position": None, "lag_records": None, "partitions": []}
+    starts = dict(place.starts)
+    return told | {
+        "topic_id": place.topic_id or None,
+        "instant": str(place.instant),
+        "position": str(place.lake),
+        "lag_records": place.behind,
+        "partitions": [
+            {
+                "partition": item.partition,
+                "start": starts.get(item.partition),
+                "next": item.next,
+                "lag_records": item.behind,
+            }
+            for item in place.places
+        ],
+    }
+
+
+def outcome_fields(table: str, group: str, outcome: ResetOutcome) -> dict[str, object]:
+    """What a reset did or would do, by its documented fields (docs/cli.md)."""
+    return {
+        "table": table,
+        "group": group,
+        "before": str(outcome.before),
+        "after": str(outcome.after),
+        "dropped_splits": outcome.dropped_splits,
+        "dry_run": outcome.dry_run,
+    }
+
+
+def _query(description: GroupDescription) -> str:
+    from penstock.proto.model.queries import Changes
+
+    query = description.scope.request.query
+    return f"cdc ({query.format.value})" if isinstance(query, Changes) else "incremental"
+
+
+def _rows(prefix: str, fields: object) -> list[tuple[str, str]]:
+    if not isinstance(fields, dict):
+        return [(prefix.strip(), "unknown")]
+    return [(prefix + name, _text(value)) for name, value in fields.items()]
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return ", ".join(map(str, value)) or "-" if isinstance(value, list) else str(value)

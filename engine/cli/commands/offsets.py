@@ -1,0 +1,191 @@
+"""`penstock offsets`: where a table that is filled from Kafka ends in its topic, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
+from penstock.engine.cli.shell import local_options, shell_of, show_help, working
+from penstock.enumerator.handover.offset_formats import Format
+from penstock.proto.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from penstock.enumerator.handover.commit_offsets import NamedKey
+    from penstock.enumerator.handover.offset_fallbacks import HandOver
+    from penstock.enumerator.handover.offset_search import Step
+    from penstock.enumerator.handover.table_commits import CommitsBack
+
+app = typer.Typer(help="Where a table ends in the Kafka topic that fills it.")
+
+
+@app.callback(invoke_without_command=True)
+def offsets(context: typer.Context) -> None:
+    """Where a table ends in the Kafka topic that fills it."""
+    show_help(context)
+
+
+@app.command("resolve")
+def resolve(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table.")],
+    instant: Annotated[
+        str | None, typer.Argument(metavar="[INSTANT]", help="Requested time of a completed write; else the newest.")
+    ] = None,
+    topic: Annotated[str, typer.Option("--topic", help="The topic, where the table or its keys leave it open.")] = "",
+    key: Annotated[str | None, typer.Option("--key", help="A key of commit metadata that holds the offsets.")] = None,
+    value_format: Annotated[Format | None, typer.Option("--key-format", help="Form of that key's value.")] = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="[ID=]FOLDER",
+            help="Checkpoint of the Spark query that fills the table; of several queries each with its ID, which "
+            "states that they read disjoint partitions.",
+        ),
+    ] = None,
+    others_elsewhere: Annotated[
+        bool,
+        typer.Option(
+            "--others-read-other-topics", help="State that commits without a known position do not read the topic."
+        ),
+    ] = False,
+    starting_offsets: Annotated[
+        str | None,
+        typer.Option(
+            "--starting-offsets",
+            metavar="OFFSETS",
+            help='What counts if no commit tells: {"topic":{"0":123}} or topic,0:123.',
+        ),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say what was made of each commit.")] = False,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the answer.")] = ReportFormat.TABLE,
+) -> None:
+    """Resolve the next offset of each partition at an instant: what is below it is in the table, and nothing else."""
+    shell = shell_of(context)
+    table, _ = local_options(shell, {}, table=table)
+    from penstock.engine.requests.hybrid import given_offsets
+    from penstock.enumerator.handover.offset_fallbacks import GivenOffsets, hand_over
+    from penstock.enumerator.handover.offset_search import WriterHints, find_offsets
+    from penstock.enumerator.handover.spark_checkpoints import SparkCheckpoints
+    from penstock.enumerator.handover.table_commits import commits_back
+    from penstock.proto.options.kafka import checkpoints_of
+    from penstock.table.hudi_table import open_table
+
+    folders = dict(checkpoints_of("--checkpoint", checkpoint or ()))
+    unnamed = folders.pop("", None)
+    rules = WriterHints(
+        topic=_topic(topic), named=_named(key, value_format), sinks=tuple(folders), others_read_it=not others_elsewhere
+    )
+    given: tuple[GivenOffsets, ...] = ()
+    if starting_offsets is not None:
+        given = (GivenOffsets(given_offsets("--starting-offsets", starting_offsets, rules.topic)),)
+    with working(shell, "walking back over the commits"):
+        back = commits_back(open_table(table), instant)
+        found = find_offsets(back.near, back.far, rules, SparkCheckpoints(folders, unnamed))
+    outcome = hand_over(found, given, rules.topic)
+    if form is ReportFormat.JSON:
+        write_json(handover_fields(table, back, outcome, found.steps if explain else None))
+    else:
+        _print(table, back, outcome, found.steps if explain else None)
+
+
+def handover_fields(
+    table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Step] | None
+) -> dict[str, object]:
+    """The documented fields of a hand-over (docs/cli.md)."""
+    from penstock.enumerator.handover.explain import notes, step_in_words
+    from penstock.enumerator.handover.offset_fallbacks import GivenOffsets, GroupOffsets
+    from penstock.enumerator.handover.offset_search import Found
+    from penstock.table.storage.filesystem import shown_uri
+
+    match outcome.origin:
+        case Found(sources=sources):
+            origin = "commit"
+        case GroupOffsets():
+            origin, sources = "group", ()
+        case GivenOffsets():
+            origin, sources = "given", ()
+        case _:
+            origin, sources = "timestamp", ()
+    fields: dict[str, object] = {
+        "table": shown_uri(table),
+        "instant": back.instant,
+        "order_key": back.order_key,
+        "topic": outcome.offsets.topic,
+        "offsets": {str(partition): offset for partition, offset in outcome.offsets.offsets},
+        "origin": origin,
+        "guarantee": outcome.guarantee.value,
+        "sources": [
+            {
+                "instant": source.commit.instant,
+                "order_key": source.commit.order_key,
+                "archived": source.commit.archived,
+                "writer": str(source.reached.writer),
+                "key": source.reached.key,
+                "offsets": {str(partition): offset for partition, offset in source.reached.offsets.offsets},
+            }
+            for source in sources
+        ],
+        "notes": notes(outcome),
+    }
+    if steps is not None:
+        fields["steps"] = [
+            {
+                "instant": step.commit.instant,
+                "order_key": step.commit.order_key,
+                "action": step.commit.action,
+                "operation": step.commit.operation,
+                "archived": step.commit.archived,
+                "what": step_in_words(step),
+            }
+            for step in steps
+        ]
+    return fields
+
+
+def _print(table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Step] | None) -> None:
+    from penstock.enumerator.handover.explain import notes, origin_in_words, step_in_words
+    from penstock.table.storage.filesystem import shown_uri
+
+    rows = [
+        ("table", shown_uri(table)),
+        ("instant", back.instant),
+        ("order_key", back.order_key),
+        ("topic", outcome.offsets.topic),
+        ("from", origin_in_words(outcome.origin)),
+        ("guarantee", outcome.guarantee.value),
+        *(("note", note) for note in notes(outcome)),
+    ]
+    write_text_table(("field", "value"), rows)
+    typer.echo()
+    write_text_table(("partition", "next_offset"), [(str(p), str(offset)) for p, offset in outcome.offsets.offsets])
+    if steps is not None:
+        typer.echo()
+        names = ("instant", "order_key", "action", "archived", "what")
+        told = [(step.commit, step_in_words(step)) for step in steps]
+        cells = [(c.instant, c.order_key, c.action, "yes" if c.archived else "no", what) for c, what in told]
+        write_text_table(names, cells)
+
+
+def _topic(topic: str) -> str:
+    from penstock.enumerator.handover.offsets import MalformedOffsets, check_topic
+
+    try:
+        return check_topic(topic) if topic else ""
+    except MalformedOffsets as error:
+        raise ConfigurationError(f"--topic: {error}") from None
+
+
+def _named(key: str | None, value_format: Format | None) -> NamedKey | None:
+    from penstock.enumerator.handover.commit_offsets import NEVER_A_POSITION, NamedKey
+
+    if (key is None) != (value_format is None):
+        raise ConfigurationError("--key and --key-format: one says where the offsets are, the other how: give both")
+    if key is None or value_format is None:
+        return None
+    if not key or key in NEVER_A_POSITION:
+        raise ConfigurationError(f"--key {key!r}: that is no key that holds a position")
+    return NamedKey(key, value_format)

@@ -1,0 +1,92 @@
+"""`penstock table`: what a table is."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
+from penstock.engine.cli.shell import given_options, registry_flag, shell_of, show_help
+from penstock.proto.model.reports import TableDescription
+
+app = typer.Typer(help="What a table is.")
+
+
+@app.callback(invoke_without_command=True)
+def table(context: typer.Context) -> None:
+    """What a table is."""
+    show_help(context)
+
+
+@app.command("desc")
+def desc(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table; with --server its name.")],
+    server: Annotated[str | None, registry_flag("server", metavar="HOST:PORT")] = None,
+    server_ca: Annotated[str | None, registry_flag("serverCa", metavar="FILE")] = None,
+    server_cert: Annotated[str | None, registry_flag("serverCert", metavar="FILE")] = None,
+    server_key: Annotated[str | None, registry_flag("serverKey", metavar="FILE")] = None,
+    server_token: Annotated[str | None, registry_flag("serverToken", metavar="FILE")] = None,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the description.")] = ReportFormat.TABLE,
+) -> None:
+    """Describe a table: type, version, timeline, merging, keys, schema, newest position."""
+    flags = {
+        "server": server,
+        "serverCa": server_ca,
+        "serverCert": server_cert,
+        "serverKey": server_key,
+        "serverToken": server_token,
+    }
+    shell = shell_of(context)
+    options = given_options(shell, flags, table=table)
+    from penstock.engine.connect import enumerator_for
+
+    description = enumerator_for(options.server, options.access).describe_table(
+        shell.file.path_of(table, options.server)
+    )
+    fields = described(description)
+    if form is ReportFormat.JSON:
+        write_json(fields)
+        return
+    schema = fields.pop("schema")
+    write_text_table(("field", "value"), [(name, _text(value)) for name, value in fields.items()])
+    typer.echo()
+    columns = schema["fields"] if isinstance(schema, dict) else []
+    write_text_table(("column", "type"), [(column["name"], _type(column["type"])) for column in columns])
+
+
+def described(description: TableDescription) -> dict[str, object]:
+    """The description's documented fields (docs/cli.md)."""
+    from penstock.table.storage.filesystem import shown_uri
+
+    return {
+        "table": shown_uri(description.table),
+        "base_path": shown_uri(description.base_path),
+        "hudi_name": description.hudi_name,
+        "table_type": description.table_type,
+        "table_version": description.table_version,
+        "timeline_layout": description.timeline_layout,
+        "timeline_timezone": description.timeline_timezone,
+        "merge_mode": description.merge_mode,
+        "record_key_fields": list(description.record_key_fields),
+        "partition_fields": list(description.partition_fields),
+        "ordering_fields": list(description.ordering_fields),
+        "newest": str(description.newest),
+        "schema": json.loads(description.schema_json or "null"),
+    }
+
+
+def _type(avro: object) -> str:
+    """An Avro type in short; every column is nullable, so null is not said."""
+    if isinstance(avro, list) and len(avro) == 2 and "null" in avro:
+        return _type(avro[1] if avro[0] == "null" else avro[0])
+    if isinstance(avro, dict) and "logicalType" in avro:
+        size = f"({avro['precision']}, {avro['scale']})" if {"precision", "scale"} <= avro.keys() else ""
+        return f"{avro['logicalType']}{size}"
+    return avro if isinstance(avro, str) else json.dumps(avro)
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,196 @@
+"""`penstock tail`: what a consumer group is handed, as it comes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.engine.cli.flags import with_registry_flags
+from penstock.engine.cli.output.rows import RowFormat
+from penstock.engine.cli.shell import Shell, given_options, shell_of
+from penstock.engine.cli.signals import told_to_end
+from penstock.proto.errors import ConfigurationError, PenstockError
+from penstock.proto.model.groups import made_name
+from penstock.proto.options.registry import EntryPoint
+
+if TYPE_CHECKING:
+    from penstock.engine.cli.output.tail_sink import Output
+    from penstock.engine.group.reader import GroupReader
+    from penstock.proto.options.registry import GivenOptions
+
+POLL_MS = 1000
+
+
+class TailFormat(StrEnum):
+    """Forms of rows that can be written as they come."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+@with_registry_flags(but=("after",), door=EntryPoint.CONSUMER)
+def tail(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table's name on the server.")],
+    flags: dict[str, str | None],
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="KEY=VALUE",
+            help="Any option, by ours or by Hudi's name (docs/reference/options.md).",
+        ),
+    ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="earliest|latest|INSTANT|TIMESTAMP",
+            help="Where a new group starts (exclusive); earliest if not given. A group that is there goes on.",
+            show_default=False,
+        ),
+    ] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit-at-end", help="End when nothing is left, instead of waiting for more.")
+    ] = False,
+    output_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--output-dir",
+            metavar="DIR",
+            help="A file a split, exactly once. Not given: rows on stdout, at least once.",
+        ),
+    ] = None,
+    form: Annotated[
+        TailFormat | None,
+        typer.Option("--format", help="jsonl on stdout; in a folder parquet if not given.", show_default=False),
+    ] = None,
+) -> None:
+    """Follow a table as a reader of a consumer group: what was committed is never printed again. Without --group it is
+    a group of its own, which is forgotten at the end."""
+    shell = shell_of(context)
+    options = given_options(shell, {**flags, "after": begin}, option or (), door=EntryPoint.CONSUMER, table=table)
+    chosen = _checked_form(form, output_dir)
+    table = shell.file.path_of(table, options.server)
+    own_group = options.group is None
+    _check_group(options, output_dir)
+    options = _named(options)
+    from penstock.engine.cli.output.tail_scope import ScopedFolder, scope_of
+    from penstock.engine.cli.output.tail_sink import FilesBySplit, RowsOnStdout, checked_folder
+    from penstock.engine.connect import following_door
+    from penstock.engine.group.reader import GroupReader
+
+    folder = output_dir and ScopedFolder(checked_folder(output_dir), scope_of(table, options, chosen))
+    with ExitStack() as at_end:
+        door = at_end.enter_context(following_door(options.server, options.access))
+        consumer = GroupReader(table, options, door)
+        stop = _Stop(consumer)
+        output = FilesBySplit(consumer, folder.path, chosen, stop.asked) if folder else RowsOnStdout(consumer)
+        at_end.enter_context(told_to_end(stop.ask))
+        consumer.join()
+        if own_group:
+            at_end.callback(_forget, shell, partial(door.delete_group, table, options.group or ""))
+        at_end.callback(consumer.close)
+        if folder:
+            folder.take_over(shell.warn)
+        on_progress = at_end.enter_context(_progress(shell, not folder))
+        _follow(consumer, output, stop, exit_at_end, on_progress)
+
+
+def _check_group(options: GivenOptions, output_dir: str | None) -> None:
+    if options.group is None and output_dir is not None:
+        raise ConfigurationError(
+            "--output-dir without --group: files exactly once need a group that goes on where it was; name one"
+        )
+    if options.group is not None and options.server is None:
+        raise ConfigurationError("--group without --server: a group goes on where it was only if a server keeps it")
+
+
+class _Stop:
+    """Whether the command was told to end; tells the consumer, which may be waiting."""
+
+    def __init__(self, consumer: GroupReader) -> None:
+        self._consumer = consumer
+        self._asked = False
+
+    def ask(self) -> None:
+        """For a signal handler: it must not take a lock that the code it broke into may hold."""
+        self._asked = True
+        threading.Thread(target=self._consumer.wake, daemon=True).start()
+
+    def asked(self) -> bool:
+        """Whether it was."""
+        return self._asked
+
+
+def _follow(
+    consumer: GroupReader, output: Output, stop: _Stop, exit_at_end: bool, on_progress: Callable[[int, int], None]
+) -> None:
+    """Until it is told to end, the group ends, or with `exit_at_end` nothing is left."""
+    from penstock.engine.cli.output.tail_sink import Stopped
+
+    rows = splits = 0
+    while not stop.asked():
+        batch = consumer.poll(0) if exit_at_end else None
+        if batch is None and not consumer.ended and not (exit_at_end and consumer.caught_up):
+            batch = consumer.poll(POLL_MS)
+        if batch is not None:
+            try:
+                rows += output.take(batch)
+            except Stopped:
+                return
+            splits += batch.end_of_split
+            on_progress(rows, splits)
+        elif consumer.ended or (exit_at_end and consumer.caught_up):
+            return
+
+
+def _checked_form(form: TailFormat | None, output_dir: str | None) -> RowFormat:
+    if output_dir is None:
+        if form is TailFormat.PARQUET:
+            raise ConfigurationError("--format parquet needs --output-dir: a Parquet file ends, stdout does not")
+        return RowFormat.JSONL
+    return RowFormat((form or TailFormat.PARQUET).value)
+
+
+def _named(options: GivenOptions) -> GivenOptions:
+    """With a group and a reader id of this process's own, where none were given."""
+    here = f"{socket.gethostname()}-{os.getpid()}"
+    own = made_name(f"tail-{here}-{secrets.token_hex(4)}")
+    group = own if options.group is None else options.group
+    reader_id = made_name(here) if options.reader_id is None else options.reader_id
+    return replace(options, group=group, reader_id=reader_id)
+
+
+def _forget(shell: Shell, delete: Callable[[], None]) -> None:
+    """A group that nobody else knows; that it stays is no reason to fail."""
+    try:
+        delete()
+    except PenstockError as error:
+        shell.warn(f"the group of this command stays on the server: {error}")
+
+
+@contextmanager
+def _progress(shell: Shell, to_stdout: bool) -> Iterator[Callable[[int, int], None]]:
+    """A line on stderr, if that is a terminal which shows no rows itself."""
+    if not shell.shows_progress or (to_stdout and sys.stdout.isatty()):
+        yield lambda rows, splits: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    shown = TextColumn("{task.fields[splits]:,} splits, {task.fields[rows]:,} rows")
+    with Progress(SpinnerColumn(), shown, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("tail", total=None, rows=0, splits=0)
+        yield lambda rows, splits: bar.update(task, rows=rows, splits=splits)

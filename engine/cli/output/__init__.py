@@ -1,0 +1,1 @@
+"""What commands print and write: rows, cells, profiles, log lines."""

@@ -1,0 +1,168 @@
+"""Why a plan holds the splits it holds, in words: the range's meaning, its instants, a reason a split.
+
+Belongs here: words about a plan that was made. Not here: planning. Reads the table's timeline and the commit metadata
+of the range's instants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from penstock.proto.model.changes import (
+    ChangesOf,
+    ChangeSource,
+    ChangeStep,
+    ComparedStates,
+    GroupChanges,
+    LoggedImages,
+    StoredKinds,
+)
+from penstock.proto.model.queries import (
+    Changes,
+    Incremental,
+    Query,
+    ReadOptimized,
+    Snapshot,
+    SnapshotAsOf,
+    SnapshotPart,
+    TopicRanges,
+)
+from penstock.proto.model.splits import AllRows, Plan, RowGroupRun, RowsOf, Split
+from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.timeline.active import Timeline
+from penstock.table.timeline.instants import Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedInstant:
+    """An instant that the plan takes in. `order_key` and `action` are '' for one that is archived."""
+
+    requested_time: str
+    order_key: str
+    action: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The range in words, the instants selected (by order key), by split id why the split is there; and the splits that
+    would be there without the filter."""
+
+    meaning: str
+    instants: tuple[ExplainedInstant, ...]
+    why: Mapping[str, str]
+    ruled_out: tuple[Split, ...] = ()
+
+
+def explained(table: str, planned: Plan, query: Query, whole: Collection[Split] = ()) -> Explanation:
+    """Explains a plan of `table` (path or URI); the table is read as it is now. `whole`: the same without a filter."""
+    opened = open_table(table)
+    timeline = opened.timeline()
+    wrote: dict[tuple[str, str], list[str]] = {}
+    instants = [_instant(opened, timeline, time, wrote) for time in sorted(_selected(planned, timeline))]
+    instants.sort(key=lambda item: (item.order_key or item.requested_time, item.requested_time))
+    why = {split.split_id: _why(split, planned, wrote) for split in planned.splits}
+    ruled_out = tuple(split for split in whole if split.split_id not in why)
+    return Explanation(_meaning(planned, query, opened.properties.layout), tuple(instants), why, ruled_out)
+
+
+def _meaning(planned: Plan, query: Query, layout: int) -> str:
+    key = "completion time, timeline layout 2" if layout == 2 else "requested time, timeline layout 1"
+    span = f"({planned.commit_range.after}, {planned.commit_range.upto}]"
+    match query:
+        case Incremental():
+            return (
+                f"range (after, upto] = {span} by order key ({key}): the begin is exclusive, the end inclusive. Rows "
+                "of the table as of the range's end whose last write is an instant of the range; what is overwritten "
+                "or deleted inside the range shows in its last state, once"
+            )
+        case Changes():
+            return (
+                f"changes of (after, upto] = {span} by order key ({key}): the begin is exclusive, the end inclusive. "
+                "Each change of each instant of the range, once, also where a later one takes it back"
+            )
+        case Snapshot():
+            return f"snapshot: every completed instant, {span} by order key ({key})"
+        case SnapshotAsOf(instant=instant):
+            return f"snapshot as of requested time {instant} (inclusive), as Hudi's as.of.instant: {span}"
+        case ReadOptimized():
+            return f"read-optimized: the newest base file of each file group, no log file: {span}"
+        case SnapshotPart(at=at, first=first, end=end):
+            return f"splits {first} to {end - 1}, in event-time order, of the snapshot at {at} by order key ({key})"
+        case TopicRanges(ranges=ranges):
+            told = ", ".join(f"{each.topic}-{each.partition} {each.first} to {each.end - 1}" for each in ranges[:10])
+            more = f", and {len(ranges) - 10} more" if len(ranges) > 10 else ""
+            return f"records of the topic that the table is filled from, by partition and offset: {told}{more}"
+        case _:
+            assert_never(query)
+
+
+def _selected(planned: Plan, timeline: Timeline) -> set[str]:
+    match planned.scan.rows:
+        case RowsOf(instants=instants):
+            return {str(time) for time in instants}
+        case ChangesOf():
+            steps = (
+                step for split in planned.splits if isinstance(split.part, GroupChanges) for step in split.part.steps
+            )
+            return {str(step.instant) for step in steps}
+        case AllRows():
+            times = (str(item.requested_time) for item in timeline.completed_writes)
+            return {time for time in times if planned.scan.visible.holds(time)}
+
+
+def _instant(
+    opened: HudiTable, timeline: Timeline, time: str, wrote: dict[tuple[str, str], list[str]]
+) -> ExplainedInstant:
+    """Describes an instant and notes in `wrote` which file groups it wrote into."""
+    found: Instant | None = timeline.completed_write(time)
+    if found is None:
+        what = "archived: no longer in the active timeline"
+        return ExplainedInstant(requested_time=time, order_key="", action="", what=what)
+    commit = opened.commit(found)
+    for stat in commit.stats:
+        if stat.path:
+            wrote.setdefault((stat.partition, stat.file_id), []).append(time)
+    kind = "service, adds no rows" if commit.is_service else f"{sum(stat.num_writes for stat in commit.stats)} rows"
+    what = f"{commit.operation or 'unrecorded operation'} ({kind})"
+    if commit.replaced:
+        what += f", ends {len(commit.replaced)} file groups"
+    key = str(timeline.order_key(found))
+    return ExplainedInstant(requested_time=time, order_key=key, action=found.action.value, what=what)
+
+
+def _why(split: Split, planned: Plan, wrote: Mapping[tuple[str, str], list[str]]) -> str:
+    if isinstance(split.part, GroupChanges):
+        steps = [f"{step.instant}: {told_by(step)}" for step in split.part.steps]
+        return "; ".join(steps[:5]) + (f"; and {len(steps) - 5} more commits" if len(steps) > 5 else "")
+    logs = f"{len(split.logs)} log file{'s' if len(split.logs) != 1 else ''}"
+    slice_text = (
+        f"base file of {split.base_instant or 'its instant'} and {logs}" if split.base else f"{logs}, no base file"
+    )
+    if isinstance(split.part, RowGroupRun):
+        slice_text += f", row groups {split.part.first} to {split.part.end - 1} of it"
+    if isinstance(planned.scan.rows, AllRows):
+        return f"the file group's slice: {slice_text}"
+    writers = wrote.get((split.partition, split.file_group), [])
+    if not writers:
+        return f"may hold rows that instants of the range wrote elsewhere and a service moved: {slice_text}"
+    shown = ", ".join(writers[:5]) + (f" and {len(writers) - 5} more" if len(writers) > 5 else "")
+    return f"written by {shown}: {slice_text}"
+
+
+def told_by(step: ChangeStep) -> str:
+    """What tells the changes of one commit in a file group."""
+    source: ChangeSource = step.source
+    match source:
+        case LoggedImages(files=files):
+            return f"logged by the writer in {len(files)} file{'s' if len(files) != 1 else ''}"
+        case StoredKinds():
+            return "the records' stored kinds"
+        case ComparedStates(before=None):
+            return "every row of the new file group"
+        case ComparedStates(after=None):
+            return "every row of the group that it replaced"
+        case ComparedStates():
+            return "the group before and after, compared"

@@ -1,0 +1,150 @@
+"""What the files in a folder of `penstock tail --output-dir` were written for, kept in the folder itself.
+
+A split whose file is there is only committed. That is right only while each file holds what the command would write
+now; so a command with another table, query, filter, form or other columns is refused. Not here: splits and their files
+(`tail_output`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.engine.cli.output.rows import RowFormat
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.options.registry import GivenOptions
+
+SCOPE_FILE: Final = ".penstock-scope.json"
+VERSION: Final = 1
+MAX_BYTES: Final = 4 << 20
+
+Scope = dict[str, str | int | list[str]]
+"""Setting by name; one that is empty or off is left out."""
+
+
+class FolderState(Enum):
+    """What a folder says of its files."""
+
+    RECORDED = "recorded"
+    EMPTY = "empty"
+    UNRECORDED = "unrecorded"
+    """It holds files and no record: a release before this one wrote them."""
+
+
+def scope_of(table: str, options: GivenOptions, form: RowFormat) -> Scope:
+    """Everything that decides which rows and columns are in the file of a split, and how splits are cut."""
+    query = options.query if "query" in options.given else "incremental"
+    found: Scope = {
+        "table": table,
+        "query": query,
+        "cdcFormat": options.cdc_format if query == "cdc" else "",
+        "columns": list(options.columns),
+        "where": options.where,
+        "format": form.value,
+        "splitBytes": options.split_bytes,
+        "deleteField": options.delete_field,
+        "deleteMarker": options.delete_marker,
+        "onCorrupt": "skip" if options.on_corrupt == "skip" else "",
+        "columnsByName": "on" if options.columns_by_name == "on" else "",
+        "hybrid": options.hybrid or "",
+        "kafkaTopic": options.kafka_topic or "",
+        "kafkaValueFormat": options.kafka_value_format if options.hybrid else "",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+class ScopedFolder:
+    """A folder whose files are of one scope. ConfigurationError from the start if they are of another one."""
+
+    def __init__(self, path: Path, scope: Scope) -> None:
+        self.path, self._scope = path, scope
+        self._state = _checked(path, scope)
+
+    def take_over(self, warn: Callable[[str], None]) -> None:
+        """Records the scope, once the server has taken it as the group's: before a file is written."""
+        if self._state is FolderState.UNRECORDED:
+            warn(
+                f"--output-dir {self.path}: an earlier release wrote files there and kept no record of table, query, "
+                "columns and filter: they are taken as written with those of now; only numbers of rows and columns "
+                "are compared"
+            )
+        if self._state is not FolderState.RECORDED:
+            _record(self.path, self._scope)
+            self._state = FolderState.RECORDED
+
+
+def _checked(folder: Path, scope: Scope) -> FolderState:
+    """What the folder says. ConfigurationError: its files were written for another scope, or its record is damaged."""
+    path = folder / SCOPE_FILE
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        has_files = any(each.suffix in _SUFFIXES and not each.name.startswith(".") for each in folder.iterdir())
+        return FolderState.UNRECORDED if has_files else FolderState.EMPTY
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}: this user must be able to read it") from error
+    recorded = _decoded(path, data)
+    differing = sorted(name for name in {*recorded, *scope} if recorded.get(name) != scope.get(name))
+    if differing:
+        settings = "; ".join(
+            f"{name} was {_shown(recorded.get(name))}, is {_shown(scope.get(name))}" for name in differing
+        )
+        raise ConfigurationError(
+            f"--output-dir {folder}: its files were written with other settings ({settings}): splits whose file is "
+            "there would be committed without being written. Give another folder, or the settings of before; to write "
+            "everything anew, empty the folder (and reset the group, or take another one)"
+        )
+    return FolderState.RECORDED
+
+
+def _record(folder: Path, scope: Scope) -> None:
+    """The record is on the disk, whole, when it returns."""
+    path = folder / SCOPE_FILE
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    text = json.dumps({"version": VERSION, "digest": _digest(scope), "scope": scope}, indent=2)
+    with partial.open("w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+_SUFFIXES: Final = {f".{form.value}" for form in RowFormat}
+
+
+def _decoded(path: Path, data: bytes) -> dict[str, Any]:
+    damaged = ConfigurationError(
+        f"{path}: expected the record of what the folder's files were written for, got something else: restore it, or "
+        "give another folder"
+    )
+    if len(data) > MAX_BYTES:
+        raise damaged
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError):
+        raise damaged from None
+    if not isinstance(record, dict):
+        raise damaged
+    if record.get("version") != VERSION:
+        raise ConfigurationError(
+            f"{path}: version {record.get('version')!r:.20}, expected {VERSION}: use the release of Penstock that "
+            "wrote the folder, or a newer one"
+        )
+    scope = record.get("scope")
+    if not isinstance(scope, dict) or record.get("digest") != _digest(scope):
+        raise damaged
+    return scope
+
+
+def _digest(scope: Scope) -> str:
+    return hashlib.sha256(json.dumps(scope, sort_keys=True).encode()).hexdigest()
+
+
+def _shown(value: object) -> str:
+    return "not given" if value is None else json.dumps(value, ensure_ascii=False)[:200]

@@ -1,0 +1,1 @@
+"""One reader of a consumer group: lease, splits, commits."""

@@ -1,0 +1,372 @@
+"""A reader of a consumer group: joins, pulls splits, hands out their batches, commits, leaves.
+
+Belongs here: the order in which a reader does these. Not here: its options (`consumer`, `group_requests`), its lease
+(`membership`), what a commit tells (`handed_out`), the reading of one split (`open_split`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from penstock.engine.connect import GroupEnumerator
+from penstock.engine.group.lease import BEATS_A_LEASE, Membership
+from penstock.engine.group.retry import Runtime
+from penstock.engine.group.split_reader import SplitReader
+from penstock.engine.group.uncommitted import UncommittedBatches
+from penstock.engine.kafka_access import topic_reading
+from penstock.engine.requests.group import group_spec, group_start
+from penstock.engine.requests.hybrid import access_of
+from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, LeaseError, PenstockError
+from penstock.proto.logging import bound, tell_to
+from penstock.proto.model.groups import (
+    MAX_SPLITS_A_REQUEST,
+    AssignedSplit,
+    Assignments,
+    EndOfGroup,
+    GroupAnswer,
+    NothingYet,
+    ResetOutcome,
+    SplitProgress,
+    StartAt,
+    checked_name,
+)
+from penstock.proto.model.positions import Position
+from penstock.proto.model.splits import Scan
+from penstock.proto.options.registry import GivenOptions
+from penstock.proto.retry import Retry
+from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, read_split
+from penstock.table.columns import resolve_column
+from penstock.table.schema.avro import parse_record_schema
+from penstock.table.storage.filesystem import shown_uri
+
+log = logging.getLogger("penstock.engine.consumer")
+
+MAX_SCANS: Final = 64
+_LEAST_WAIT_MS: Final = 10
+_LONGEST_WAIT_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumedBatch:
+    """Rows of a split, with ordinals first_ordinal..next_ordinal-1 but for those that the filters dropped.
+
+    `position`: what the group has consumed once this split and all before it are finished. `start`: the ordinal from
+    which the split was handed to this reader, above 0 if a part of it was committed before. `sequence` counts the
+    batches of a join, `join` the joins.
+    """
+
+    batch: pa.RecordBatch
+    split_id: str
+    plan_id: str
+    first_ordinal: int
+    next_ordinal: int
+    position: Position
+    end_of_split: bool
+    start: int
+    sequence: int
+    join: int
+
+
+class GroupReader:
+    """A reader of a group; a context manager that joins at the beginning and leaves at the end. One thread, but for
+    `wake`; a thread of its own renews the lease.
+
+    At least once: what was handed out and not committed is handed out again, to this reader or another. Iterating ends
+    where the group ends (`upto`), or when `wake` was called; an error leaves the reader as it was, and `poll` may be
+    called again, but for Fenced, after which only `join`, `seek` and `close` may.
+    """
+
+    def __init__(
+        self, table: str, options: GivenOptions, door: GroupEnumerator, runtime: Runtime | None = None
+    ) -> None:
+        """Nothing is asked but, if a time needs it, the table's zone. ConfigurationError: no group, no reader id, or
+        options that exclude each other."""
+        self._table, self._options, self._door = table, options, door
+        self._around = runtime or Runtime()
+        self._group = checked_name("group", options.group or "")
+        self._reader_id = checked_name("reader id", options.reader_id or "")
+        self._ids: dict[str, Any] = {"table": shown_uri(table), "group": self._group, "reader": self._reader_id}
+        self._woken = threading.Event()
+        self._retry = Retry(
+            policy=options.retry,
+            now_ms=self._around.now_ms,
+            wait=partial(self._around.wait, self._woken),
+            stopped=self._woken.is_set,
+        )
+        self._describe = cache(lambda: self._retry.call(lambda: self._door.describe_table(table)))
+        self._spec = group_spec(table, options, self._describe)
+        self._read_options = ReadOptions(batch_rows=options.batch_rows)
+        self._access = access_of(options)
+        self._scans: OrderedDict[str, Scan] = OrderedDict()
+        self._membership: Membership | None = None
+        self._end_pulse: Callable[[], object] | None = None
+        self._joins = 0
+        self._closed = self._caught_up = self._ended = False
+        self._forget_work()
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether, when last asked, there was nothing to hand out and nothing with other readers."""
+        return self._caught_up
+
+    @property
+    def ended(self) -> bool:
+        """Whether the group has reached its `upto`, with every split finished."""
+        return self._ended
+
+    @property
+    def lease_left_ms(self) -> int:
+        """Until this reader stops by itself, unless a heartbeat is answered before."""
+        return 0 if self._membership is None else self._membership.left_ms()
+
+    def join(self) -> None:
+        """Joins the group anew: a new epoch, what was not committed is handed out again. Also after Fenced."""
+        if self._closed:
+            raise ConfigurationError(f"the consumer of group {self._group} is closed: make a new one")
+        self._stop_working()
+        self._caught_up = self._ended = False
+        request_id = uuid.uuid4().hex
+        sent_ms = self._around.now_ms()  # before the first attempt: any of them may be the one that counted
+        joined = self._retry.call(lambda: self._door.join_group(self._group, self._reader_id, self._spec, request_id))
+        membership = Membership(joined, sent_ms, self._around.now_ms)
+        self._joins += 1
+        self._membership = membership
+        first_s = joined.lease_ms / 1000 / BEATS_A_LEASE
+        pulse = self._around.pulse(partial(membership.beat, self._door), first_s)
+        self._end_pulse = weakref.finalize(self, pulse.stop)  # a reader that nobody has any more holds nothing
+        tell_to(log, "joined", **self._ids, epoch=joined.member.epoch)
+
+    def poll(self, timeout_ms: float | None = None) -> ConsumedBatch | None:
+        """The next batch; None when there is none within `timeout_ms` (None: wait for ever), when the group has ended,
+        or when `wake` was called. Errors: `penstock.proto.errors`."""
+        began_ms = self._around.now_ms()
+        while not self._consume_wake():
+            membership = self._member()
+            membership.require()
+            try:
+                if (batch := self._next_batch(membership)) is not None:
+                    return batch
+                if not self._ended and self._around.now_ms() >= self._ask_at_ms:
+                    self._pull(membership)
+            except PenstockError as error:
+                if error.retryable and self._consume_wake():
+                    return None
+                raise
+            if self._ended:
+                return None
+            if self._queue:
+                continue
+            wait_ms: float = max(_LEAST_WAIT_MS, self._ask_at_ms - self._around.now_ms())
+            if timeout_ms is not None:
+                left_ms = began_ms + timeout_ms - self._around.now_ms()
+                if left_ms <= 0:
+                    return None
+                wait_ms = min(wait_ms, left_ms)
+            self._around.wait(self._woken, min(wait_ms, max(_LEAST_WAIT_MS, membership.left_ms())) / 1000)
+        return None
+
+    def __iter__(self) -> Iterator[ConsumedBatch]:
+        while (batch := self.poll()) is not None:
+            yield batch
+
+    def commit(self, batch: ConsumedBatch | None = None) -> None:
+        """Commits everything handed out, or everything up to and with `batch`: durable when it returns, and never
+        handed out again. Fenced: nothing more can be committed, and what was not is handed out again."""
+        membership = self._member()
+        membership.require()
+        if batch is not None and batch.join != self._joins:
+            raise Fenced(
+                f"reader {self._reader_id} of group {self._group}: batch {batch.sequence} of split {batch.split_id} "
+                "was handed out before the reader joined again: it is not its own any more, and is handed out again"
+            )
+        through = self._sequence if batch is None else batch.sequence
+        self._commit(membership, self._handed_out.through(through))
+        self._handed_out.forget_through(through)
+
+    def seek(self, to: Position | str) -> ResetOutcome:
+        """Moves the whole group to a position, `earliest`, `latest`, an instant or an ISO time, and joins again. Other
+        readers of the group are fenced. What was handed out and not committed is dropped."""
+        zone = self._options.timeline_timezone
+        start = StartAt(to) if isinstance(to, Position) else group_start("to", to, self._table, zone, self._describe)
+        self._stop_working()
+        outcome = self._retry.call(lambda: self._door.reset_group(self._table, self._group, start, dry_run=False))
+        self.join()
+        return outcome
+
+    def wake(self) -> None:
+        """Ends a `poll` under way, or the next one: it returns None. Any thread; a signal handler starts one for it."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Leaves the group: what is not committed is given to other readers at once. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        membership = self._membership
+        self._stop_working()
+        if membership is None or not membership.left_ms():
+            return
+        try:
+            self._door.leave_group(membership.member)
+        except PenstockError as error:
+            if not (error.retryable or isinstance(error, LeaseError)):
+                raise
+            tell_to(log, "did not leave: the lease will end", level=logging.WARNING, **self._ids, error=str(error))
+
+    def __enter__(self) -> Self:
+        self.join()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _member(self) -> Membership:
+        if self._membership is None:
+            self.join()
+        if self._membership is None:
+            raise InvariantViolation("joined, and no member")
+        return self._membership
+
+    def _stop_working(self) -> None:
+        if self._end_pulse is not None:
+            self._end_pulse()
+        self._end_pulse = self._membership = None
+        if self._open is not None:
+            self._open.close()
+        self._forget_work()
+
+    def _forget_work(self) -> None:
+        self._queue: deque[AssignedSplit] = deque()
+        self._open: SplitReader | None = None
+        self._handed_out = UncommittedBatches()
+        self._sequence = 0
+        self._asked = 0
+        self._ask_at_ms = 0
+
+    def _consume_wake(self) -> bool:
+        was = self._woken.is_set()
+        self._woken.clear()
+        return was
+
+    def _next_batch(self, membership: Membership) -> ConsumedBatch | None:
+        """Of the open split or those behind it in the queue; None when nothing is left of them."""
+        while self._open is not None or self._queue:
+            if self._open is None:
+                self._open = SplitReader(self._queue.popleft(), self._read, self._tally)
+                tell_to(
+                    log, "split begun", **self._ids, **_split_ids(self._open.assigned), start=self._open.next_ordinal
+                )
+            split = self._open
+            with bound(**self._ids, **_split_ids(split.assigned)):
+                piece = self._retry.call(split.take)
+            membership.require()
+            if split.ended:
+                tell_to(log, "split read", **self._ids, **_split_ids(split.assigned), rows=split.rows)
+            if piece is not None:
+                return self._hand_out(split, piece)
+            empty = split.rows == 0
+            self._handed_out.add(self._sequence, _finished(split), empty=empty)
+            self._open = None
+        return None
+
+    def _hand_out(self, split: SplitReader, piece: SplitBatch) -> ConsumedBatch:
+        self._sequence += 1
+        if split.ended:
+            self._open = None
+            progress = _finished(split)
+        else:
+            progress = SplitProgress(ref=split.assigned.ref, ordinal=piece.next_ordinal)
+        self._handed_out.add(self._sequence, progress)
+        return ConsumedBatch(
+            batch=piece.batch,
+            split_id=split.assigned.split.split_id,
+            plan_id=split.assigned.ref.plan_id,
+            first_ordinal=piece.first_ordinal,
+            next_ordinal=piece.next_ordinal,
+            position=split.assigned.position,
+            end_of_split=split.ended,
+            start=split.assigned.start,
+            sequence=self._sequence,
+            join=self._joins,
+        )
+
+    def _pull(self, membership: Membership) -> None:
+        """Asks for splits; one that had no row is committed first, for nobody else can."""
+        if done := self._handed_out.empty():
+            self._commit(membership, done)
+            self._handed_out.forget_rowless()
+        member, most = membership.member, self._options.max_splits
+        number = self._asked + 1  # kept until it is answered: asked again, the server answers the same
+        request_id = uuid.uuid4().hex
+        with bound(**self._ids, request=request_id):
+            answer: GroupAnswer = self._retry.call(
+                lambda: membership.asked(lambda: self._door.request_splits(member, most, number))
+            )
+        self._caught_up = False
+        match answer:
+            case Assignments(splits):
+                self._queue.extend(splits)
+                for one in splits:
+                    tell_to(log, "split received", **self._ids, **_split_ids(one), request=request_id)
+                self._ask_at_ms = 0 if splits else self._around.now_ms() + _LEAST_WAIT_MS
+            case NothingYet(retry_ms, caught_up):
+                self._ask_at_ms = self._around.now_ms() + min(max(retry_ms, _LEAST_WAIT_MS), _LONGEST_WAIT_MS)
+                self._caught_up = caught_up
+            case EndOfGroup():
+                self._ended = True
+        self._asked = number  # last: what breaks in before only asks again
+
+    def _commit(self, membership: Membership, done: tuple[SplitProgress, ...]) -> None:
+        for first in range(0, len(done), MAX_SPLITS_A_REQUEST):
+            part = done[first : first + MAX_SPLITS_A_REQUEST]
+            call = partial(self._door.commit_splits, membership.member, part)
+            request_id = uuid.uuid4().hex
+            with bound(**self._ids, request=request_id):
+                self._retry.call(partial(membership.asked, call))
+            for one in part:
+                tell_to(log, "split committed", **self._ids, plan=one.ref.plan_id, index=one.ref.index,
+                        finished=one.finished, next=one.ordinal, request=request_id)  # fmt: skip
+
+    def _read(self, assigned: AssignedSplit, start: int, tally: SplitTally) -> Generator[SplitBatch, None, None]:
+        scan = self._scan(assigned.ref.plan_id)
+        topics = topic_reading(scan, self._access)
+        return read_split(scan, assigned.split, start=start, options=self._read_options, tally=tally, topics=topics)
+
+    def _scan(self, plan_id: str) -> Scan:
+        scan = self._scans.pop(plan_id, None) or self._door.describe_plan(plan_id)
+        self._scans[plan_id] = scan
+        while len(self._scans) > MAX_SCANS:
+            self._scans.popitem(last=False)
+        return scan
+
+    def _tally(self, assigned: AssignedSplit) -> SplitTally:
+        """Counts one reading; with the option eventTime also its column, by the table's name of it."""
+        if not self._options.event_time:
+            return SplitTally()
+        fields = parse_record_schema(self._scan(assigned.ref.plan_id).schema_json).fields
+        return SplitTally(
+            event_time=resolve_column(self._options.event_time, [field.name for field in fields]),
+            event_time_unit=self._options.event_time_unit or "",
+        )
+
+
+def _finished(split: SplitReader) -> SplitProgress:
+    return SplitProgress(ref=split.assigned.ref, ordinal=split.next_ordinal, finished=True, report=split.report())
+
+
+def _split_ids(assigned: AssignedSplit) -> dict[str, Any]:
+    """What names a split in a line of the log."""
+    return {"plan": assigned.ref.plan_id, "index": assigned.ref.index, "split": assigned.split.split_id}

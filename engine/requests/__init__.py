@@ -1,0 +1,1 @@
+"""Options of a caller to requests: batch, stream, group, hybrid."""

@@ -1,0 +1,144 @@
+"""Options and a table, turned into the request that is planned: every door asks the same way.
+
+Belongs here: which options go together, and what they mean for a table. Not here: names and types of options
+(`penstock.proto.options.registry`), texts of times (`times`). The table is described only if an option needs it: ISO
+times need its timeline's zone, `after=latest` its newest position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+from penstock.engine.requests.times import TimelineZone, ZoneFor, range_bound, requested_time
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import (
+    Changes,
+    Incremental,
+    Latest,
+    PlanRequest,
+    Query,
+    RangeQuery,
+    ReadOptimized,
+    Snapshot,
+    SnapshotAsOf,
+)
+from penstock.proto.model.reports import TableDescription
+from penstock.proto.model.splits import DeleteMarker
+from penstock.proto.options.registry import GivenOptions
+from penstock.table.storage.filesystem import shown_uri
+
+RANGES: Final = ("incremental", "cdc")
+"""Values of `query` that a range bounds."""
+
+Describe = Callable[[], TableDescription]
+"""Asks the enumerator for the table's description; called only if an option needs it, and once at most."""
+
+
+def plan_request(table: str, options: GivenOptions, describe: Describe, *, slots: int | None = None) -> PlanRequest:
+    """The request of a batch read. `slots` overrides the option. ConfigurationError: options exclude each other."""
+    return request_of(table, query_of(table, options, describe), options, slots=slots)
+
+
+def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | None = None) -> PlanRequest:
+    """A query with those options that only say how it is planned and what of it is returned."""
+    if "cdcFormat" in options.given and not isinstance(query, Changes):
+        raise ConfigurationError(
+            "option cdcFormat says what changes look like: give query=cdc with it, or leave it out"
+        )
+    if options.event_time_unit is not None and not options.event_time:
+        raise ConfigurationError("option eventTimeUnit is the unit of the event-time column: give eventTime with it")
+    return PlanRequest(
+        table=table,
+        query=query,
+        columns=options.columns,
+        where=options.where,
+        slots=options.slots if slots is None else slots,
+        event_time=options.event_time,
+        event_time_unit=options.event_time_unit or "",
+        target_split_bytes=options.split_bytes,
+        metadata=options.metadata == "on",
+        columns_by_name=options.columns_by_name == "on",
+        delete_marker=_delete_marker(options),
+        skip_corrupt=options.on_corrupt == "skip",
+    )
+
+
+def _delete_marker(options: GivenOptions) -> DeleteMarker | None:
+    if bool(options.delete_field) != bool(options.delete_marker):
+        given, lacking = ("deleteField", "deleteMarker") if options.delete_field else ("deleteMarker", "deleteField")
+        raise ConfigurationError(
+            f"option {given} without {lacking}: a column marks deletes by one of its values; give both, or none"
+        )
+    return DeleteMarker(options.delete_field, options.delete_marker) if options.delete_field else None
+
+
+def query_of(table: str, options: GivenOptions, describe: Describe) -> Query:
+    """The query that `query`, `after`, `upto` and `asOf` ask for, or ConfigurationError."""
+    describe = cache(describe)
+    if options.query in RANGES:
+        return _range_query(options, *_range(table, options, describe))
+    for name, value in (("after", options.after), ("upto", options.upto)):
+        if value is not None:
+            raise ConfigurationError(
+                f"option {name} bounds a range of instants, but query={options.query}: add query=incremental (or cdc), "
+                f"or leave {name} out"
+            )
+    if options.as_of is None:
+        return ReadOptimized() if options.query == "read_optimized" else Snapshot()
+    if options.query == "read_optimized":
+        raise ConfigurationError("option asOf goes with query=snapshot: got query=read_optimized")
+    return SnapshotAsOf(requested_time("asOf", options.as_of, _zone(table, options, describe)))
+
+
+def no_files_warning(request: PlanRequest, splits: int) -> str:
+    """What to say of a read as of a time whose plan holds no file; '' of any other. Hudi gives no rows either."""
+    if splits or not isinstance(request.query, SnapshotAsOf):
+        return ""
+    instant = request.query.instant
+    day = (
+        "; a date without a time of day is its first moment, as in Hudi: give the time of day, such as 23:59:59, for "
+        "the state at its end"
+        if str(instant).endswith("000000000")
+        else ""
+    )
+    return (
+        f"table {shown_uri(request.table)}: 0 rows: no commit requested at or before {instant} has a file that this "
+        f"read includes{day}"
+    )
+
+
+def _range_query(options: GivenOptions, after: Position, upto: Position | Latest) -> RangeQuery:
+    """The rows of a range, or its changes."""
+    if options.query == "cdc":
+        return Changes(ChangeFormat(options.cdc_format), after, upto)
+    return Incremental(after, upto)
+
+
+def _range(table: str, options: GivenOptions, describe: Describe) -> tuple[Position, Position | Latest]:
+    if options.as_of is not None:
+        raise ConfigurationError("option asOf goes with query=snapshot: a range ends at upto (an order key)")
+    if options.after is None:
+        raise ConfigurationError(
+            f"query={options.query} needs the option after, where the range begins (exclusive): after=earliest for "
+            "all that is still there, or the order key up to which was consumed"
+        )
+    after = range_bound("after", options.after, _zone(table, options, describe))
+    upto: Position | Latest = Latest()
+    if options.upto is not None:
+        upto = range_bound("upto", options.upto, _zone(table, options, describe))
+    if isinstance(after, Latest):
+        after = describe().newest
+    if isinstance(upto, Position) and upto < after:
+        raise ConfigurationError(
+            f"range ({after}, {upto}] of table {shown_uri(table)} ends before it starts: got after={options.after} and "
+            f"upto={options.upto}; give an upto at or after `after`"
+        )
+    return after, upto
+
+
+def _zone(table: str, options: GivenOptions, describe: Describe) -> ZoneFor:
+    return lambda text: TimelineZone(table, describe().timeline_timezone, options.timeline_timezone).required(text)

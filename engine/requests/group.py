@@ -1,0 +1,82 @@
+"""Options of a consumer, turned into what its group consumes and where it starts.
+
+Belongs here: which options go together for a group. Not here: options of any plan (`requests`), texts of times
+(`times`), names of groups (`penstock.proto.model.groups`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.engine.requests.batch import RANGES, Describe, request_of
+from penstock.engine.requests.hybrid import changes_read, hybrid_of
+from penstock.engine.requests.times import TimelineZone, range_bound
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.groups import GroupScope, GroupSpec, GroupStart, OnLostRange, StartAt, StartLatest
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits
+from penstock.proto.options.registry import EntryPoint, GivenOptions
+
+
+def group_spec(table: str, options: GivenOptions, describe: Describe) -> GroupSpec:
+    """What the group consumes, from where, in which rounds. The table is described only if a time needs its zone.
+
+    ConfigurationError: options that exclude each other. Without `after` a group starts before every instant.
+    """
+    query = _query(options)
+    policy = OnLostRange(options.on_lost_range or "fail")
+    hybrid = hybrid_of(options, EntryPoint.CONSUMER, policy)
+    if policy is OnLostRange.SNAPSHOT and isinstance(query, Changes):
+        raise ConfigurationError(
+            "option onLostRange=snapshot hands out the table's rows, which are no changes: give fail or earliest with "
+            "query=cdc, or query=incremental"
+        )
+    scope = GroupScope(
+        request=replace(request_of(table, query, options, slots=0), hybrid=hybrid),
+        upto=_upto(table, options, describe),
+        on_lost_range=policy,
+    )
+    limits = RoundLimits(
+        max_commits=options.max_commits_per_trigger,
+        max_files=options.max_files_per_trigger,
+        max_bytes=options.max_bytes_per_trigger,
+        max_rows=options.max_rows_per_trigger,
+    )
+    return GroupSpec(scope=scope, start=_start(table, options, describe), limits=limits)
+
+
+def group_start(option: str, text: str, table: str, timezone: str | None, describe: Describe) -> GroupStart:
+    """Where `text` (earliest, latest, an instant's digits, an ISO time) puts a group."""
+    zone = TimelineZone
+    bound = range_bound(option, text, lambda word: zone(table, describe().timeline_timezone, timezone).required(word))
+    return StartLatest() if isinstance(bound, Latest) else StartAt(bound)
+
+
+def _query(options: GivenOptions) -> RangeQuery:
+    kind = options.query if "query" in options.given else "incremental"
+    if kind not in RANGES:
+        raise ConfigurationError(
+            f"query={kind} cannot be consumed by a group: its rounds are ranges of instants; give query=incremental "
+            "(rows) or query=cdc (their changes), or read a batch"
+        )
+    changes = changes_read(options)
+    return Incremental() if changes is None else Changes(changes)
+
+
+def _start(table: str, options: GivenOptions, describe: Describe) -> GroupStart:
+    if options.after is None:
+        return StartAt()
+    return group_start("after", options.after, table, options.timeline_timezone, describe)
+
+
+def _upto(table: str, options: GivenOptions, describe: Describe) -> Position | None:
+    if options.upto is None:
+        return None
+    match group_start("upto", options.upto, table, options.timeline_timezone, describe):
+        case StartAt(position):
+            return position
+        case StartLatest():
+            raise ConfigurationError(
+                "option upto=latest is another end at each join: give an order key, or leave upto out and stop when "
+                "the group is caught up (`penstock tail --exit-at-end`)"
+            )

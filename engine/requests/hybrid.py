@@ -1,0 +1,197 @@
+"""Options of a hybrid read, turned into the topic it goes on in; which of them go together, and with others.
+
+Pure: nothing is asked of a table or a broker. Belongs here: what a hybrid read means for streams and groups alike. Not
+here: names and types of options (`penstock.proto.options.kafka`), the rest of a stream or a group (`stream_requests`,
+`group_requests`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess, ValueFormat
+from penstock.proto.model.lost_ranges import OnLostRange
+from penstock.proto.options.kafka import CLIENT, KAFKA_OPTIONS, TOPIC, checkpoints_of
+from penstock.proto.options.registry import EntryPoint, GivenOptions
+from penstock.table.storage.filesystem import folder_uri
+
+if TYPE_CHECKING:
+    from penstock.enumerator.handover.offsets import OffsetMap
+
+_REGISTERED: Final = (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
+
+
+def hybrid_of(options: GivenOptions, door: EntryPoint, policy: OnLostRange = OnLostRange.FAIL) -> Hybrid | None:
+    """The topic that a stream (`Door.STREAM`) or a group goes on in; None where `hybrid` is not given.
+
+    `policy` FAIL stops at offsets that have expired, anything else goes on behind them. ConfigurationError for options
+    that do not go together; it never shows a setting of the client.
+    """
+    if options.hybrid is None:
+        _refuse_without_hybrid(options)
+        return None
+    mode = HybridMode(options.hybrid)
+    _check_query(options, mode)
+    _check_range(options, mode, door)
+    _check_event_time(options)
+    if policy is OnLostRange.SNAPSHOT:
+        raise ConfigurationError(
+            "option onLostRange=snapshot hands out the table's rows anew, and a hybrid read has left the table: give "
+            "fail or earliest"
+        )
+    topic = _topic(options)
+    return Hybrid(
+        mode=mode,
+        topic=topic,
+        value_format=_value_format(options),
+        rules=_rules(options, topic),
+        fail_on_data_loss=policy is OnLostRange.FAIL,
+        access=access_of(options) or KafkaAccess(),
+    )
+
+
+def changes_read(options: GivenOptions) -> ChangeFormat | None:
+    """The format of the changes that a stream or a group returns; None for rows."""
+    if options.hybrid is not None:
+        return ChangeFormat.ROWS if HybridMode(options.hybrid) is HybridMode.CHANGELOG else None
+    return ChangeFormat(options.cdc_format) if options.query == "cdc" else None
+
+
+def given_offsets(name: str, text: str, topic: str) -> OffsetMap:
+    """An explicit map, `{"topic":{"0":123}}` or `topic,0:123`, of `topic` ('': of the only one in it)."""
+    from penstock.enumerator.handover.offset_formats import parse_given  # late, here and below: few reads have a topic
+    from penstock.enumerator.handover.offsets import MalformedOffsets
+
+    try:
+        return parse_given(text, topic)
+    except MalformedOffsets as error:
+        raise ConfigurationError(f"{name}: {error}") from None
+
+
+def _refuse_without_hybrid(options: GivenOptions) -> None:
+    for option in KAFKA_OPTIONS:
+        if option.name in options.given:
+            shown = f"{CLIENT}.*" if option.name == CLIENT else option.name
+            raise ConfigurationError(
+                f"option {shown} is about the topic that a hybrid read goes on in: give hybrid=changelog or "
+                "hybrid=append with it, or leave it out"
+            )
+
+
+def _check_query(options: GivenOptions, mode: HybridMode) -> None:
+    wanted = "cdc" if mode is HybridMode.CHANGELOG else "incremental"
+    if "query" in options.given and options.query != wanted:
+        other = HybridMode.APPEND if mode is HybridMode.CHANGELOG else HybridMode.CHANGELOG
+        returned = "changes" if mode is HybridMode.CHANGELOG else "rows"
+        raise ConfigurationError(
+            f"hybrid={mode.value} returns {returned}, query={options.query} something else: leave query out, or use "
+            f"hybrid={other.value}"
+        )
+    if options.cdc_format != ChangeFormat.ROWS.value:
+        raise ConfigurationError(
+            f"cdcFormat={options.cdc_format} with hybrid={mode.value}: a topic's records have no such form; leave "
+            "cdcFormat out"
+        )
+
+
+def _check_range(options: GivenOptions, mode: HybridMode, door: EntryPoint) -> None:
+    if options.upto is not None:
+        raise ConfigurationError(
+            "option upto ends a stream in the lake, and hybrid goes on behind it for ever: give one of them"
+        )
+    if options.as_of is not None:
+        raise ConfigurationError(
+            "option asOf is of a batch: a hybrid read begins with the table as it is; leave it out"
+        )
+    if mode is not HybridMode.CHANGELOG or options.after is None:
+        return
+    begin = options.after.strip()
+    start = "snapshot" if door is EntryPoint.STREAM else "earliest"
+    if begin != start and not (start == "earliest" and re.fullmatch("0{1,14}|0{17}", begin)):
+        raise ConfigurationError(
+            f"hybrid=changelog begins with every row of the table, for commits alone do not tell its deletes: got "
+            f"after={begin[:80]}; leave after out (or say {start}), or use hybrid=append"
+        )
+
+
+def _check_event_time(options: GivenOptions) -> None:
+    if options.event_time and options.watermark_fallback != "scan":
+        raise ConfigurationError(
+            f"watermarkFallback={options.watermark_fallback} with hybrid: of a topic's records only the records "
+            "themselves tell event times, which are read when they are planned; use scan, or leave it out"
+        )
+
+
+def _topic(options: GivenOptions) -> str:
+    if options.kafka_topic is None:
+        raise ConfigurationError(
+            f"hybrid={options.hybrid} goes on in a topic: give kafka.topic (in Python kafka_topic) with it"
+        )
+    from penstock.enumerator.handover.offsets import MalformedOffsets, check_topic
+
+    try:
+        return check_topic(options.kafka_topic)
+    except MalformedOffsets as error:
+        raise ConfigurationError(f"option kafka.topic: {error}") from None
+
+
+def _value_format(options: GivenOptions) -> ValueFormat:
+    form = ValueFormat(options.kafka_value_format)
+    if form in _REGISTERED and not options.schema_registry_url:
+        raise ConfigurationError(
+            f"kafkaValueFormat={form.value} has the ids of schemas in front of its records: give schemaRegistryUrl, "
+            "where those are"
+        )
+    if options.schema_registry_url and form not in _REGISTERED:
+        raise ConfigurationError(
+            f"option schemaRegistryUrl says where schemas are, and kafkaValueFormat={form.value} needs none: give "
+            f"{' or '.join(each.value for each in _REGISTERED)}, or leave it out"
+        )
+    return form
+
+
+def _rules(options: GivenOptions, topic: str) -> HandOverRules:
+    from penstock.enumerator.handover.commit_offsets import NEVER_A_POSITION
+
+    key, form = options.kafka_offsets_key, options.kafka_offsets_format
+    if bool(key) != (form is not None):
+        raise ConfigurationError(
+            "options kafkaOffsetsKey and kafkaOffsetsFormat: one says where the offsets are, the other how: give both"
+        )
+    if key in NEVER_A_POSITION:
+        raise ConfigurationError(f"option kafkaOffsetsKey={key}: a writer's next run begins there, it is not its place")
+    if options.kafka_checkpoint and options.server is not None:
+        raise ConfigurationError(
+            "option kafkaCheckpoint with server: the server reads the checkpoint, and only folders that its own "
+            "configuration names (kafkaCheckpoint of the table); leave it out here"
+        )
+    if options.kafka_starting_offsets:
+        given_offsets("option kafkaStartingOffsets", options.kafka_starting_offsets, topic)
+    return HandOverRules(
+        key=key,
+        key_format=form or "",
+        checkpoints=checkpoints_of("option kafkaCheckpoint", options.kafka_checkpoint),
+        others_elsewhere=options.others_read_other_topics == "on",
+        group=options.kafka_starting_group,
+        timestamp_ms=options.kafka_starting_timestamp,
+        starting_offsets=options.kafka_starting_offsets,
+    )
+
+
+def access_of(options: GivenOptions) -> KafkaAccess | None:
+    """How this process reaches the topic; None for a read that has none. ConfigurationError as `hybrid_of`."""
+    if options.hybrid is None:
+        return None
+    if any(name == "topic" for name, _ in options.kafka):
+        raise ConfigurationError(f"option {CLIENT} holds a setting `topic`: give {TOPIC} (in Python kafka_topic)")
+    from penstock.kafka.config import checked_settings
+
+    checked_settings(options.kafka)
+    if options.dead_letter_path:
+        folder_uri(options.dead_letter_path, "option deadLetterPath")
+    return KafkaAccess(
+        client=options.kafka, registry_url=options.schema_registry_url, dead_letter=options.dead_letter_path
+    )

@@ -1,0 +1,138 @@
+"""Time texts of a caller, turned into times of a table's timeline; pure.
+
+Belongs here: what `after`, `upto` and `asOf` may look like, and the way between a timeline's wall clock and UTC. Not
+here: which combinations make sense (`requests`). No clock is read: only texts and time zones go in.
+
+What a text means:
+
+* 14 or 17 digits: the instant itself, compared as text as Hudi does; never converted. Zeros only (1 to 13): `earliest`.
+* `earliest`, `latest`: before every instant; the newest position.
+* `2026-01-31`: midnight. `2026-01-31T23:59:59.123` (or a blank for the T): that millisecond; finer digits are cut off.
+* `2026-01-31T23:59:59`: that second *as a whole*, so its last millisecond (Hudi's `HoodieInstantTimeGenerator` pads
+  with 999): `upto` includes the second, `after` begins behind it, and ranges cut at the same text neither lose nor
+  double an instant.
+* A zone at the end (`Z`, `+01:00`) says which one is meant; without a zone the time is in the timeline's own zone.
+* 10 digits, 13 digits, in `asOf` alone: seconds, milliseconds since 1970 UTC.
+
+Instants are wall clock in the timeline's zone (`hoodie.table.timeline.timezone`): UTC, or LOCAL, the writer's, which
+only the option `timelineTimezone` can tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Latest
+from penstock.table.storage.filesystem import shown_uri
+from penstock.table.timeline.zones import named_zone
+
+ZoneFor = Callable[[str], tzinfo]
+"""Gives the timeline's zone for the conversion of this text, or raises the ConfigurationError that says what to set."""
+
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|z|[+-]\d\d:?\d\d)?)?", flags=re.ASCII)
+_FORMS = "an instant of 14 or 17 digits, an ISO date or time such as 2026-01-31T23:59:59.000Z"
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineZone:
+    """What is known of the zone in which a table's instants are written.
+
+    `declared` is the table's `hoodie.table.timeline.timezone` (UTC or LOCAL), `option` the caller's timelineTimezone.
+    """
+
+    table: str
+    declared: str
+    option: str | None = None
+
+    def known(self) -> tzinfo | None:
+        """The zone; None for a LOCAL timeline without the option. ConfigurationError: the option names no zone."""
+        if self.declared.upper() == "UTC":
+            return UTC
+        return None if self.option is None else named_zone(self.option)
+
+    def required(self, text: str) -> tzinfo:
+        """The zone, or ConfigurationError that says how to convert `text`."""
+        zone = self.known()
+        if zone is None:
+            raise ConfigurationError(
+                f"cannot convert {text!r} for table {shown_uri(self.table)}: its timeline is written in its writer's "
+                "local time (hoodie.table.timeline.timezone=LOCAL); set the option timelineTimezone to the writer's "
+                "zone, such as Europe/Berlin, or give an instant's digits"
+            )
+        return zone
+
+
+def range_bound(option: str, text: str, zone: ZoneFor) -> Position | Latest:
+    """What `after` or `upto` stands for: a whole order key, EARLIEST or Latest. ConfigurationError otherwise."""
+    word = text.strip()
+    if word == "latest":
+        return Latest()
+    if word == "earliest" or re.fullmatch(r"0{1,13}", word):
+        return EARLIEST
+    if re.fullmatch(r"[0-9]{14}|[0-9]{17}", word):
+        return Position(InstantTime(word))
+    if word.isdecimal():
+        raise ConfigurationError(
+            f"option {option}: got {text[:80]!r}, expected {_FORMS}, earliest or latest (seconds or milliseconds since "
+            "1970 are taken by asOf alone)"
+        )
+    instant = _iso_instant(word, zone)
+    if instant is None:
+        raise ConfigurationError(f"option {option}: got {text[:80]!r}, expected {_FORMS}, earliest or latest")
+    return Position(instant)
+
+
+def requested_time(option: str, text: str, zone: ZoneFor) -> InstantTime:
+    """What `asOf` stands for, as Hudi's `formatQueryInstant` reads it (and zones). ConfigurationError otherwise."""
+    word = text.strip()
+    if re.fullmatch(r"[0-9]{14}|[0-9]{17}", word):
+        return InstantTime(word)
+    if re.fullmatch(r"[0-9]{10}|[0-9]{13}", word):
+        milliseconds = int(word) * (1000 if len(word) == 10 else 1)
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+        return _digits(moment.astimezone(zone(text)))
+    instant = _iso_instant(word, zone)
+    if instant is None:
+        raise ConfigurationError(
+            f"option {option}: got {text[:80]!r}, expected {_FORMS}, or seconds (10 digits) or milliseconds (13) since "
+            "1970; for the newest state leave it out"
+        )
+    return instant
+
+
+def utc_of(instant: str, zone: tzinfo) -> datetime | None:
+    """The moment at which the zone's wall clock showed this instant; None if the digits are no calendar time."""
+    padded = instant + "999" if len(instant) == 14 else instant
+    if not re.fullmatch(r"[0-9]{17}", padded):
+        return None
+    try:
+        wall = datetime.strptime(padded[:14], "%Y%m%d%H%M%S").replace(microsecond=int(padded[14:]) * 1000, tzinfo=zone)
+        return wall.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _iso_instant(word: str, zone: ZoneFor) -> InstantTime | None:
+    found = _ISO.fullmatch(word)
+    if found is None:
+        return None
+    date, clock, fraction, offset = found.groups()
+    timeline = zone(word)
+    if clock is None:
+        clock, fraction = "00:00:00", "000"
+    millisecond = "999" if fraction is None else (fraction + "00")[:3]
+    try:
+        moment = datetime.fromisoformat(f"{date}T{clock}.{millisecond}{(offset or '').upper()}")
+        return _digits(moment if moment.tzinfo is None else moment.astimezone(timeline))
+    except (ValueError, OverflowError) as error:
+        raise ConfigurationError(f"not a calendar time: {word!r} ({error})") from error
+
+
+def _digits(wall: datetime) -> InstantTime:
+    text = f"{wall.year:04d}{wall.month:02d}{wall.day:02d}{wall.hour:02d}{wall.minute:02d}{wall.second:02d}"
+    return InstantTime(f"{text}{wall.microsecond // 1000:03d}")

@@ -1,0 +1,69 @@
+"""Looks at the schema that each micro-batch would be read with, and says once what changed.
+
+Shell: logs. Not here: what counts as a change (`schema_changes`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from pyspark.sql.types import StructType
+
+from penstock.engine.spark.schema.changes import SchemaChange, breaking, schema_changes
+from penstock.proto.errors import SchemaMismatch
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import Position
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.changes import change_schema
+from penstock.table.storage.filesystem import shown_uri
+
+log = logging.getLogger("penstock.engine.spark")
+
+
+class SchemaWatch:
+    """For one stream. Used by one thread."""
+
+    def __init__(self, table: str, fixed: StructType, changes: ChangeFormat | None) -> None:
+        """`fixed`: the table's columns as the stream was loaded with them; `changes`: their format if it reads them."""
+        self._table, self._fixed, self._changes = table, fixed, changes
+        self._last: tuple[str, tuple[SchemaChange, ...]] = ("", ())
+        self.seen: Counter[str] = Counter()
+        """Changes that the stream went on with, in words, and the micro-batches since each."""
+
+    def broken(self, schema_json: str) -> tuple[SchemaChange, ...]:
+        """Why a micro-batch of this schema ('': of no rows) cannot be read under the fixed one; () if it can.
+
+        A change under which the stream goes on is counted, and logged the first time.
+        """
+        if not schema_json or self._changes is ChangeFormat.HUDI:
+            return ()
+        if schema_json != self._last[0]:
+            table = arrow_schema(parse_record_schema(schema_json, f"schema of table {self._table}"))
+            if self._changes is not None:
+                table = change_schema(table, self._changes)
+            self._last = schema_json, schema_changes(self._fixed, table)
+        broken = breaking(self._last[1])
+        if broken:
+            return broken
+        for change in map(str, self._last[1]):
+            self.seen[change] += 1
+            if self.seen[change] == 1:
+                log.warning(
+                    "table %s: %s; the stream goes on under the schema that it was loaded with, as long as each value"
+                    " fits it exactly",
+                    shown_uri(self._table),
+                    change,
+                )
+        return ()
+
+    def mismatch(self, broken: tuple[SchemaChange, ...], start: Position, end: Position | None) -> SchemaMismatch:
+        """The error that ends the stream before the micro-batch from `start` to `end`; None: it is one of a topic."""
+        since = "" if end is None else f", from commit {end} on"
+        return SchemaMismatch(
+            f"table {shown_uri(self._table)} no longer fits the schema that the stream was loaded with{since}: "
+            f"{'; '.join(map(str, broken))}. Everything up to {start} "
+            "was delivered; start the query again with a new load() (and a sink that takes the new schema): it goes on "
+            "behind that from the checkpoint"
+        )

@@ -1,0 +1,1 @@
+"""The streaming source: offsets, micro-batches, its end."""

@@ -1,0 +1,53 @@
+"""Waits until a stream with the option `upto` has ended, and stops it: Spark itself lets such a query run on.
+
+Shell: asks a running query.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.engine.spark.stream.offsets import is_offset
+
+_POLL_S: Final = 0.1
+
+
+def await_end(query: StreamingQuery, timeout_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+    """Returns when every source of ours has delivered all up to its `upto` and what that emits has been written; the
+    query is stopped then. Also when the query ended by itself (`availableNow`).
+
+    Raises what the query failed with; TimeoutError, with the query still running, after `timeout_s`.
+    """
+    give_up_s = clock() + timeout_s
+    while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # seconds, fractions too
+        if _has_ended(query.lastProgress) and _is_quiet(query.status):
+            query.stop()
+            return
+        if clock() > give_up_s:
+            raise TimeoutError(f"the stream did not end within {timeout_s} s: last progress {query.lastProgress}")
+
+
+def _has_ended(progress: Mapping[str, Any] | None) -> bool:
+    """Whether the last micro-batch was the end of each source of ours, and there is one."""
+    ends = [end for end in _end_offsets(progress) if is_offset(end)]
+    return bool(ends) and all(end["ended"] is True for end in ends)
+
+
+def _is_quiet(status: Mapping[str, Any]) -> bool:
+    """Whether no micro-batch is under way: the one behind the end, without rows, emits what the last watermark
+    closed."""
+    return not status["isDataAvailable"] and str(status["message"]).startswith("Waiting for")
+
+
+def _end_offsets(progress: Mapping[str, Any] | None) -> Iterator[Any]:
+    for source in (progress or {}).get("sources") or ():
+        end = source["endOffset"]
+        try:
+            yield json.loads(end) if isinstance(end, str) else end
+        except ValueError:
+            yield None

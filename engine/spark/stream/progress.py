@@ -1,0 +1,111 @@
+"""How far a stream may advance: limits, the pinned target, rest while idle, time that passes.
+
+Pure but for what it is given: the enumerator's answers, a clock and a pause come in from outside. Knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from penstock.proto.model.hybrid import Phase
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import RoundLimits
+from penstock.proto.model.streams import END_OF_TIME_US, NextBatch, NoBatch, StreamPoint, Watermark
+
+IDLE_S: Final = 0.2
+"""The table is looked at no more often than this while nothing is new."""
+REST_S: Final = 0.05
+"""Spark asks an idle source about 65 times a second, each time through a socket; each answer without a look waits so
+long. Short, for another source of the query may have rows."""
+
+NextAsked = Callable[[StreamPoint, RoundLimits, Position | None], NextBatch]
+"""Asks for the batch behind a point, within limits, up to a target."""
+
+
+class StreamProgress:
+    """Answers "up to where now?" for one run of a stream. Used by one thread."""
+
+    def __init__(
+        self,
+        next_batch: NextAsked,
+        clock: Callable[[], float],
+        pause: Callable[[float], None],
+        idle_timeout_us: int | None = None,
+    ) -> None:
+        """`clock` in seconds, never going back. After each whole `idle_timeout_us` without a new commit the watermark
+        goes on by as much."""
+        self._next_batch = next_batch
+        self._clock = clock
+        self._pause = pause
+        self._idle_timeout_us = idle_timeout_us
+        self._target: Position | None = None
+        self._ends_with_topic = self._drained = False
+        self._idle_at: StreamPoint | None = None
+        self._idle_until_s = 0.0
+        self._quiet_since_s: float | None = None
+
+    def pin(self, newest: Callable[[], Position]) -> None:
+        """Fixes the newest position now as the end of this run: nothing that completes later is taken."""
+        self._target = newest()
+
+    def pin_to_topic(self) -> None:
+        """Ends this run of a hybrid stream behind the first batch that takes all the topic then holds; or where the
+        stream cannot leave the lake."""
+        self._ends_with_topic = True
+
+    def begin(self, point: StreamPoint) -> None:
+        """Tells where a new stream starts: a pinned run ends there at the earliest."""
+        if self._target is not None:
+            self._target = max(self._target, point.progress.position)
+
+    def advance(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
+        """The next micro-batch behind `start`, never beyond a pinned target; with the point `start` itself when there
+        is nothing new."""
+        now = self._clock()
+        if self._quiet_since_s is None:
+            self._quiet_since_s = now
+        if start.ended or self._drained:
+            self._pause(REST_S)
+            return NextBatch(point=start)
+        if start == self._idle_at and now < self._idle_until_s:
+            self._pause(min(REST_S, self._idle_until_s - now))
+            return NextBatch(point=start)
+        found = self._next_batch(start, limits, self._target)
+        if found.point != start:
+            self._drained = self._ends_with_topic and _takes_all(found.point)
+            self._idle_at, self._quiet_since_s = None, self._clock()
+            return found
+        self._idle_at, self._idle_until_s = start, self._clock() + IDLE_S
+        return NextBatch(point=self._after_silence(start))
+
+    def within_target(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
+        """The batch behind `start` within other limits, asked for now."""
+        found = self._next_batch(start, limits, self._target)
+        self._drained = self._ends_with_topic and _takes_all(found.point)
+        return found
+
+    def _after_silence(self, start: StreamPoint) -> StreamPoint:
+        """The point, its watermark moved on by each whole idle timeout that passed since something was new.
+
+        Not in a run with an end: it ends where the table, or the topic, stood. The time is this process's own: a
+        restart begins it anew.
+        """
+        known = start.watermark.at_us
+        bounded = self._target is not None or self._ends_with_topic
+        if self._idle_timeout_us is None or known is None or bounded or self._quiet_since_s is None:
+            return start
+        passed = int((self._clock() - self._quiet_since_s) * 1_000_000 / self._idle_timeout_us)
+        moved_us = min(known + passed * self._idle_timeout_us, END_OF_TIME_US)
+        if passed < 1 or moved_us <= known:
+            return start
+        self._quiet_since_s += passed * self._idle_timeout_us / 1_000_000
+        self._idle_at = None
+        return replace(start, watermark=Watermark(moved_us, start.watermark.high_us), content=NoBatch())
+
+
+def _takes_all(point: StreamPoint) -> bool:
+    """Whether the batch that ends here takes all that the topic held when it was planned."""
+    kafka = point.progress.kafka
+    return kafka is not None and kafka.phase is Phase.KAFKA and kafka.behind == 0

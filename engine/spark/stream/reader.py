@@ -1,0 +1,257 @@
+"""The stream reader: an offset is a point of the stream, which says what the micro-batch before it holds.
+
+Shell around `offsets`, `progress` and `schema_changes`: it holds the clock and the enumerator. Nothing in the process
+is needed after a restart: a plan follows from an offset alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from penstock.engine.connect import enumerator_for
+from penstock.engine.requests.stream import (
+    check_order,
+    check_stream_options,
+    stream_limits,
+    stream_scope,
+    stream_start,
+)
+from penstock.engine.spark.options import Loaded, resolved
+from penstock.engine.spark.planning import plan_slots
+from penstock.engine.spark.schema.changes import SchemaChange
+from penstock.engine.spark.schema.monitor import SchemaWatch
+from penstock.engine.spark.stream.lost_batches import remaining_batch
+from penstock.engine.spark.stream.offsets import Offset, continued, offset_of, point_of, scope_digest
+from penstock.engine.spark.stream.progress import StreamProgress
+from penstock.engine.spark.task.input_partitions import MarkerSlot, Slot
+from penstock.engine.spark.task.reader import SlotReader
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import ConfigurationError, PositionExpired, TableNotFound
+from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.queries import NO_LIMITS, Changes, RoundLimits
+from penstock.proto.model.reports import TableDescription
+from penstock.proto.model.streams import CommitsBatch, NextBatch, NoBatch, StreamPoint, StreamScope, batch_request
+from penstock.proto.retry import Retry
+from penstock.table.storage.filesystem import shown_uri
+
+log = logging.getLogger("penstock.engine.spark")
+
+
+class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a table batch by batch, each once, from a checkpoint alone."""
+
+    def __init__(
+        self,
+        load: Loaded,
+        schema: StructType,
+        *,
+        enumerator: Enumerator | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+        new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        """ConfigurationError: options that exclude each other, a schema that lacks what they need."""
+        check_stream_options(load.options)
+        self._load, self._reading = resolved(load, schema, narrows=True)
+        self._initial: Offset | None = None
+        self._retry = Retry(policy=load.options.retry, now_ms=lambda: clock() * 1000, wait=pause)
+        self._given = enumerator
+        self._new_id = new_id
+        self._limits = stream_limits(load.options)
+        self._progress = StreamProgress(self._next_batch, clock, pause, load.options.idle_timeout_us)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """What a task needs: Spark pickles the reader into every task."""
+        return (SlotReader, (self._reading,))
+
+    def initialOffset(self) -> Offset:
+        """Where a new query starts: with the table as it is now, or as the option `after` says.
+
+        Spark calls it twice and takes the second answer: it stays the same for the reader's life.
+        """
+        if self._initial is None:
+            point = self._retry.call(self._first_point)
+            self._progress.begin(point)
+            self._initial = offset_of(point, self._digest, self._scope.upto)
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Anything but ReadAllAvailable where the options limit a micro-batch: Spark hands that in by itself
+        (Trigger.Once), and `latestOffset` tells the two apart. The numbers are the reader's own."""
+        limits = self._limits
+        if limits.max_rows:
+            return ReadMaxRows(limits.max_rows)
+        if limits.max_bytes:
+            return ReadMaxBytes(limits.max_bytes)
+        most = limits.max_files or limits.max_commits
+        return ReadMaxFiles(most) if most else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fixes the newest position as the run's end; of a hybrid stream the end of its topic."""
+        if self._load.options.hybrid is not None:
+            self._progress.pin_to_topic()
+        else:
+            self._progress.pin(self._newest)
+
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
+        """The end of the next micro-batch; `start` itself, text for text, when there is nothing new.
+
+        Errors: `Enumerator.next_batch`; SchemaMismatch when the table no longer fits the stream's schema.
+        """
+        begin = self.initialOffset() if start is None else start
+        point = continued(begin, point_of(begin, self._digest), self._scope.upto)
+        limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._limits
+        found = self._found(point, limits)
+        if found.lost:
+            log.warning("table %s: rows were lost: %s", shown_uri(self._load.table), found.lost)
+        return begin if found.point == point else offset_of(found.point, self._digest, self._scope.upto)
+
+    def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> list[InputPartition]:
+        """The slots of the micro-batch that `end` tells of, planned anew at each call; [] if it is `start`."""
+        before, point = point_of(start, self._digest), point_of(end, self._digest)
+        if before == point:
+            return []
+        if end.get("version") == 1:  # told nothing but its position
+            point = replace(point, content=CommitsBatch(before.progress.position))
+        try:
+            slots = self._retry.call(lambda: self._slots(point))
+        except PositionExpired as error:
+            left = self._retry.call(partial(remaining_batch, self._enumerator, self._scope, before, point, error))
+            log.warning(
+                "table %s: the micro-batch up to %s can no longer be planned as it was; the stream goes on with what "
+                "is left of it (onLostRange): %s",
+                shown_uri(self._load.table),
+                point.progress.position,
+                error,
+            )
+            slots = self._retry.call(lambda: self._slots(left))
+        return [InputPartition(slot) for slot in slots]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one slot; the same rows whichever attempt reads it."""
+        return SlotReader(self._reading).read(partition)
+
+    def commit(self, end: Offset) -> None:
+        """Nothing to do: Spark's checkpoint is the only memory of this door."""
+
+    def stop(self) -> None:
+        """Nothing to do: connections belong to the process, a server's plans to their time to live."""
+
+    @cached_property
+    def _enumerator(self) -> Enumerator:
+        """Made when the driver first asks: the copies of this reader in the tasks never do."""
+        options = self._load.options
+        return self._given or enumerator_for(options.server, options.access)
+
+    @cached_property
+    def _scope(self) -> StreamScope:
+        """Options checked against the table, by the first call of this process that asks about the stream."""
+        scope = stream_scope(self._load.table, self._load.options, self._describe)
+        return replace(scope, request=replace(scope.request, of_stream=self._new_id()))
+
+    @cached_property
+    def _digest(self) -> str:
+        return scope_digest(self._scope)
+
+    @cached_property
+    def _schemas(self) -> SchemaWatch:
+        query = self._scope.request.query
+        changes = query.format if isinstance(query, Changes) else None
+        return SchemaWatch(self._load.table, self._reading.schema, changes)
+
+    def _slots(self, point: StreamPoint) -> list[Slot]:
+        """A marker row stands where a watermark moves without rows, and at the stream's end."""
+        scope, options = self._scope, self._load.options
+        watermark = point.watermark
+        slots: list[Slot] = []
+        request = batch_request(scope, point)
+        if request is not None:
+            slots = plan_slots(
+                self._enumerator,
+                options.server,
+                request,
+                self._reading.schema,
+                options.access,
+                narrows=True,
+                watermark_us=watermark.at_us if scope.rule is not None else None,
+            )
+        alone = isinstance(point.content, NoBatch)
+        if scope.rule is not None and watermark.at_us is not None and (alone or point.ended):
+            slots.append(MarkerSlot(watermark))
+        return slots
+
+    def _found(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
+        """The next batch if the stream's schema can take it, else the one up to the next commit if it can take that."""
+        try:
+            found = self._progress.advance(start, limits)
+            broken = self._broken(found)
+            if not broken:
+                return found
+        except ConfigurationError as error:
+            self._check_now(start, error, only=limits.max_commits == 1)
+        step = replace(limits, max_commits=1)
+        try:
+            found = self._progress.within_target(start, step)
+        except ConfigurationError as error:
+            self._check_now(start, error, only=True)
+            raise
+        broken = self._broken(found)
+        if broken:
+            raise self._schemas.mismatch(broken, start.progress.position, found.point.progress.position)
+        return found
+
+    def _broken(self, found: NextBatch) -> tuple[SchemaChange, ...]:
+        """Why the batch cannot be read under the stream's schema; () if it can. One behind the lake has no commit whose
+        schema could differ: its plan is checked (`casting`)."""
+        return () if found.point.progress.kafka is not None else self._schemas.broken(found.schema_json)
+
+    def _check_now(self, start: StreamPoint, error: ConfigurationError, *, only: bool) -> None:
+        """A batch could not be planned: raises SchemaMismatch if the table's schema breaks the stream's now and nothing
+        smaller can be planned (`only`); any other error as it is."""
+        broken = self._schemas.broken(self._describe().schema_json)
+        if not broken:
+            raise error
+        if start.progress.kafka is not None:
+            raise self._schemas.mismatch(broken, start.progress.position, None) from error
+        if only:
+            end = self._retry.call(
+                lambda: self._enumerator.newest_position(self._load.table, start.progress.position, 1)
+            )
+            raise self._schemas.mismatch(broken, start.progress.position, end) from error
+
+    def _next_batch(self, point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
+        scope = replace(self._scope, limits=limits, target=target)
+        return self._retry.call(lambda: self._enumerator.next_batch(scope, point))
+
+    def _newest(self) -> Position:
+        try:
+            return self._retry.call(lambda: self._enumerator.newest_position(self._load.table))
+        except TableNotFound:
+            return EARLIEST
+
+    def _first_point(self) -> StreamPoint:
+        table, options, scope = self._load.table, self._load.options, self._scope
+        point = self._enumerator.start_stream(scope, stream_start(table, options, self._describe))
+        if scope.upto is not None:
+            check_order(table, options, point.progress.position, scope.upto)
+        return point
+
+    def _describe(self) -> TableDescription:
+        return self._retry.call(lambda: self._enumerator.describe_table(self._load.table))

@@ -1,0 +1,46 @@
+"""What one Python worker process keeps between tasks: the scans of the last few plans.
+
+The only module with process-wide state: Spark reuses its Python workers, and a task asks `describe_plan` only where no
+earlier task of its process did. One task at a time runs in a worker, so there is no lock. (Connections are kept by
+`penstock.proto.client.client`.)
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.model.splits import Scan
+
+MAX_SCANS: Final = 32
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class LastUsed(Generic[K, V]):
+    """At most `capacity` values by key; the one used longest ago makes room."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._values: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value of `key`, made if it is not held. A `make` that raises leaves nothing behind."""
+        if key not in self._values:
+            made = make()
+            while len(self._values) >= self._capacity:
+                self._values.popitem(last=False)
+            self._values[key] = made
+        self._values.move_to_end(key)
+        return self._values[key]
+
+
+_scans: Final[LastUsed[tuple[str, str], Scan]] = LastUsed(MAX_SCANS)
+
+
+def scan_of(enumerator: Enumerator, server: str, plan_id: str) -> Scan:
+    """What the splits of a plan share, asked of the server once a process (plan ids are never used again)."""
+    return _scans.get((server, plan_id), lambda: enumerator.describe_plan(plan_id))

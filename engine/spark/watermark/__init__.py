@@ -1,0 +1,1 @@
+"""The watermark of a source in Spark."""

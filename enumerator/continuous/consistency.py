@@ -1,0 +1,203 @@
+"""What must never be passed over in silence: late instants, consumed ones that are gone, another table in its place.
+
+Pure: a progress against the timeline, and the way of a progress to another timeline layout. Not here: reading
+(`advance`), how far a round goes (`rounds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.planning.commit_order import is_earliest
+from penstock.enumerator.planning.selection import TimelineFacts
+from penstock.proto.errors import DataInvalidated, LateInstant
+from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
+from penstock.table.timeline.instants import Instant
+
+_RESET = (
+    "reset the group (`penstock groups reset`; a Spark query begins with a new checkpoint), or read a snapshot and go "
+    "on from `latest`"
+)
+
+
+def refuse_late(facts: TimelineFacts, progress: Progress) -> None:
+    """LateInstant if a data instant is completed at or behind the position that was not consumed there.
+
+    Instants older than every consumed one that is still active were archived, and remembered no longer, when the
+    position moved: they are not late. Nor are those that a savepoint keeps in front of the active timeline.
+    """
+    if is_earliest(progress.position):
+        return
+    known = progress.consumed | progress.ahead
+    for item in facts.timeline.completed_writes:
+        order_key = facts.timeline.order_key(item)
+        if Position(order_key) > progress.position or item.requested_time in known or not facts.is_data(item):
+            continue
+        if item.requested_time < facts.timeline.first_active:
+            continue
+        raise _late(facts.table, item, order_key, progress)
+
+
+def refuse_archived_late(
+    active: TimelineFacts, whole: TimelineFacts, progress: Progress, gone: Collection[InstantTime]
+) -> None:
+    """LateInstant if a data instant completed at or behind the position and was archived before anybody looked.
+
+    `whole` are the active facts with the archive, `gone` the consumed instants that were archived since the position
+    moved. Hudi archives in order of requested time (`TimelineArchiverV2.getInstantsToArchive`): what was archived when
+    the position moved was requested before all of `gone`, so an instant behind the first of them was active then, or
+    not completed.
+    """
+    if not gone or is_earliest(progress.position):
+        return
+    first, known = min(gone), progress.consumed | progress.ahead
+    for item in whole.timeline.completed_writes:
+        order_key = whole.timeline.order_key(item)
+        if item.requested_time <= first or item.requested_time in known or Position(order_key) > progress.position:
+            continue
+        if active.timeline.completed_write(item.requested_time) is None and whole.is_data(item):
+            raise _late(active.table, item, order_key, progress)
+
+
+def _late(table: str, item: Instant, order_key: InstantTime, progress: Progress) -> LateInstant:
+    return LateInstant(
+        f"instant {item.requested_time} of table {table} is completed at order key {order_key}, at or behind "
+        f"position {progress.position}, which had passed it when it was not completed yet: its rows were not "
+        f"delivered and will not be. Read range ({just_before(order_key)}, {order_key}] once, then {_RESET}; "
+        "writers whose clocks agree, or table version 8 and above, prevent this"
+    )
+
+
+def vanished(facts: TimelineFacts, progress: Progress) -> frozenset[InstantTime]:
+    """Consumed instants that are not on the active timeline as completed: archived, or taken back."""
+    return frozenset(
+        item for item in progress.consumed | progress.ahead if facts.timeline.completed_write(item) is None
+    )
+
+
+def refuse_invalidated(
+    facts: TimelineFacts, progress: Progress, gone: Collection[str], archived: Collection[str], table_id: str
+) -> None:
+    """DataInvalidated if one of the `gone` instants was not archived, or no known instant reaches the position.
+
+    `archived` are requested times of the archive.
+    """
+    lost = sorted(set(gone) - set(archived))
+    if lost:
+        pending = {item.requested_time for item in facts.timeline.pending}
+        state = "pending again" if lost[0] in pending else "neither active nor archived"
+        raise DataInvalidated(
+            f"instant {lost[0]} of table {facts.table}{_others(lost)} was consumed at position {progress.position} and "
+            f"is {state}: it was rolled back, the table was restored to before it, or {_made_anew(progress, table_id)}."
+            f" What was read of it is no longer the table's; take it back downstream, then {_RESET}"
+        )
+
+
+def refuse_newer_position(facts: TimelineFacts, progress: Progress, reaches: bool, table_id: str) -> None:
+    """DataInvalidated for a position behind everything that the timeline, with its archive, holds."""
+    if not reaches:
+        raise DataInvalidated(
+            f"position {progress.position} of table {facts.table} lies behind everything that its timeline holds: it "
+            f"was restored to before that, or {_made_anew(progress, table_id)}. Take back downstream what was read, "
+            f"then {_RESET}"
+        )
+
+
+def newest_active(facts: TimelineFacts) -> str:
+    """The greatest order key of an active completed write; '' if there is none."""
+    return max(map(facts.timeline.order_key, facts.timeline.completed_writes), default="")
+
+
+def remembered(facts: TimelineFacts, position: Position, before: Progress | None, layout: int) -> Progress:
+    """The progress at a position of these facts: which active data instants it has consumed.
+
+    Archived ones are forgotten but for the newest, which tells a table that was created anew as long as no other can.
+    So are those that a savepoint keeps in front of the active timeline, where later ones may be archived already
+    (`hoodie.archive.beyond.savepoint`).
+    """
+    inside = facts.timeline.completed_writes
+    consumed = {
+        item.requested_time
+        for item in inside
+        if item.requested_time >= facts.timeline.first_active
+        and Position(facts.timeline.order_key(item), 0) < position
+        and facts.is_data(item)
+    }
+    ahead = frozenset(
+        item.requested_time
+        for item in inside
+        if before is not None and item.requested_time in before.ahead and item.requested_time not in consumed
+    )
+    if not consumed and before is not None and not is_earliest(position) and before.consumed:
+        consumed = {max(before.consumed)}
+    return Progress(position, layout, frozenset(consumed), ahead, before.table_id if before is not None else "")
+
+
+def on_layout(facts: TimelineFacts, progress: Progress, layout: int) -> Progress:
+    """The progress on the timeline's layout, if that changed with an upgrade: no instant is passed, none read twice.
+
+    `facts` hold archived instants too. Consumed are those that are remembered, and what was archived with a requested
+    time up to the old position. The new position stands in front of the first instant, in the new order, that was not
+    consumed; consumed ones behind it are `ahead`. DataInvalidated if the old position lies inside an instant that
+    others come before now.
+    """
+    if progress.layout in (0, layout) or is_earliest(progress.position):
+        return replace(progress, layout=layout)
+    order_key = facts.timeline.order_key
+    known = progress.consumed | progress.ahead
+    cut = progress.position.order_key if progress.position.index != WHOLE_INSTANT else ""
+
+    def is_consumed(item: Instant) -> bool:
+        archived = item.requested_time < facts.timeline.first_active and item.requested_time <= _requested_up_to(
+            progress
+        )
+        return item.requested_time in known or archived
+
+    data = [item for item in facts.timeline.completed_writes if facts.is_data(item)]
+    ordered = sorted(data, key=lambda item: (order_key(item), item.requested_time))
+    fresh = next((order_key(item) for item in ordered if not is_consumed(item)), None)
+    before = [order_key(item) for item in ordered if fresh is None or order_key(item) < fresh]
+    position = Position(before[-1]) if before else Position(just_before(fresh or progress.position.order_key))
+    if cut:
+        partial = next((item for item in ordered if item.requested_time == cut), None)
+        if partial is None or not before or order_key(partial) != before[-1]:
+            raise DataInvalidated(
+                f"position {progress.position} of table {facts.table} lies inside an instant, and an upgrade of the "
+                f"table put other instants between it and the position's start; {_RESET}"
+            )
+        position = Position(before[-1], progress.position.index)
+    ahead = frozenset(
+        item.requested_time for item in ordered if is_consumed(item) and Position(order_key(item), 0) >= position
+    )
+    return Progress(
+        position=position,
+        layout=layout,
+        consumed=progress.consumed - ahead,
+        ahead=ahead,
+        table_id=progress.table_id,
+    )
+
+
+def _requested_up_to(progress: Progress) -> str:
+    """The requested time up to which archived instants were consumed: on layout 1 the position itself."""
+    return (
+        max((progress.position.order_key, *progress.consumed))
+        if progress.layout == 1
+        else max(progress.consumed, default="")
+    )
+
+
+def just_before(order_key: str) -> InstantTime:
+    """The greatest order key below this one, among those of its length."""
+    return InstantTime(str(max(int(order_key) - 1, 0)).zfill(len(order_key)))
+
+
+def _made_anew(progress: Progress, table_id: str) -> str:
+    renamed = progress.table_id and progress.table_id != table_id
+    return f"it is another table now ({table_id}, it was {progress.table_id})" if renamed else "the table was made anew"
+
+
+def _others(lost: list[InstantTime] | list[str]) -> str:
+    return f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""

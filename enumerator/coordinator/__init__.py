@@ -1,0 +1,1 @@
+"""The coordinator: one lock around the core, the journal and the plans that it holds."""

@@ -1,0 +1,214 @@
+"""The shell around the core: one lock, one state, one journal. Decides, remembers, then answers.
+
+Belongs here: the order of those three. Not here: what is decided (`core`), what disks do (`store`).
+
+What was decided is taken into the state at once and appended behind what was decided before; nobody is told until it is
+durable. A failed write ends the keeper: every further call fails like it, until the service starts anew on its store.
+So does another server that took the store over.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from penstock.enumerator.coordinator import failpoints
+from penstock.enumerator.coordinator.metrics import tell_records
+from penstock.enumerator.coordinator.plan_store import MemoryShelf, PlanStore, StoreShelf
+from penstock.enumerator.core.codec import decode_record, encode_record
+from penstock.enumerator.core.decide import step
+from penstock.enumerator.core.events import Event, Restarted, Tick
+from penstock.enumerator.core.log_compaction import compacted_records
+from penstock.enumerator.core.records import Durable, Gone, GroupDeleted, PlanOpened, ReaderGone, Record, RoundPlanned
+from penstock.enumerator.core.results import Answer, Settings
+from penstock.enumerator.core.state import State, apply
+from penstock.enumerator.log import tell
+from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer
+from penstock.enumerator.store.errors import again
+from penstock.enumerator.store.journal import AnyJournal, Ticket
+from penstock.enumerator.store.protocol import Store
+from penstock.proto.errors import Fenced, PenstockError, StorageError
+from penstock.proto.model.splits import Plan
+
+REWRITE_RECORDS: Final = 20_000
+"""Appended records behind which the log is looked at for what it could be shortened to."""
+
+_T = TypeVar("_T")
+
+
+class Coordinator:
+    """The state of one enumerator. Any thread. Without a journal it lives as long as the process.
+
+    `clock_ms` never runs backwards.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock_ms: Callable[[], int],
+        settings: Settings,
+        journal: AnyJournal | None = None,
+        plan_store: PlanStore | None = None,
+        state: State | None = None,
+        observer: Observer = NO_OBSERVER,
+    ) -> None:
+        self.settings = settings
+        self.plan_store: PlanStore = MemoryShelf() if plan_store is None else plan_store
+        self._clock_ms = clock_ms
+        self._journal = journal
+        self._state = State() if state is None else state
+        self.observer = observer
+        self.when_lost: Callable[[PenstockError], object] = lambda error: None
+        """Told, by whichever thread finds it, that nothing can be remembered any more; perhaps more than once."""
+        self.lost: PenstockError | None = None
+        """Why nothing can be remembered any more, from when that was found on."""
+        self._lock = threading.Lock()
+        self._last: Ticket | None = None
+        self._appended = 0
+        self.ticked_ms = clock_ms()
+
+    def handle(self, event: Event, then: Callable[[State, Answer], _T], plan: tuple[str, Plan] | None = None) -> _T:
+        """What the event means, made durable; `then` turns the answer into what the caller needs, under the lock.
+
+        `plan` (its id and itself) is laid down if that is decided. Errors as for `step`; StorageError if nobody knows
+        whether it is durable.
+        """
+        pieces = () if plan is None else self.plan_store.pieces(*plan)
+        self._require_kept()
+        with self._lock:
+            made = step(self._state, event, self._clock_ms(), self.settings)
+            durable = [record for record in made.records if isinstance(record, Durable)]
+            is_held = plan is not None and any(_holds(record, plan[0]) for record in durable)
+            if self._journal is not None and durable:
+                failpoints.hit(failpoints.APPEND_BEFORE)
+                encoded = [encode_record(record) for record in durable]
+                self._last = self._journal.append(encoded, pieces if is_held else ())
+                self._appended += len(durable)
+            try:
+                if plan is not None and is_held:
+                    self.plan_store.keep(*plan)
+                self._take_in(made.records)
+            except BaseException as error:
+                self._lose(error)
+                raise
+            answer = then(self._state, made.answer)
+            ticket = self._last
+        self._wait(ticket, durable=bool(durable))
+        return answer
+
+    def look(self, at: Callable[[State], _T]) -> _T:
+        """What `at` finds in the state, under the lock; told once all of it is durable."""
+        with self._lock:
+            found, ticket = at(self._state), self._last
+        if ticket is not None:
+            self._wait_durable(ticket)
+        return found
+
+    def tick(self) -> None:
+        """Lets time pass: leases and plans end; a long log is shortened. StorageError once another process has the
+        store: found out here at the latest, where nobody has anything to write."""
+        before_ms, self.ticked_ms = self.ticked_ms, self._clock_ms()
+        self.handle(Tick(before_ms), lambda state, answer: None)
+        if self._journal is not None:
+            with self._lock:
+                self._last = self._journal.append(())
+            self._wait_durable(self._last)
+        if self._journal is not None and self._appended >= REWRITE_RECORDS:
+            with self._lock:
+                records = [encode_record(record) for record in compacted_records(self._state)]
+                if len(records) * 4 <= self._appended:
+                    self._last = self._journal.rewrite(records)
+                self._appended = len(records)
+
+    def _wait(self, ticket: Ticket | None, *, durable: bool) -> None:
+        if ticket is None:
+            return
+        begin_s = time.perf_counter()
+        self._wait_durable(ticket)
+        if durable:
+            failpoints.hit(failpoints.APPEND_AFTER)
+            self.observer.observe(Duration.LOG_APPEND, time.perf_counter() - begin_s)
+
+    def _wait_durable(self, ticket: Ticket) -> None:
+        """Returns once it is. That another server has taken the state over is this one's trouble: to whoever asks it is
+        a server that does not answer, never a reader that was fenced."""
+        try:
+            ticket.wait()
+        except Exception as error:
+            raise self._lose(error) from error
+
+    def _require_kept(self) -> None:
+        if self.lost is not None:
+            raise again(self.lost)
+
+    def _lose(self, error: BaseException) -> PenstockError:
+        """What was decided is not written, or not taken in: state and store may differ, so nothing more is decided."""
+        if isinstance(error, Fenced) or not isinstance(error, PenstockError):
+            kind = "" if isinstance(error, Fenced) else f"the state cannot be kept: {type(error).__name__}: "
+            lost: PenstockError = StorageError(f"{kind}{error}")
+        else:
+            lost = error
+        self.lost = self.lost or lost
+        self.when_lost(lost)
+        return lost
+
+    def _take_in(self, records: Sequence[Record]) -> None:
+        tell_records(self.observer, self._state, records)
+        _log_lost_readers(self._state, records)
+        gone = [plan_id for record in records for plan_id in apply(self._state, record)]
+        if gone:
+            self.plan_store.drop(gone)
+            if self._journal is not None:
+                self._last = self._journal.append((), (), gone)
+
+
+def _log_lost_readers(state: State, records: Sequence[Record]) -> None:
+    for record in records:
+        if isinstance(record, GroupDeleted) and record.expired:
+            tell("group expired", level=logging.WARNING, table=record.key.table, group=record.key.group,
+                 committed=state.groups[record.key].committed)  # fmt: skip
+        if isinstance(record, ReaderGone) and record.cause is Gone.EXPIRED:
+            held = len(state.groups[record.key].readers[record.reader_id].held)
+            tell("reader lost", level=logging.WARNING, table=record.key.table, group=record.key.group,
+                 reader=record.reader_id, splits=held)  # fmt: skip
+
+
+def _holds(record: Durable, plan_id: str) -> bool:
+    return isinstance(record, PlanOpened | RoundPlanned) and record.plan_id == plan_id
+
+
+def recovered(store: Store) -> tuple[State, tuple[str, ...]]:
+    """The state that a store's records make, and the plans in it that no record knows any more. StateDamaged;
+    StateVersionError."""
+    state = State()
+    for stored in store.records():
+        apply(state, decode_record(stored))
+    known = {*state.plans, *(plan_id for group in state.groups.values() for plan_id in group.rounds)}
+    return state, tuple(sorted(store.plan_ids() - known))
+
+
+def durable_coordinator(
+    store: Store,
+    journal: AnyJournal,
+    *,
+    clock_ms: Callable[[], int],
+    settings: Settings,
+    observer: Observer = NO_OBSERVER,
+) -> Coordinator:
+    """A keeper that goes on where the store's last one ended; leases and plans get their whole time again."""
+    state, orphans = recovered(store)
+    if orphans:
+        journal.append((), (), orphans)
+    coordinator = Coordinator(
+        clock_ms=clock_ms,
+        settings=settings,
+        journal=journal,
+        plan_store=StoreShelf(store),
+        state=state,
+        observer=observer,
+    )
+    coordinator.handle(Restarted(), lambda state, answer: None)
+    return coordinator

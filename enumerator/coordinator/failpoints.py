@@ -1,0 +1,62 @@
+"""Places where a test has this process killed: named in the environment variable PENSTOCK_FAILPOINTS, else nothing.
+
+Belongs here: what the variable means, ending the process. Not here: where the places are (`coordinator`). The
+variable is read once, when this module is imported; unset, `hit` is one look at an empty dictionary.
+
+    PENSTOCK_FAILPOINTS="append.before=kill;append.after=kill@3"
+
+`append.before`: decided, not given to the store. `append.after`: durable, and nobody was told. `@N`: at the Nth time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from penstock.proto.errors import ConfigurationError
+
+VARIABLE: Final = "PENSTOCK_FAILPOINTS"
+APPEND_BEFORE: Final = "append.before"
+APPEND_AFTER: Final = "append.after"
+NAMES: Final = (APPEND_BEFORE, APPEND_AFTER)
+_LEFT: dict[str, int] = {}
+_LOCK = threading.Lock()
+
+
+def parsed(text: str) -> dict[str, int]:
+    """The times after which each failpoint counts. ConfigurationError names what is wrong."""
+    found: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        match = re.fullmatch(r"([a-z.]+)=kill(?:@([1-9][0-9]{0,8}))?", part)
+        if match is None or match[1] not in NAMES:
+            raise ConfigurationError(
+                f"{VARIABLE}: got {part[:80]!r}, expected NAME=kill or NAME=kill@N with a NAME of {', '.join(NAMES)}"
+            )
+        found[match[1]] = int(match[2] or 1)
+    return found
+
+
+def arm(environment: Mapping[str, str]) -> None:
+    """Takes what the environment says."""
+    with _LOCK:
+        _LEFT.clear()
+        _LEFT.update(parsed(environment.get(VARIABLE, "")))
+
+
+def hit(name: str, kill: Callable[[int, int], object] = os.kill) -> None:
+    """The process has come to that place: it ends here as by `kill -9`, if this is the time that was named."""
+    if not _LEFT:
+        return
+    with _LOCK:
+        left = _LEFT.get(name, 0) - 1
+        if left >= 0:
+            _LEFT[name] = left
+        if left == 0:
+            kill(os.getpid(), signal.SIGKILL)
+
+
+arm(os.environ)

@@ -1,0 +1,191 @@
+"""Plans that are kept and handed out split by split: what `EmbeddedEnumerator` and the service do with a keeper.
+
+Shell: asks the core through its keeper, tells log and observer. Not here: planning (`planning`), decisions (`core`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from penstock.enumerator.coordinator.coordinator import Coordinator
+from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
+from penstock.enumerator.core.plans import opened_by
+from penstock.enumerator.core.results import Answer, Entry, PlanHeld, Reported
+from penstock.enumerator.core.slot_assigner import Assigned, Assignment, choose_slots
+from penstock.enumerator.core.split_facts import sizes_alone
+from penstock.enumerator.core.state import State
+from penstock.enumerator.log import tell
+from penstock.enumerator.observer import Duration, Observer, SplitEvent, SplitKind
+from penstock.proto.codec.serialized import encode_request
+from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownPlan
+from penstock.proto.model.queries import Changes, PlanRequest, TopicRanges
+from penstock.proto.model.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport
+from penstock.proto.model.splits import Plan, Scan
+
+
+def _kind(query: str) -> SplitKind:
+    if query.startswith(TopicRanges.__name__):
+        return SplitKind.KAFKA
+    return SplitKind.CDC if query.startswith(Changes.__name__) else SplitKind.MOR
+
+
+_STREAM: Final = "Stream"
+_QUERIES: Final = {
+    "Snapshot": "snapshot",
+    "SnapshotAsOf": "snapshot",
+    "SnapshotPart": "snapshot",
+    "ReadOptimized": "read_optimized",
+    "Incremental": "incremental",
+    "Changes": "cdc",
+    "TopicRanges": "topic",
+}
+
+
+def query_label(query: str) -> str:
+    """The label of metrics for the kind of query that a plan's record names."""
+    return "stream" if query.endswith(_STREAM) else _QUERIES.get(query, "other")
+
+
+class KeptPlans:
+    """The plans of one keeper. Any thread."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        *,
+        planned: Callable[[PlanRequest], Plan],
+        shown: Callable[[str], str],
+        clock_ms: Callable[[], int],
+        new_id: Callable[[], str],
+        cpus: int,
+        observer: Observer,
+    ) -> None:
+        """`planned` plans a request, `shown` is what logs call a table."""
+        self._coordinator, self._planned, self._shown = coordinator, planned, shown
+        self._clock_ms, self._new_id, self._cpus, self._observer = clock_ms, new_id, cpus, observer
+
+    def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
+        """See `Enumerator.open_plan`. A request id that opened a plan before gives that plan again; RequestIdReused if
+        it was for other content."""
+        if request.slots < 0:
+            raise ConfigurationError(f"slots: got {request.slots}, expected 0 (let the planner choose) or more")
+        digest = hashlib.sha256(encode_request(request)).hexdigest() if request_id else ""
+        before = self._coordinator.look(lambda state: opened_by(state, request_id, request.table, digest))
+        if before is not None:
+            return self._opened(before)
+        begin_ms = self._clock_ms()
+        plan = self._planned(request)
+        facts = sizes_alone(split.size_bytes for split in plan.splits)
+        size_bytes = int(facts.sizes.sum())
+        plan_id = self._new_id()
+        query = type(request.query).__name__ + (_STREAM if request.of_stream else "")
+        event = OpenPlan(
+            plan_id=plan_id,
+            request_id=request_id,
+            table=request.table,
+            query=query,
+            facts=facts,
+            slots=choose_slots(len(facts), size_bytes, request.slots, self._cpus),
+            stream=request.of_stream,
+            digest=digest,
+        )
+        opened = self._opened(self._coordinator.handle(event, _plan_id, (plan_id, plan)))
+        took_ms = self._clock_ms() - begin_ms
+        self._observer.observe(Duration.PLAN, took_ms / 1000)
+        self._count(SplitEvent.DISCOVERED, request.table, query, len(facts))
+        tell(
+            "plan opened",
+            plan=opened.plan_id,
+            table=self._shown(request.table),
+            query=query,
+            splits=opened.splits,
+            slots=opened.slots,
+            bytes=opened.size_bytes,
+            ms=took_ms,
+        )
+        return opened
+
+    def _opened(self, plan_id: str) -> OpenedPlan:
+        slots, splits, size_bytes = self._coordinator.handle(
+            UsePlan(plan_id),
+            lambda state, _: (
+                state.plans[plan_id].assigner.slots,
+                len(state.plans[plan_id].facts),
+                int(state.plans[plan_id].facts.sizes.sum()),
+            ),
+        )
+        return OpenedPlan(plan_id=plan_id, slots=slots, splits=splits, size_bytes=size_bytes, scan=self.scan(plan_id))
+
+    def describe_plan(self, plan_id: str) -> Scan:
+        """See `Enumerator.describe_plan`."""
+        self._coordinator.handle(UsePlan(plan_id), lambda state, answer: None)
+        return self.scan(plan_id)
+
+    def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
+        """See `Enumerator.next_split`."""
+        begin_s = time.perf_counter()
+        told, table, query, replayed = self._coordinator.handle(NextEntry(plan_id, slot, index), _entry)
+        self._observer.observe(Duration.ASSIGN, time.perf_counter() - begin_s)
+        if not isinstance(told, Assigned):
+            level = logging.DEBUG if replayed else logging.INFO
+            tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
+            return EndOfSlot()
+        try:
+            split = self._coordinator.plan_store.splits(plan_id, [told.split])[0]
+        except KeyError:
+            raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
+        if not replayed:
+            self._count(SplitEvent.ASSIGNED, table, query)
+        what = "split repeated" if replayed else "split assigned"
+        tell(what, level=logging.DEBUG, plan=plan_id, slot=slot, index=index, split=split.split_id)
+        return NextSplit(split)
+
+    def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
+        """See `Enumerator.finish_split`."""
+        event = FinishEntry(plan_id, slot, index, report)
+        held, answer = self._coordinator.handle(event, lambda state, answer: (state.plans[plan_id], answer))
+        if isinstance(answer, Reported) and answer.is_first:
+            self._observer.report(held.query, report)
+            self._count(SplitEvent.FINISHED, held.table, held.query)
+        tell(
+            "split finished",
+            level=logging.DEBUG,
+            plan=plan_id,
+            slot=slot,
+            index=index,
+            rows=report.rows,
+            bytes=report.size_bytes,
+            ms=round(sum(spent_ms for _, spent_ms in report.phase_ms), 3),
+        )
+
+    def _count(self, event: SplitEvent, table: str, query: str, count: int = 1) -> None:
+        self._observer.split_events(event, table, "", _kind(query), count, query=query_label(query))
+
+    def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
+        """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
+        reports = self._coordinator.handle(UsePlan(plan_id), lambda state, _: dict(state.plans[plan_id].reports))
+        return dict(sorted(reports.items()))
+
+    def scan(self, plan_id: str) -> Scan:
+        """What the splits of a plan share, without using it (`describe_plan`). UnknownPlan as there."""
+        try:
+            return self._coordinator.plan_store.scan(plan_id)
+        except KeyError:
+            raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
+
+
+def _plan_id(state: State, answer: Answer) -> str:
+    if not isinstance(answer, PlanHeld):
+        raise InvariantViolation(f"opening a plan was answered by {answer!r}")
+    return answer.plan_id
+
+
+def _entry(state: State, answer: Answer) -> tuple[Assignment | None, str, str, bool]:
+    if not isinstance(answer, Entry):
+        raise InvariantViolation(f"asking for a split was answered by {answer!r}")
+    held = state.plans[answer.plan_id]
+    return held.assigner.told(answer.slot, answer.index), held.table, held.query, answer.replayed

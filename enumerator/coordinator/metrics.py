@@ -1,0 +1,112 @@
+"""What the keeper's records and state say to whoever measures. Pure: an observer is told, nothing is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.enumerator.continuous.types import Issued
+from penstock.enumerator.core.records import (
+    Gone,
+    GroupDeleted,
+    ReaderGone,
+    Record,
+    RoundPlanned,
+    SplitsAssigned,
+    SplitsCommitted,
+)
+from penstock.enumerator.core.rounds import PENDING
+from penstock.enumerator.core.state import Group, State
+from penstock.enumerator.observer import GroupGauges, KafkaGauges, Observer, SplitEvent, SplitKind
+from penstock.proto.model.queries import Changes
+
+
+def kind_of(group: Group) -> SplitKind:
+    """What the group's splits hold."""
+    if group.progress.kafka is not None:
+        return SplitKind.KAFKA
+    return SplitKind.CDC if isinstance(group.scope.request.query, Changes) else SplitKind.MOR
+
+
+def tell_records(observer: Observer, state: State, records: Sequence[Record]) -> None:
+    """The events of splits in records that `state` has not taken in yet."""
+    for record in records:
+        match record:
+            case RoundPlanned(key=key):
+                _count(observer, state.groups[key], SplitEvent.DISCOVERED, len(record.facts))
+            case SplitsAssigned(key=key, reader_id=reader_id):
+                _count(observer, state.groups[key], SplitEvent.ASSIGNED, len(record.splits))
+                observer.reader_splits(SplitEvent.ASSIGNED, key.table, key.group, reader_id, record.splits)
+            case SplitsCommitted(key=key):
+                _count(observer, state.groups[key], SplitEvent.FINISHED, len(record.finished))
+                _tell_finished(observer, state.groups[key], record.finished)
+            case ReaderGone(key=key, reader_id=reader_id, cause=cause):
+                held = tuple(state.groups[key].readers[reader_id].held)
+                event = SplitEvent.EXPIRED if cause is Gone.EXPIRED else SplitEvent.RETURNED
+                _count(observer, state.groups[key], event, len(held))
+                observer.reader_splits(event, key.table, key.group, reader_id, held)
+            case GroupDeleted(key):
+                observer.group_gone(key.table, key.group)
+            case _:
+                pass
+
+
+def _tell_finished(observer: Observer, group: Group, finished: Sequence[tuple[str, int]]) -> None:
+    by_reader: dict[str, list[tuple[str, int]]] = {}
+    for plan_id, index in finished:
+        one = group.rounds.get(plan_id)
+        if one is not None and index in one.holders:
+            by_reader.setdefault(one.holders[index], []).append((plan_id, index))
+    for reader_id, splits in by_reader.items():
+        observer.reader_splits(SplitEvent.FINISHED, group.key.table, group.key.group, reader_id, splits)
+
+
+def _count(observer: Observer, group: Group, event: SplitEvent, count: int) -> None:
+    if count:
+        observer.split_events(event, group.key.table, group.key.group, kind_of(group), count)
+
+
+def kafka_gauges_of(group: Group) -> KafkaGauges | None:
+    """Where a hybrid group stands, as far as it is planned; None for any other."""
+    hybrid, place = group.scope.request.hybrid, group.progress.kafka
+    if hybrid is None:
+        return None
+    if place is None:
+        return KafkaGauges(topic=hybrid.topic)
+    return KafkaGauges(
+        topic=hybrid.topic, phase=place.phase, lag={item.partition: item.behind for item in place.places}
+    )
+
+
+def gauges_of(
+    group: Group,
+    *,
+    looked_at_s: float | None,
+    issued: Issued | None,
+    poll_interval_s: float | None = None,
+    trouble_code: str = "",
+) -> GroupGauges:
+    """The group now. `looked_at_s`: when its table was last looked at, by the observer's clock; `issued`: of the newest
+    round that this process planned; `poll_interval_s`: how often the table is to be looked at; `trouble_code`: of looks
+    that fail."""
+    counts: Counter[str] = Counter()
+    for one in group.rounds.values():
+        counts["pending"] += one.pending
+        counts["held"] += len(one.holders)
+        counts["done"] += one.done
+        counts["bytes"] += int(np.sum(one.facts.sizes[one.status == PENDING]))
+    return GroupGauges(
+        pending_splits=counts["pending"],
+        assigned_splits=counts["held"],
+        finished_splits=counts["done"],
+        pending_bytes=counts["bytes"],
+        issued_instant_s=None if issued is None else issued.instant_ms / 1000,
+        issued_delay_s=None if issued is None else issued.delay_ms / 1000,
+        discovered_at_s=looked_at_s,
+        poll_interval_s=poll_interval_s,
+        kind=kind_of(group),
+        up=group.stopped is None,
+        error_code=trouble_code if group.stopped is None else group.stopped[0],
+    )

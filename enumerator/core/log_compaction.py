@@ -1,0 +1,98 @@
+"""The records that a state would have been made of without its past: what a store's log is rewritten to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.core.records import (
+    Durable,
+    GroupCreated,
+    GroupEnded,
+    GroupStopped,
+    NumbersUsed,
+    PlanOpened,
+    ReaderJoined,
+    RoundPlanned,
+    SlotsAsked,
+    SplitsAssigned,
+    SplitsCommitted,
+)
+from penstock.enumerator.core.rounds import DONE
+from penstock.enumerator.core.state import Group, Reader, State
+
+
+def compacted_records(state: State) -> Iterator[Durable]:
+    """Records that, taken in by an empty state, give an equal one; but for leases, times of use and reports, which no
+    store keeps."""
+    yield NumbersUsed(state.last_number)
+    for plan_id, held in state.plans.items():
+        yield PlanOpened(
+            plan_id=plan_id,
+            request_id=held.request_id,
+            table=held.table,
+            query=held.query,
+            facts=held.facts,
+            slots=held.assigner.slots,
+            stream=held.stream,
+            digest=held.digest,
+        )
+        yield SlotsAsked(plan_id, tuple(held.asked))
+    for key in sorted(state.groups):
+        yield from _of_group(state.groups[key])
+
+
+def _of_group(group: Group) -> Iterator[Durable]:
+    begin = Progress(group.committed) if group.rounds else group.progress
+    yield GroupCreated(
+        key=group.key,
+        number=group.number,
+        scope=group.scope,
+        limits=group.limits,
+        progress=begin,
+        principal=group.principal,
+    )
+    for one in group.rounds.values():
+        yield RoundPlanned(
+            key=group.key,
+            plan_id=one.plan_id,
+            commit_range=one.commit_range,
+            progress=group.progress,
+            facts=one.facts,
+            reshaped=one.reshaped,
+            commits=one.commits,
+        )
+    for reader in group.readers.values():
+        yield from _of_reader(group, reader)
+    for one in group.rounds.values():
+        done = tuple((one.plan_id, int(index)) for index in np.flatnonzero(one.status == DONE))
+        ordinals = tuple((one.plan_id, index, ordinal) for index, ordinal in sorted(one.ordinals.items()))
+        if done or ordinals:
+            yield SplitsCommitted(key=group.key, ordinals=ordinals, finished=done)
+    if group.stopped is not None:
+        yield GroupStopped(key=group.key, code=group.stopped[0], text=group.stopped[1])
+    if group.ended:
+        yield GroupEnded(key=group.key)
+
+
+def _of_reader(group: Group, reader: Reader) -> Iterator[Durable]:
+    """Joined twice where it holds what it was not told of: the second join makes all of it untold."""
+    joined = ReaderJoined(
+        key=group.key,
+        reader_id=reader.reader_id,
+        epoch=reader.epoch,
+        request_id=reader.request_id,
+        principal=reader.principal,
+    )
+    yield joined
+    if reader.held:
+        yield SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=0, splits=tuple(reader.held))
+        yield joined
+    told = tuple(item for item in reader.held if item not in reader.untold)
+    if told:
+        yield SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=0, splits=told)
+    if reader.sequence:
+        answered = tuple(item for item in reader.answered if item in reader.held)
+        yield SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=reader.sequence, splits=answered)

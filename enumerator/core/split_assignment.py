@@ -1,0 +1,162 @@
+"""What members ask for and are done with. Pure decisions; see `step`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.members import member_of, renewed
+from penstock.enumerator.core.records import NothingTold, SplitsAssigned, SplitsCommitted
+from penstock.enumerator.core.results import Committed, GrantedSplit, Settings, SplitsGranted, Step
+from penstock.enumerator.core.rounds import DONE, Round
+from penstock.enumerator.core.state import Group, Reader, State
+from penstock.proto.errors import (
+    ConfigurationError,
+    Fenced,
+    Overloaded,
+    PenstockError,
+    UnknownSplit,
+    all_error_classes,
+)
+from penstock.proto.model.groups import MAX_SPLITS_A_REQUEST, EndOfGroup, NothingYet, SplitProgress
+
+MAX_CONSIDERED: Final = 5_000
+"""Pending splits looked at for one request. The first pending split of the oldest round waits for nothing but readers,
+so passing over the rest for now stops nobody for good."""
+
+
+def choose(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ...]:
+    """At most `most` splits for the reader, in the order to be read."""
+    told = tuple(reader.untold)[:most]
+    chosen: dict[str, set[int]] = defaultdict(set)
+    found: list[tuple[str, int]] = []
+    considered = 0
+    rounds = list(group.rounds.values())
+    for place, one in enumerate(rounds):
+        with_others = one.first_with_others(reader.reader_id)
+        passed: set[int] = set()
+        for index in one.pending_in_order():
+            if len(told) + len(found) >= most or considered >= MAX_CONSIDERED:
+                return told + tuple(found)
+            considered += 1
+            partition = int(one.facts.partitions[index])
+            if one.contended[index] and (
+                (partition in one.reshaped and (partition in passed or with_others.get(partition, index) < index))
+                or _must_wait(rounds[: place + 1], one, index, reader.reader_id, chosen)
+            ):
+                passed.add(partition)  # what follows it there waits too: no need to look at every round for that
+                continue
+            chosen[one.plan_id].add(index)
+            found.append((one.plan_id, index))
+    return told + tuple(found)
+
+
+def _must_wait(rounds: list[Round], one: Round, index: int, reader_id: str, chosen: dict[str, set[int]]) -> bool:
+    lane, partition = int(one.facts.lanes[index]), int(one.facts.partitions[index])
+    barrier = max((older.number for older in rounds if partition in older.reshaped), default=0)
+    for older in rounds[:-1]:
+        mine = chosen.get(older.plan_id, set())
+        if older.open_in_lane(lane, reader_id, mine):
+            return True
+        if older.number <= barrier and older.open_in_partition(partition, reader_id, mine):
+            return True
+    return False
+
+
+MAX_HELD: Final = 100_000
+
+
+def request(state: State, event: ev.RequestSplits, now_ms: int, settings: Settings) -> Step:
+    """Splits for the member, `NothingYet` or `EndOfGroup`."""
+    group, reader = member_of(state, event.member)
+    if not 1 <= event.max_splits <= MAX_SPLITS_A_REQUEST:
+        raise ConfigurationError(
+            f"splits asked for at once: got {event.max_splits}, expected 1 to {MAX_SPLITS_A_REQUEST}"
+        )
+    if event.sequence < reader.heard or event.sequence < 1:
+        raise Fenced(
+            f"request {event.sequence} of reader {reader.reader_id!r} of {group.key} came after its request "
+            f"{reader.heard}: it was delayed on the way, and counts no more"
+        )
+    raise_if_stopped(group)
+    lease = renewed(group, event.member, now_ms, settings)
+    if event.sequence == reader.sequence:
+        return Step((lease,), _told(group, tuple(item for item in reader.answered if item in reader.held)))
+    if event.sequence == reader.heard:  # told nothing: the member may have gone on, and would never hear of splits now
+        return Step((lease,), _nothing(group, settings))
+    if len(reader.held) >= MAX_HELD and not reader.untold:
+        raise Overloaded(f"reader {reader.reader_id!r} of {group.key} holds {MAX_HELD} splits: finish some first")
+    chosen = choose(group, reader, event.max_splits)
+    if not chosen:
+        told = NothingTold(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
+        return Step((lease, told), _nothing(group, settings))
+    assigned = SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=event.sequence, splits=chosen)
+    return Step((lease, assigned), _told(group, chosen))
+
+
+def raise_if_stopped(group: Group) -> None:
+    """The error that stopped the group, as the class it was."""
+    if group.stopped is None:
+        return
+    code, text = group.stopped
+    kind = all_error_classes().get(code, PenstockError)
+    raise kind(f"{group.key} stopped at {group.progress.position}: {text}; then `penstock groups reset`")
+
+
+def _told(group: Group, splits: tuple[tuple[str, int], ...]) -> SplitsGranted:
+    return SplitsGranted(
+        tuple(
+            GrantedSplit(
+                plan_id,
+                index,
+                group.rounds[plan_id].ordinals.get(index, 0),
+                group.rounds[plan_id].commit_range.upto,
+            )
+            for plan_id, index in splits
+        )
+    )
+
+
+def _nothing(group: Group, settings: Settings) -> NothingYet | EndOfGroup:
+    if group.ended and not group.rounds:
+        return EndOfGroup()
+    return NothingYet(settings.retry_ms, caught_up=group.caught_up and not group.rounds)
+
+
+def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Settings) -> Step:
+    """All of what is told is done, or nothing of it.
+
+    What is done already is recorded again, as nothing: a process that lost its store and does not know of a round takes
+    it for a finished one, and finds out when it writes.
+    """
+    group, reader = member_of(state, event.member)
+    ordinals: dict[tuple[str, int], int] = {}
+    finished: list[tuple[str, int]] = []
+    for done in event.done:
+        if _is_over(group, done):
+            continue
+        place = (done.ref.plan_id, done.ref.index)
+        if place not in reader.held or place in reader.untold:
+            raise UnknownSplit(
+                f"split {done.ref.index} of round {done.ref.plan_id[:80]!r} is not held by reader "
+                f"{reader.reader_id!r} of {group.key}: nothing was committed; ask for splits and read those"
+            )
+        if done.finished:
+            finished.append(place)
+        elif done.ordinal > ordinals.get(place, group.rounds[place[0]].ordinals.get(place[1], 0)):
+            ordinals[place] = done.ordinal
+    lease = renewed(group, event.member, now_ms, settings)
+    if not event.done:
+        return Step((lease,), Committed(()))
+    told = tuple((*place, ordinal) for place, ordinal in ordinals.items())
+    committed = SplitsCommitted(key=group.key, ordinals=told, finished=tuple(finished))
+    return Step((lease, committed), Committed(tuple(finished)))
+
+
+def _is_over(group: Group, done: SplitProgress) -> bool:
+    """Whether the split is finished already: then it may be told again."""
+    found = group.rounds.get(done.ref.plan_id)
+    if found is None:
+        return done.finished
+    return 0 <= done.ref.index < len(found.facts) and found.status[done.ref.index] == DONE

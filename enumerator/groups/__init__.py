@@ -1,0 +1,1 @@
+"""Consumer groups beside the core: discovery of splits, lag, descriptions."""

@@ -1,0 +1,63 @@
+"""A group as operators see it. Pure."""
+
+from __future__ import annotations
+
+from penstock.enumerator.core.group_lifecycle import wants_more
+from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.state import Group
+from penstock.proto.model.groups import GroupDescription, GroupSummary, ReaderState, ResetOutcome
+from penstock.proto.model.positions import Position
+
+
+def summary_of(group: Group, settings: Settings, *, waiting: bool) -> GroupSummary:
+    """The group in a list; `waiting`: its table is not there yet."""
+    return GroupSummary(
+        table=group.key.table,
+        group=group.key.group,
+        state=_state_of(group, settings, waiting=waiting),
+        committed=group.committed,
+        planned=group.progress.position,
+        readers=len(group.readers),
+    )
+
+
+def _state_of(group: Group, settings: Settings, *, waiting: bool) -> str:
+    if group.stopped is not None:
+        return "stopped"
+    if group.ended:
+        return "running" if group.rounds else "ended"
+    if waiting:
+        return "waiting"
+    return "running" if wants_more(group, settings) else "paused"
+
+
+def description_of(group: Group, settings: Settings, now_ms: int, *, waiting: bool) -> GroupDescription:
+    """The group in full, but for its lag, which its table tells."""
+    code, text = group.stopped or ("", "")
+    readers = tuple(
+        ReaderState(
+            reader_id=reader_id,
+            epoch=reader.epoch,
+            held_splits=len(reader.held),
+            lease_left_ms=max(0, (reader.until_ms or now_ms) - now_ms),
+        )
+        for reader_id, reader in sorted(group.readers.items())
+    )
+    return GroupDescription(
+        summary=summary_of(group, settings, waiting=waiting),
+        scope=group.scope,
+        limits=group.limits,
+        rounds=len(group.rounds),
+        pending_splits=group.pending,
+        held_splits=sum(len(one.holders) for one in group.rounds.values()),
+        readers=readers,
+        error_code=code,
+        error=text,
+        kafka=group.progress.kafka,
+    )
+
+
+def reset_outcome(group: Group, position: Position, *, dry_run: bool) -> ResetOutcome:
+    """What a reset to the position does, or would do."""
+    dropped = sum(len(one.facts) - one.done for one in group.rounds.values())
+    return ResetOutcome(before=group.committed, after=position, dropped_splits=dropped, dry_run=dry_run)

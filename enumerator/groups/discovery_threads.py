@@ -1,0 +1,265 @@
+"""The threads of a service: one lets time pass, one begins looks at tables, and each look has a thread of its own.
+
+Belongs here: that no table, and no exception, keeps the others from being looked at. Not here: what a look is
+(`looking`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from penstock.enumerator.groups.lag_monitor import Measurer
+from penstock.enumerator.groups.split_discovery import SLOW_LOOK_MS, SplitDiscovery
+from penstock.enumerator.log import tell
+from penstock.enumerator.tables.table_checks import TableChecks
+
+LOOKS: Final = 4
+"""Looks and measurements that run at a time; one that has run for SLOW_LOOK_MS no longer counts."""
+MAX_LOOKS: Final = 64
+"""Looks and measurements that run at a time, also those whose storage does not answer."""
+STALLED_MS: Final = 30_000
+"""A background thread that has completed no round for so long is reported."""
+STOP_S: Final = 10.0
+"""How long the looks that are under way at the end are waited for."""
+_Job = tuple[str, str]
+"""A kind of work and its table."""
+
+
+class DiscoveryThreads:
+    """Every `interval_ms`, or at once when woken: the keeper's time passes, and each table that is due is looked at.
+
+    An exception ends neither. A thread that ends all the same is started again by the other one, or by `check`. While
+    a thread is dead, or has completed no round for STALLED_MS, `on_trouble` was last called with the reason; with ''
+    once all go on. Everything ends by itself when the keeper's store failed: nothing more can be remembered.
+    """
+
+    def __init__(self, split_discovery: SplitDiscovery, interval_ms: int, checks: TableChecks | None = None) -> None:
+        self.on_trouble: Callable[[str], object] = lambda reason: None
+        self._split_discovery, self._checks = split_discovery, checks
+        self._measurer = Measurer(split_discovery)
+        self._ended = threading.Event()
+        self._checking = threading.Lock()
+        self._checked_ms = split_discovery.clock_ms()
+        self._reason = ""
+        self._jobs = _Jobs(split_discovery, self._failed, self._wake_discovery)
+        interval_s = min(interval_ms, split_discovery.coordinator.settings.lease_ms // 8) / 1000
+        self._loops = (
+            _Loop("time", self._tick, interval_s, split_discovery.clock_ms, self._failed, self._ended, self.check),
+            _Loop(
+                "discovery",
+                self._begin_looks,
+                interval_s,
+                split_discovery.clock_ms,
+                self._failed,
+                self._ended,
+                self.check,
+            ),
+        )
+
+    def start(self) -> None:
+        """Begins."""
+        with self._checking:
+            for loop in self._loops:
+                loop.start()
+
+    def wake(self) -> None:
+        """Has it look now."""
+        for loop in self._loops:
+            loop.woken.set()
+
+    def stop(self) -> None:
+        """Returns when the looks that are under way are over; those whose storage does not answer are left after
+        STOP_S."""
+        with self._checking:
+            self._ended.set()
+        self.wake()
+        for loop in self._loops:
+            loop.join()
+        left = self._jobs.wait(STOP_S)
+        if left:
+            tell("stopped during looks", level=logging.WARNING, looks=", ".join(left)[:500])
+
+    def check(self) -> None:
+        """Starts threads again that have ended, and reports whether all go on. Any thread."""
+        with self._checking:
+            if self._ended.is_set():
+                return
+            self._allow_for_standstill()
+            reason = next(filter(None, (loop.trouble() for loop in self._loops)), "")
+            for loop in self._loops:
+                if loop.died():
+                    self._split_discovery.coordinator.observer.thread_failed(loop.name)
+                    loop.start()
+            if reason != self._reason:
+                self._reason = reason
+                level = logging.CRITICAL if reason else logging.WARNING
+                tell("background threads", level=level, state=reason or "all go on again")
+                self.on_trouble(reason)
+
+    def _allow_for_standstill(self) -> None:
+        """A process that stood still as a whole is no trouble of one thread."""
+        before_ms, self._checked_ms = self._checked_ms, self._split_discovery.clock_ms()
+        if self._checked_ms - before_ms >= STALLED_MS // 2:
+            for loop in self._loops:
+                loop.completed_ms = self._checked_ms
+
+    def _tick(self) -> None:
+        self._split_discovery.coordinator.tick()
+
+    def _begin_looks(self) -> None:
+        due: dict[_Job, Callable[[str], bool]] = {
+            ("look", table): self._look_at for table in sorted(self._split_discovery.due())
+        }
+        if self._checks is not None:
+            due |= {("check", table): self._checks.check for table in self._checks.due()}
+            self._checks.report_silent()
+        self._measurer.gauges()
+        due |= {("lag", table): self._measurer.measure_table for table in self._measurer.due()}
+        self._jobs.begin(due)
+
+    def _look_at(self, table: str) -> bool:
+        return self._split_discovery.look_at(table) > 0
+
+    def _wake_discovery(self) -> None:
+        self._loops[1].woken.set()
+
+    def _failed(self, name: str, error: BaseException, where: str = "") -> None:
+        """What a round, or a job outside of its own handling of errors, raised."""
+        lost = self._split_discovery.coordinator.lost
+        if lost is not None:
+            if not self._ended.is_set():
+                tell("the service cannot go on", level=logging.CRITICAL, reason=str(lost)[:1000])
+            self._ended.set()
+            return
+        self._split_discovery.coordinator.observer.thread_failed(name)
+        tell("background work failed", level=logging.ERROR, thread=name, at=where, exc_info=error,
+             reason=f"{type(error).__name__}: {error}"[:500])  # fmt: skip
+
+
+class _Loop:
+    """A thread that calls `step` every `interval_s`, or when `woken`, until `ended`; exceptions go to `failed`."""
+
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], None],
+        interval_s: float,
+        clock_ms: Callable[[], int],
+        failed: Callable[[str, BaseException], None],
+        ended: threading.Event,
+        check: Callable[[], None],
+    ) -> None:
+        self.name, self.woken = name, threading.Event()
+        self.completed_ms = clock_ms()
+        self._step, self._interval_s, self._clock_ms, self._failed = step, interval_s, clock_ms, failed
+        self._ended, self._check = ended, check
+        self._thread: threading.Thread | None = None
+        self._restarted = False
+        self._error = ""
+
+    def start(self) -> None:
+        self._restarted, self.completed_ms = self._thread is not None, self._clock_ms()
+        self._thread = threading.Thread(target=self._run, name=f"penstock-{self.name}", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(STOP_S)
+
+    def died(self) -> bool:
+        return self._thread is not None and not self._thread.is_alive()
+
+    def trouble(self) -> str:
+        """Why the loop does not go on, '' if it does; a thread that was started again must complete a round first."""
+        if self.died() or self._restarted:
+            return f"thread {self.name} ended{self._error}; it is started again"
+        silent_ms = self._clock_ms() - self.completed_ms
+        if silent_ms > max(STALLED_MS, 3000 * self._interval_s):
+            return f"thread {self.name} has completed no round for {STALLED_MS // 1000} s{self._error}"
+        return ""
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self.woken.clear()
+            if self._succeeds(self._step):
+                self.completed_ms, self._restarted, self._error = self._clock_ms(), False, ""
+            self._succeeds(self._check)
+            if not self._ended.is_set():
+                self.woken.wait(self._interval_s)
+
+    def _succeeds(self, step: Callable[[], None]) -> bool:
+        try:
+            step()
+        except BaseException as error:
+            self._error = f": {type(error).__name__}: {error}"[:500]
+            if not isinstance(error, Exception):
+                raise
+            self._failed(self.name, error)
+            return False
+        return True
+
+
+class _Jobs:
+    """Looks and measurements, each on a thread of its own, one of a kind at a time for a table. Their threads end with
+    the process: storage that never answers holds up neither another table nor the end of the process."""
+
+    def __init__(
+        self,
+        split_discovery: SplitDiscovery,
+        failed: Callable[[str, BaseException, str], None],
+        wake: Callable[[], None],
+    ):
+        self._split_discovery, self._failed, self._wake = split_discovery, failed, wake
+        self._changed = threading.Condition()
+        self._since_ms: dict[_Job, int] = {}
+        self._waiting: list[_Job] = []
+
+    def begin(self, due: Mapping[_Job, Callable[[str], bool]]) -> None:
+        """Begins what is due, in its order, as far as it is not under way and few enough run. What has to wait comes
+        before all else the next time: a table that is always due cannot keep another from its turn."""
+        with self._changed:
+            first = {key: None for key in self._waiting if key in due}
+            self._waiting = [key for key in first | dict.fromkeys(due) if key not in self._since_ms]
+        while (key := self._next()) is not None:
+            try:
+                threading.Thread(target=self._run, args=(key, due[key]), name=f"penstock-{key[0]}", daemon=True).start()
+            except BaseException:
+                self._end(key, wake=False)
+                raise
+
+    def _next(self) -> _Job | None:
+        """Takes the next one that may run now; None if none may."""
+        now_ms = self._split_discovery.clock_ms()
+        with self._changed:
+            answering = sum(now_ms - since_ms < SLOW_LOOK_MS for since_ms in self._since_ms.values())
+            if not self._waiting or answering >= LOOKS or len(self._since_ms) >= MAX_LOOKS:
+                return None
+            key = self._waiting.pop(0)
+            self._since_ms[key] = now_ms
+            return key
+
+    def wait(self, seconds: float) -> list[str]:
+        """Waits until all have ended, for at most so long; those that have not."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._since_ms, seconds)
+            return [f"{kind} at table {table}" for kind, table in self._since_ms]
+
+    def _run(self, key: _Job, work: Callable[[str], bool]) -> None:
+        again = False
+        try:
+            again = work(key[1])
+        except BaseException as error:  # noqa: BLE001 - the end of this thread must not be silent
+            self._failed("looks", error, f"{key[0]} at table {key[1]}")
+        finally:
+            self._end(key, wake=again)
+
+    def _end(self, key: _Job, *, wake: bool) -> None:
+        with self._changed:
+            self._since_ms.pop(key, None)
+            wake = wake or bool(self._waiting)
+            self._changed.notify_all()
+        if wake:
+            self._wake()

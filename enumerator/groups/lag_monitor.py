@@ -1,0 +1,144 @@
+"""Tells the observer where consumer groups stand, and warns before a cleaner takes what one has not read.
+
+Shell: tables' lag, a clock. Not here: what is counted as it happens (`group_metrics`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.coordinator.metrics import gauges_of, kafka_gauges_of
+from penstock.enumerator.core.group_lifecycle import wants_more
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.state import Group, State
+from penstock.enumerator.groups.split_discovery import SplitDiscovery
+from penstock.enumerator.log import tell
+from penstock.enumerator.observer import GroupGauges, KafkaGauges, TableGauges
+from penstock.proto.errors import code_and_text
+from penstock.proto.model.groups import GroupLag
+from penstock.proto.model.positions import Position
+
+MEASURE_MS: Final = 30_000
+CLOSE_COMMITS: Final = 2
+CLOSE_SECONDS: Final = 3600.0
+"""A group that is closer to losing its next range than either is warned of, every MEASURE_MS."""
+
+
+@dataclass(slots=True)
+class Measurer:
+    """Measures the groups that a looker follows. Any thread; a table is measured by one at a time."""
+
+    split_discovery: SplitDiscovery
+    _measured: dict[str, tuple[int, frozenset[GroupKey]]] = field(default_factory=dict)
+    _since_ms: dict[GroupKey, int] = field(default_factory=dict)
+
+    def measure(self) -> None:
+        """`gauges`, and `measure_table` of the tables that are due."""
+        self.gauges()
+        for table in self.due():
+            self.measure_table(table)
+
+    def gauges(self) -> None:
+        """Gives the observer what the state says of the groups: no storage is asked."""
+        observer = self.split_discovery.coordinator.observer
+        for key, gauges in self.split_discovery.coordinator.look(self._gauges).items():
+            observer.group_gauges(key.table, key.group, gauges)
+        for key, told in self.split_discovery.coordinator.look(_topics).items():
+            observer.kafka(key.table, key.group, told)
+
+    def due(self) -> list[str]:
+        """The tables whose lags are to be measured: every MEASURE_MS, and when a group is new. In their order."""
+        now_ms = self.split_discovery.clock_ms()
+        groups: defaultdict[str, set[GroupKey]] = defaultdict(set)
+        for key in self.split_discovery.coordinator.look(_places):
+            groups[key.table].add(key)
+        for table in set(self._measured) - groups.keys():
+            self._measured.pop(table, None)
+        never = (now_ms - MEASURE_MS, frozenset[GroupKey]())
+        return [
+            table
+            for table, keys in sorted(groups.items())
+            if now_ms - (before := self._measured.get(table, never))[0] >= MEASURE_MS or not keys <= before[1]
+        ]
+
+    def measure_table(self, table: str) -> bool:
+        """Gives the observer how far the table's groups are behind, and from a loss. A group whose lag cannot be
+        measured has none: the one measured before would be untrue."""
+        observer = self.split_discovery.coordinator.observer
+        places = {
+            key: place for key, place in self.split_discovery.coordinator.look(_places).items() if key.table == table
+        }
+        self._measured[table] = (self.split_discovery.clock_ms(), frozenset(places))
+        lags: list[GroupLag] = []
+        together = self._together(table, list(places.values()))
+        for key, (progress, committed) in places.items():
+            try:
+                if together:
+                    lag = together.pop(0)
+                else:
+                    lag = self.split_discovery.follows.lag(self.split_discovery.path_of(table), progress, committed)
+            except Exception as error:  # noqa: BLE001 - whatever it is, other groups are measured
+                code, text = code_and_text(error)
+                observer.group_lag(table, key.group, None)
+                tell("lag cannot be measured", level=logging.WARNING, table=table, group=key.group, code=code,
+                     reason=text[:500])  # fmt: skip
+                continue
+            observer.group_lag(table, key.group, lag)
+            lags.append(lag)
+            if _is_close(lag):
+                tell("range will be lost", level=logging.WARNING, table=table, group=key.group, committed=committed,
+                     commits_left=lag.loss_commits, seconds_left=lag.loss_seconds)  # fmt: skip
+        commits = min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None)
+        seconds = min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None)
+        observer.table_gauges(table, TableGauges(loss_commits=commits, loss_s=seconds))
+        return False
+
+    def _together(self, table: str, places: list[tuple[Progress, Position]]) -> list[GroupLag]:
+        """The lags of all by one reading of the table; none if one of them fails: then each is measured alone."""
+        try:
+            return self.split_discovery.follows.lags(self.split_discovery.path_of(table), places) if places else []
+        except Exception:  # noqa: BLE001 - the group that fails so tells of it
+            return []
+
+    def _gauges(self, state: State) -> dict[GroupKey, GroupGauges]:
+        now_ms, every_ms = self.split_discovery.clock_ms(), self.split_discovery.every_ms
+        self._since_ms = {key: self._since_ms.get(key, now_ms) for key in state.groups}
+        return {
+            key: gauges_of(
+                group,
+                looked_at_s=self._looked_at_s(key, group, now_ms),
+                issued=self.split_discovery.issued.get(key),
+                poll_interval_s=every_ms[key.table] / 1000 if key.table in every_ms else None,
+                trouble_code="" if (trouble := self.split_discovery.trouble_of(key)) is None else trouble.code,
+            )
+            for key, group in state.groups.items()
+        }
+
+    def _looked_at_s(self, key: GroupKey, group: Group, now_ms: int) -> float | None:
+        """By the observer's clock; for a table that could not be looked at yet, when that was first found."""
+        coordinator = self.split_discovery.coordinator
+        if not wants_more(group, coordinator.settings):
+            return None
+        return (
+            coordinator.observer.now_s()
+            - (now_ms - self.split_discovery.looked_ms.get(key, self._since_ms[key])) / 1000
+        )
+
+
+def _places(state: State) -> dict[GroupKey, tuple[Progress, Position]]:
+    return {key: (group.progress, group.committed) for key, group in state.groups.items() if not group.ended}
+
+
+def _topics(state: State) -> dict[GroupKey, KafkaGauges]:
+    found = {key: kafka_gauges_of(group) for key, group in state.groups.items()}
+    return {key: told for key, told in found.items() if told is not None}
+
+
+def _is_close(lag: GroupLag) -> bool:
+    few = lag.loss_commits is not None and lag.loss_commits <= CLOSE_COMMITS
+    soon = lag.loss_seconds is not None and lag.loss_seconds <= CLOSE_SECONDS
+    return lag.commits > 0 and (few or soon)

@@ -1,0 +1,213 @@
+"""The texts that writers keep offsets in, and what they mean. Strict and bounded: any other text is refused.
+
+Pure. Sources: Hudi `KafkaOffsetGen.CheckpointUtils` (Streamer), `ConnectTransactionCoordinator`, `StreamerUtil` and its
+tests (Flink), `HoodieStreamingSink` (Spark's sink), Spark `OffsetSeqLog` and `JsonUtils`. Each function raises
+MalformedOffsets alone. Not here: which key holds which text (`claims`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from penstock.enumerator.handover.offsets import MAX_PARTITIONS, MalformedOffsets, OffsetMap, check_topic, number
+
+MAX_CHARS: Final = 4 << 20
+"""Longest text that is looked into."""
+MAX_TOPICS: Final = 1_000
+MAX_IDENTIFIER_CHARS: Final = 500
+
+_FLINK_PREFIX: Final = "kafka_metadata%3A"
+_FLINK_CLUSTER: Final = "kafka_cluster%3A"
+_DIGITS = re.compile(r"[0-9]+")
+
+
+class Format(StrEnum):
+    """Forms of a value: `topic,0:1`, `0=1`, Flink's entries, a Spark sink's batch, `{"topic":{"0":1}}`."""
+
+    STREAMER = "streamer"
+    CONNECT = "connect"
+    FLINK = "flink"
+    SPARK = "spark"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class NotKafka:
+    """A Streamer's position in a source that is not Kafka: a bare number (files' times, instants of another table)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkBatch:
+    """The batch of a Spark query, by its writer's identifier; its offsets are in the query's checkpoint."""
+
+    identifier: str
+    batch_id: int
+
+
+def parse_streamer(text: str) -> OffsetMap | NotKafka:
+    """`topic,0:123,1:456`: the topic ends at the first comma. Spaces around the parts do not count."""
+    trimmed = _bounded(text).strip(" ")
+    if _DIGITS.fullmatch(trimmed):
+        return NotKafka()
+    topic, comma, rest = trimmed.partition(",")
+    if not comma:
+        raise MalformedOffsets(f"got {trimmed[:80]!r}, expected topic,partition:offset,…")
+    return OffsetMap(check_topic(topic.strip(" ")), _pairs(rest, ",", ":"))
+
+
+def parse_given(text: str, topic: str) -> OffsetMap:
+    """An explicit map, `{"topic":{"0":123}}` or `topic,0:123`, of `topic` ('': of the only one in it)."""
+    found = parse_topics(text) if text.lstrip().startswith("{") else (parse_streamer(text),)
+    wanted = [item for item in found if not isinstance(item, NotKafka) and topic in ("", item.topic)]
+    if len(wanted) != 1:
+        raise MalformedOffsets(f"got {text[:200]!r}, expected the offsets of {topic or 'one topic'}")
+    return wanted[0]
+
+
+def parse_connect(text: str, topic: str) -> OffsetMap:
+    """`0=123,1=456`, which names no topic."""
+    return OffsetMap(topic, _pairs(_bounded(text), ",", "="))
+
+
+def parse_flink(text: str) -> OffsetMap | None:
+    """`kafka_metadata%3Atopic%3A0:100;…`; None if nothing but the cluster's entry is in it, or nothing at all."""
+    trimmed = _bounded(text).strip(" ").removesuffix(";")
+    found: list[tuple[int, int]] = []
+    topics: set[str] = set()
+    for entry in _split(trimmed, ";") if trimmed else []:
+        head = entry.strip(" ")
+        if not head.startswith(_FLINK_PREFIX):
+            raise MalformedOffsets(f"got {head[:80]!r}, expected {_FLINK_PREFIX}topic%3Apartition:offset")
+        named = head.removeprefix(_FLINK_PREFIX)
+        if named.startswith(_FLINK_CLUSTER) and "%3A:" in named.removeprefix(_FLINK_CLUSTER):
+            continue
+        left, colon, offset = named.rpartition(":")
+        topic, mark, partition = left.rpartition("%3A")
+        if not (colon and mark):
+            raise MalformedOffsets(f"got {head[:80]!r}, expected {_FLINK_PREFIX}topic%3Apartition:offset")
+        topics.add(check_topic(topic))
+        found.append((number(partition, "partition"), number(offset, "offset")))
+    if not found:
+        return None
+    if len(topics) > 1:
+        raise MalformedOffsets(f"got topics {', '.join(sorted(topics)[:5])}, expected one")
+    return OffsetMap(topics.pop(), tuple(found))
+
+
+def parse_sink(text: str) -> tuple[SinkBatch, ...]:
+    """`{"<identifier>":"<batch id>"}`, by identifier; at least one."""
+    found = _object(_json(text), "a JSON object of batch ids")
+    if not 1 <= len(found) <= MAX_TOPICS:
+        raise MalformedOffsets(f"got {len(found)} writers, expected 1 to {MAX_TOPICS}")
+    batches = []
+    for identifier, batch in sorted(found.items()):
+        if not (1 <= len(identifier) <= MAX_IDENTIFIER_CHARS and identifier.isprintable()):
+            raise MalformedOffsets(f"got writer {identifier[:80]!r}, expected a printable name")
+        if not isinstance(batch, str):
+            raise MalformedOffsets(f"writer {identifier[:80]}: got {str(batch)[:80]!r}, expected a batch id in quotes")
+        batches.append(SinkBatch(identifier, number(batch, "batch id")))
+    return tuple(batches)
+
+
+def parse_topics(text: str) -> tuple[OffsetMap, ...]:
+    """`{"topic":{"0":123}}`, as in Spark's offsets and in an explicit map; by topic, at least one."""
+    found = _topics(_json(text))
+    if not found:
+        raise MalformedOffsets("got no topic, expected at least one")
+    return found
+
+
+def parse_offset_log(text: str) -> tuple[OffsetMap, ...]:
+    """What a file `offsets/<batch id>` of a Spark query's checkpoint says about Kafka: by topic, () if nothing.
+
+    Line 1 is `v1`, line 2 the batch's own metadata, then a line a source: `-` for one without an offset, else its JSON.
+    """
+    lines = _bounded(text).rstrip("\n").split("\n")
+    if lines[0].strip() != "v1" or len(lines) < 3 or len(lines) > MAX_TOPICS:
+        raise MalformedOffsets(f"got {len(lines)} lines, the first {lines[0][:20]!r}, expected v1, metadata, sources")
+    _object(_json(lines[1]), "a JSON object of the batch's metadata")
+    found: dict[str, OffsetMap] = {}
+    for line in lines[2:]:
+        value = None if line.strip() == "-" else _json(line)
+        for item in _topics(value) if _is_kafka(value) else ():
+            if item.topic in found:
+                raise MalformedOffsets(f"topic {item.topic}: two sources of the query read it")
+            found[item.topic] = item
+    return tuple(found[topic] for topic in sorted(found))
+
+
+def _is_kafka(value: Any) -> bool:
+    """Whether a source's offset has the shape that Spark's Kafka source alone writes."""
+    if not isinstance(value, dict) or not value:
+        return False
+    return all(isinstance(item, dict) and all(_DIGITS.fullmatch(key) for key in item) for item in value.values())
+
+
+def _topics(value: Any) -> tuple[OffsetMap, ...]:
+    expected = "a JSON object of topics"
+    topics = _object(value, expected)
+    if len(topics) > MAX_TOPICS:
+        raise MalformedOffsets(f"got {len(topics)} topics, at most {MAX_TOPICS}")
+    found = []
+    for topic, partitions in sorted(topics.items()):
+        numbers = []
+        for partition, offset in _object(partitions, f"partitions of topic {topic[:80]!r}").items():
+            if type(offset) is not int:
+                raise MalformedOffsets(
+                    f"topic {topic[:80]!r}: got offset {str(offset)[:40]!r}, expected a whole number"
+                )
+            numbers.append((number(partition, "partition"), offset))
+        found.append(OffsetMap(topic, tuple(numbers)))
+    return tuple(found)
+
+
+def _pairs(text: str, between: str, within: str) -> tuple[tuple[int, int], ...]:
+    found = []
+    for pair in _split(text, between):
+        partition, mark, offset = pair.partition(within)
+        if not mark:
+            raise MalformedOffsets(f"got {pair[:80]!r}, expected partition{within}offset")
+        found.append((number(partition, "partition"), number(offset, "offset")))
+    return tuple(found)
+
+
+def _split(text: str, between: str) -> list[str]:
+    if text.count(between) > MAX_PARTITIONS:
+        raise MalformedOffsets(f"got {text.count(between) + 1} parts, at most {MAX_PARTITIONS} partitions are read")
+    return text.split(between)
+
+
+def _bounded(text: str) -> str:
+    if len(text) > MAX_CHARS:
+        raise MalformedOffsets(f"got a text of {len(text)} characters, at most {MAX_CHARS} are read")
+    return text
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(_bounded(text), object_pairs_hook=_once, parse_constant=_no_number)
+    except MalformedOffsets:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise MalformedOffsets(f"got {text[:80]!r}, expected JSON ({str(error)[:100]})") from None
+
+
+def _object(value: Any, expected: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise MalformedOffsets(f"got {str(value)[:80]!r}, expected {expected}")
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise MalformedOffsets("a name is there twice in one JSON object")
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise MalformedOffsets(f"got {text}, which is no JSON number")

@@ -1,0 +1,30 @@
+"""What the enumerator tells its log, logger `penstock.enumerator`: one line an event, `what happened key=value …`.
+
+Events: `plan opened`, `slot sealed` (INFO once, DEBUG when repeated); of each split at DEBUG `split assigned`,
+`split repeated` (asked for again), `split finished`; `progress moved to another timeline layout`, `event times read`
+(of splits whose files do not tell them). WARNING: `metadata table passed over`; `hollow instant passed over`; `round
+beyond its limits`; `log file gone`, if a request goes on without it (onCorrupt=skip).
+Groups: `round planned`, `reader joined`, `reader left`, `reader lost` (WARNING: its lease ended); at DEBUG
+`split assigned`, `split committed` (a part of it), `split finished`. A line of a request also carries its ids
+(`penstock.proto.logging`).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.proto.logging import tell_to
+
+log = logging.getLogger("penstock.enumerator")
+
+_REASON_CHARS = 500
+
+
+def tell(what: str, *, level: int = logging.INFO, exc_info: BaseException | None = None, **fields: object) -> None:
+    """Logs one event, with the traceback of `exc_info`; costs nothing where the level is off."""
+    tell_to(log, what, level=level, exc_info=exc_info, **fields)
+
+
+def tell_fallback(table: str, reason: str) -> None:
+    """That a table's metadata table could not be used: `metadata table passed over`, a warning."""
+    tell("metadata table passed over", level=logging.WARNING, table=table, reason=reason[:_REASON_CHARS])

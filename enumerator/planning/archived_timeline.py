@@ -1,0 +1,149 @@
+"""A table's timeline with the archived instants put back, for requests that reach behind the active timeline.
+
+Pure but for `for_query`, which has the archive read if it is needed. Belongs here: what counts as known, and
+the holes of an archive that somebody cut. Not here: reading archive files (`table.timeline.archive`).
+
+An archive can be cut (old files deleted by hand) and does not say so. What is left tells: a write that was built on
+one that nobody knows, a replaced group that nobody wrote, a data file or partition of an unknown instant. What a lost
+instant wrote is always in a partition that it, or an instant before it, created. When lost instants completed nobody
+knows; they are taken to have done so before the oldest known one did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from penstock.enumerator.planning.commit_order import is_earliest
+from penstock.enumerator.planning.selection import TimelineFacts, reaches_back, select
+from penstock.proto.errors import PositionExpired
+from penstock.proto.model.queries import Changes, Incremental, Latest, Query, SnapshotAsOf
+from penstock.table.files.listing import PARTITION_MARKER
+from penstock.table.files.names import parse_file_name
+from penstock.table.hudi_table import HudiTable
+from penstock.table.storage.filesystem import FileInfo
+from penstock.table.timeline.archive import Archive
+from penstock.table.timeline.commits import CommitMetadata
+
+
+def for_query(table: HudiTable, facts: TimelineFacts, query: Query) -> TimelineFacts:
+    """The facts as they are, or with the archive if the query reaches behind them."""
+    if not reaches_back(query, facts):
+        return facts
+    whole = with_archive(facts, table.archive())
+    return replace(whole, undone=whole.undone | table.undone(facts.timeline))
+
+
+def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
+    """The active timeline's facts with archived instants, as if none had been archived.
+
+    Where instants are lost the facts are complete from the oldest archived write on; where all are, from the first
+    active one on.
+    """
+    timeline = facts.timeline.with_archived(archive.instants)
+    commits = {**archive.commits, **facts.commits}
+    oldest = next((item for item in archive.instants if item.requested_time in archive.commits), None)
+    first = timeline.first_active
+    whole = replace(
+        facts,
+        timeline=timeline,
+        commits=commits,
+        complete_from="",
+        archive_begins=(
+            (oldest.requested_time, timeline.order_key(oldest)) if oldest else (first, facts.complete_from or first)
+        ),
+        archived_cleans=archive.cleans,
+        undone=archive.undone,
+    )
+    is_lost = facts.complete_from and not archive.instants
+    return _cut(whole) if is_lost or _tells_of_unknown(commits, timeline.first_active) else whole
+
+
+def asks_every_partition(query: Query, facts: TimelineFacts) -> bool:
+    """Whether any folder may tell of a lost instant that matters: for a state, and for a range that starts before the
+    oldest write that is known."""
+    if facts.archive_begins is None:
+        return False
+    match query:
+        case Incremental(after=after) if not is_earliest(after):
+            return after.order_key < facts.archive_begins[1]
+        case Changes(after=after):
+            return after.order_key < facts.archive_begins[1]
+        case _:
+            return True
+
+
+def checked_against(
+    facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], created: Mapping[str, str], query: Query
+) -> TimelineFacts:
+    """The facts, less complete if a listed file is of an instant that was neither active nor archived, or such an
+    instant created a partition (`created`: requested time by partition).
+
+    PositionExpired if the answer may depend on that instant.
+    """
+    unknown = _unknown(facts, listing, created) if facts.archive_begins else {}
+    if not unknown:
+        return facts
+    after, upto = _bounds(query)
+    for requested_time, path in sorted(unknown.items()):
+        if upto and requested_time > upto:
+            continue
+        if requested_time > after or (facts.timeline.layout == 2 and isinstance(query, Incremental | Changes)):
+            raise PositionExpired(
+                f"file {path} of table {facts.table} is of instant {requested_time}, which is neither active nor "
+                "archived, so what is asked for may need instants that are gone; ask for a later range or instant, or "
+                "read from `earliest`"
+            )
+    cut = facts if facts.complete_from else _cut(facts)
+    select(query, cut)
+    return cut
+
+
+def _cut(facts: TimelineFacts) -> TimelineFacts:
+    """The facts of an archive that lost what was requested before the oldest write in it."""
+    requested_time, order_key = facts.archive_begins or ("", "")
+    return replace(facts, complete_from=order_key, oldest_known=requested_time)
+
+
+def _tells_of_unknown(commits: Mapping[str, CommitMetadata], first_active: str) -> bool:
+    """Whether a write was built on, or replaced, what no known instant wrote."""
+    written = {(stat.partition, stat.file_id) for commit in commits.values() for stat in commit.stats}
+    return any(
+        any(
+            stat.prev_commit and stat.prev_commit < first_active and stat.prev_commit not in commits for stat in c.stats
+        )
+        or any(group not in written for group in c.replaced)
+        for c in commits.values()
+    )
+
+
+def _unknown(
+    facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], created: Mapping[str, str]
+) -> dict[str, str]:
+    """Requested times before the active timeline that are of no known instant, each with one of its files."""
+    first, known = facts.timeline.first_active, facts.commits.keys() | facts.undone
+    unknown = {
+        requested_time: f"{partition}/{PARTITION_MARKER}".lstrip("/")
+        for partition, requested_time in created.items()
+        if requested_time < first and requested_time not in known
+    }
+    for infos in listing.values():
+        for info in infos:
+            name = parse_file_name(info.name)
+            if name and name.instant < first and name.instant not in known:
+                unknown[name.instant] = info.path
+    return unknown
+
+
+def _bounds(query: Query) -> tuple[str, str]:
+    """(Requested times above which a lost instant's rows are missed, up to which it counts); '' for no bound."""
+    match query:
+        case SnapshotAsOf(instant):
+            return instant, instant
+        case Incremental(after=after, upto=upto):
+            end = "" if isinstance(upto, Latest) else str(upto.order_key)
+            return (end or "9" * 24, end) if is_earliest(after) else (after.order_key, end)
+        case Changes(after=after, upto=upto):
+            return after.order_key, "" if isinstance(upto, Latest) else str(upto.order_key)
+        case _:
+            return "9" * 24, ""

@@ -1,0 +1,1 @@
+"""Event-time bounds of splits, from footers, statistics and paths."""

@@ -1,0 +1,1 @@
+"""What a predicate excludes before it is listed or read: partitions, files."""

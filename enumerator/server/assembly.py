@@ -1,0 +1,150 @@
+"""What stands behind a server's handlers: the service on its store, opened while nobody is answered yet.
+
+Shell: opens and closes in the right order. Not here: sockets and signals (`run`).
+"""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
+from penstock.enumerator.core.results import Settings as CoreSettings
+from penstock.enumerator.embedded import monotonic_ms
+from penstock.enumerator.groups.activity import Activity
+from penstock.enumerator.observer import NO_OBSERVER, Observer
+from penstock.enumerator.planning.event_time.annotate import EventTimeScan
+from penstock.enumerator.server.config.settings import Settings
+from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.store.journal import Journal
+from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.proto.errors import ConfigurationError, InvariantViolation, PenstockError, StorageDenied, StorageError
+
+FIRST_CHECKS_S: Final = 5.0
+"""How long a start waits for tables whose storage does not answer."""
+WAIT_MS: Final = 365 * 86_400_000
+"""How long a second server waits for the state directory of the first: until it is told to end."""
+
+log = logging.getLogger("penstock.enumerator.server")
+
+
+class EndedWhileWaiting(Exception):
+    """The process was told to end while another one still held the state."""
+
+
+class ServiceToCome:
+    """Stands for a service while its state is read: the handlers behind it are not called before `set`."""
+
+    def __init__(self) -> None:
+        self._service: EnumeratorService | None = None
+
+    def set(self, service: EnumeratorService) -> None:
+        """It is there."""
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        if self._service is None:
+            raise InvariantViolation(f"{name} was called before the state was read")
+        return getattr(self._service, name)
+
+
+@contextmanager
+def built(
+    settings: Settings,
+    observer: Observer = NO_OBSERVER,
+    ended: threading.Event | None = None,
+    scan_event_time: EventTimeScan | None = None,
+    activity: Activity | None = None,
+) -> Iterator[EnumeratorService]:
+    """The service of these settings, following its groups' tables while the block runs.
+
+    Without `state` it lives in memory. With it, waits while another live process has the directory, unless `takeover`;
+    EndedWhileWaiting once `ended` is set. `scan_event_time`: see `OpenedTables`; `activity` is told what happens.
+    Errors: those of `store.opening.open_sqlite` and `coordinator.recovered`; those of `_refuse_if_hopeless`.
+    """
+    if not settings.tables:
+        raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
+    core = CoreSettings(
+        lease_ms=settings.lease_ms,
+        max_groups_of_table=settings.limits.groups_per_table,
+        max_groups_of_principal=settings.limits.groups_per_principal,
+        group_expiry_ms=settings.group_expiry_ms,
+    )
+    if not settings.state:
+        coordinator = Coordinator(clock_ms=monotonic_ms, settings=core, observer=observer)
+        with _following(settings, coordinator, scan_event_time, activity) as service:
+            yield service
+        return
+    from penstock.enumerator.store.lock import Clocks, look_at_lock
+    from penstock.enumerator.store.open import open_sqlite
+
+    def sleep(seconds: float) -> None:
+        if (ended or threading.Event()).wait(seconds):
+            raise EndedWhileWaiting
+
+    try:
+        store = open_sqlite(settings.state, takeover=settings.takeover)
+    except StorageError as error:
+        if look_at_lock(pathlib.Path(settings.state))[1]:
+            log.warning("waiting: %s", error)
+        store = open_sqlite(settings.state, wait_ms=WAIT_MS, clocks=Clocks(sleep=sleep))
+    try:
+        observer.leader_epoch(store.epoch)
+        journal = Journal(store)
+        try:
+            coordinator = durable_coordinator(store, journal, clock_ms=monotonic_ms, settings=core, observer=observer)
+            log.info(
+                "state %s, epoch %d: %s", settings.state, store.epoch, coordinator.look(lambda state: state.told())
+            )
+            with _following(settings, coordinator, scan_event_time, activity) as service:
+                yield service
+        finally:
+            journal.close()
+    finally:
+        store.close()
+
+
+def _refuse_if_hopeless(service: EnumeratorService) -> None:
+    """Waits for the first check of each table, at most FIRST_CHECKS_S. The error of the first table if none can be
+    opened, no repetition promises to help, and no group waits for one: the paths are wrong. Any other table that cannot
+    be opened is served as soon as it can."""
+    found = service.checks.wait_for_all(FIRST_CHECKS_S)
+    errors = [health.error for _, health in sorted(found.items())]
+    final = [error for error in errors if isinstance(error, PenstockError) and not _may_open_later(error)]
+    if len(final) == len(service.checks.names) and not service.coordinator.look(lambda state: state.groups):
+        raise final[0]
+    service.checks.begin_logging()
+
+
+def _may_open_later(error: PenstockError) -> bool:
+    """Whether a table may be opened later though nobody changes the configuration."""
+    return error.retryable or isinstance(error, StorageDenied)
+
+
+@contextmanager
+def _following(
+    settings: Settings, coordinator: Coordinator, scan_event_time: EventTimeScan | None, activity: Activity | None
+) -> Iterator[EnumeratorService]:
+    paths = {name: table.path for name, table in settings.tables.items()}
+    intervals = {name: table.poll_interval_ms or settings.poll_interval_ms for name, table in settings.tables.items()}
+    service = EnumeratorService(
+        paths,
+        reads=FollowedTables(
+            hollow_after_ms=settings.hollow_after_ms, scan_event_time=scan_event_time, topics=settings.topics
+        ),
+        coordinator=coordinator,
+        poll_ms=settings.poll_interval_ms,
+        poll_ms_of=intervals,
+        activity=activity,
+    )
+    service.checks.is_logging = False
+    service.start()
+    try:
+        _refuse_if_hopeless(service)
+        yield service
+    finally:
+        service.stop()

@@ -1,0 +1,1 @@
+"""Settings of a server, and the file that holds them."""

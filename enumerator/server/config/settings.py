@@ -1,0 +1,303 @@
+"""What a server is told: values with their defaults and ranges. Pure, standard library only.
+
+One definition serves the flags of `penstock serve`, a caller in the process, and the file (`config` checks types by
+these very fields). A key of the file is the field's name in camelCase, an environment variable PENSTOCK_ and the name
+in upper case. What may be added: a field with a default, what it does behind it, its range; docs/reference/server.md is
+made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal
+
+from penstock.kafka.config import checked_settings
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.access import checked_address, is_loopback
+from penstock.proto.model.hybrid import KafkaAccess
+from penstock.proto.options.kafka import checkpoints_of
+from penstock.proto.options.types import Settings as ClientSettings
+from penstock.table.storage.filesystem import folder_uri
+
+INSECURE_WORDS: Final = "I know that tokens and rows travel unencrypted"
+"""What `tls.insecure` must say before a server listens off loopback without TLS."""
+
+Right = Literal["read", "plan", "consume", "admin"]
+
+
+def camel(name: str) -> str:
+    """The key of a field in the file."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+_Ranges = Mapping[str, tuple[float, float]]
+"""Field -> its least and greatest value."""
+
+_BY_FIELDS: Final[dict[str, object]] = {"extra": "forbid", "alias_generator": camel}
+"""What pydantic is told about each class: no key but the fields, in camelCase."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSettings:
+    """A table that is served, under `[tables.NAME]`. `NAME = "PATH"` under `[tables]` is the same in short."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
+    ranges: ClassVar[_Ranges] = {"poll_interval_ms": (10, 86_400_000)}
+
+    path: str = field(repr=False)
+    """A local path or URI; credentials belong into the process's environment."""
+    poll_interval_ms: int | None = None
+    """How often it is looked at; not given: as `pollIntervalMs` of the server."""
+    kafka: Mapping[str, str | bool | int | float] = field(default_factory=dict, repr=False)
+    """Settings of a Kafka client (librdkafka's names) for the topic that fills the table; `${env:NAME}` and
+    `${file:PATH}` stand for what they name. Empty: no hybrid read of the table is served."""
+    schema_registry_url: str = field(default="", repr=False)
+    """The schema registry of topics in Avro."""
+    dead_letter_path: str = field(default="", repr=False)
+    """A folder, local or a URI, for records that cannot be decoded; empty: such a record stops the read."""
+    kafka_checkpoint: tuple[str, ...] = field(default=(), repr=False)
+    """`[ID=]FOLDER` of the checkpoints of the Spark queries that fill the table."""
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise ConfigurationError("tables: path: got nothing, expected a path or URI")
+        self._check_kafka()
+        if self.poll_interval_ms is not None:
+            _within("tables: pollIntervalMs", self.poll_interval_ms, *self.ranges["poll_interval_ms"])
+
+    def _check_kafka(self) -> None:
+        access = self.kafka_access
+        if access is None:
+            for name in ("schema_registry_url", "dead_letter_path", "kafka_checkpoint"):
+                if getattr(self, name):
+                    raise ConfigurationError(f"tables: {camel(name)} is given without kafka: it is about its topic")
+        else:
+            checked_settings(access.client)
+            if access.dead_letter:
+                folder_uri(access.dead_letter, "tables: deadLetterPath")
+
+    @property
+    def kafka_access(self) -> KafkaAccess | None:
+        """How the server reaches the table's topic; None: not at all."""
+        if not self.kafka:
+            return None
+        return KafkaAccess(
+            client=ClientSettings().parse("tables: kafka", self.kafka),
+            registry_url=self.schema_registry_url,
+            dead_letter=self.dead_letter_path,
+            checkpoints=checkpoints_of("tables: kafkaCheckpoint", self.kafka_checkpoint),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """How connections are secured, under `[tls]`. Off the loopback interface a certificate is required."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
+
+    cert: str = ""
+    """PEM file: the server's certificate and those between it and its authority."""
+    key: str = ""
+    """PEM file: the private key of `cert`."""
+    client_ca: str = ""
+    """PEM file of authorities: clients must show a certificate that one of them signed."""
+    allowed_sans: tuple[str, ...] = ("*",)
+    """With `clientCa`: shell patterns, one of which a subject alternative name of its certificate must match."""
+    insecure: str = ""
+    """`I know that tokens and rows travel unencrypted`: off loopback without TLS."""
+
+    def __post_init__(self) -> None:
+        if bool(self.cert) != bool(self.key):
+            given, missing = ("cert", "key") if self.cert else ("key", "cert")
+            raise ConfigurationError(f"tls.{given} is given without tls.{missing}: a certificate needs its key")
+        if self.client_ca and not self.cert:
+            raise ConfigurationError("tls.clientCa is given without tls.cert and tls.key: it counts over TLS alone")
+        if not self.allowed_sans:
+            raise ConfigurationError("tls.allowedSans: got an empty list, which lets nobody in; leave it out for all")
+        if self.insecure not in ("", INSECURE_WORDS):
+            raise ConfigurationError(
+                f"tls.insecure: got {self.insecure[:80]!r}, expected {INSECURE_WORDS!r} or nothing"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclRule:
+    """Who may do what, each under `[[acl]]`. Rights are the sum of all rules that match; none implies another."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
+
+    principal: str
+    """`token:NAME`, `cert:SAN`, or a shell pattern of those."""
+    rights: tuple[Right, ...]
+    """Which calls each right allows: docs/reference/proto.md."""
+    tables: tuple[str, ...] = ("*",)
+    """Shell patterns of the tables that the rule is about."""
+    groups: tuple[str, ...] = ("*",)
+    """Shell patterns of the consumer groups that the rule is about."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("principal", self.principal), ("rights", self.rights), ("tables", self.tables)):
+            if not value:
+                raise ConfigurationError(f"acl: {name}: got nothing, expected at least one")
+        if not self.principal.startswith(("token:", "cert:", "*")):
+            raise ConfigurationError(
+                f"acl: principal: got {self.principal[:80]!r}, expected token:NAME, cert:SAN or a pattern such as *"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSettings:
+    """What one server takes, under `[limits]`."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
+    ranges: ClassVar[_Ranges] = {
+        "request_bytes": (1024, 1 << 30),
+        "answer_bytes": (1024, 1 << 30),
+        "metadata_bytes": (1024, 1 << 20),
+        "calls": (1, 100_000),
+        "streams_per_connection": (1, 10_000),
+        "rate_per_second": (0, 1_000_000),
+        "rate_burst": (1, 1_000_000),
+        "connection_age_ms": (100, 86_400_000),
+        "connection_grace_ms": (100, 86_400_000),
+        "handshake_ms": (100, 600_000),
+        "least_ping_ms": (1000, 86_400_000),
+        "groups_per_table": (1, 1_000_000),
+        "groups_per_principal": (1, 1_000_000),
+    }
+
+    request_bytes: int = 4 << 20
+    """Size of a request; beyond it RESOURCE_EXHAUSTED."""
+    answer_bytes: int = 64 << 20
+    """Size of an answer; beyond it RESOURCE_EXHAUSTED."""
+    metadata_bytes: int = 16 << 10
+    """Size of a call's metadata; beyond it RESOURCE_EXHAUSTED."""
+    calls: int = 1000
+    """Calls under way or waiting; beyond it RESOURCE_EXHAUSTED at once."""
+    streams_per_connection: int = 100
+    """Calls under way of one connection; beyond it UNAVAILABLE at once, which clients repeat."""
+    rate_per_second: float = 5000.0
+    """Calls a second of one peer's address; beyond it `OVERLOADED` with RetryInfo. 0: no limit."""
+    rate_burst: int = 10_000
+    """Calls that such a peer may make at once after a pause."""
+    connection_age_ms: int = 1_800_000
+    """After this a connection is renewed; calls under way are answered."""
+    connection_grace_ms: int = 60_000
+    """How long those calls may then take."""
+    handshake_ms: int = 10_000
+    """A connection whose handshake takes longer is closed."""
+    least_ping_ms: int = 10_000
+    """The third ping that comes sooner than this after the one before closes the connection."""
+    groups_per_table: int = 1_000
+    """Consumer groups of one table; a reader that would create one more gets `TOO_MANY_GROUPS`."""
+    groups_per_principal: int = 1_000
+    """Consumer groups, of all tables, that one authenticated principal created; beyond it `TOO_MANY_GROUPS`."""
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in self.ranges.items():
+            _within(f"limits.{camel(name)}", getattr(self, name), least, most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One server: the keys at the top of the file."""
+
+    __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
+    ranges: ClassVar[_Ranges] = {
+        "poll_interval_ms": (10, 86_400_000),
+        "hollow_after_ms": (60_000, 365 * 86_400_000),
+        "lease_ms": (1_000, 3_600_000),
+        "drain_ms": (0, 600_000),
+        "grace_ms": (0, 3_600_000),
+        "tokens_grace_ms": (0, 86_400_000),
+        "group_expiry_ms": (60_000, 10 * 365 * 86_400_000),
+    }
+
+    tables: Mapping[str, TableSettings] = field(default_factory=dict)
+    """The tables that are served, by name. Flags add to the file."""
+    listen: str = "127.0.0.1:0"
+    """HOST:PORT; port 0 lets the system choose. Off loopback it needs `tls`."""
+    state: str = ""
+    """Folder of the service's state; empty: it is kept in memory and ends with the process."""
+    takeover: bool = False
+    """Take the state over from a server that still holds it, instead of waiting for its end."""
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    """Certificates."""
+    tokens: str = ""
+    """File of tokens (`penstock token new`); empty: none is asked for."""
+    tokens_grace_ms: int = 60_000
+    """How long tokens known before still count when the file of tokens changed and cannot be read or parsed; after that
+    no token counts."""
+    acl: tuple[AclRule, ...] = ()
+    """Who may do what; required once `tokens` or `tls.clientCa` is set."""
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    """What the server takes."""
+    metrics_listen: str = ""
+    """HOST:PORT of the metrics and the page; empty: none. The flag takes a port alone, which is loopback's."""
+    health_listen: str = ""
+    """HOST:PORT where the health service alone answers, without TLS and to anybody: for probes, which know no
+    certificates; empty: nowhere."""
+    reflection: bool = False
+    """Whether gRPC reflection tells the service's messages."""
+    poll_interval_ms: int = 5_000
+    """How often tables are looked at. The flag takes a duration such as `5s`."""
+    hollow_after_ms: int | None = None
+    """Timeline layout 1: a pending instant whose file is older is passed, with a warning; if it completes after all,
+    its groups stop with LATE_INSTANT. Not given: never."""
+    lease_ms: int = 30_000
+    """How long a silent reader of a group keeps its splits. The flag takes a duration such as `30s`."""
+    group_expiry_ms: int | None = None
+    """A consumer group that has had no reader for so long is deleted, with its position; counted anew when the server
+    starts. Not given: never, because rows after a lost position may never be read."""
+    drain_ms: int = 0
+    """At the end: how long calls are taken after the health service said NOT_SERVING, for a balancer to notice."""
+    grace_ms: int = 10_000
+    """At the end: how long calls under way may then take."""
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in self.ranges.items():
+            value = getattr(self, name)
+            if value is not None:
+                _within(camel(name), value, least, most)
+        for name in ("listen", "metrics_listen", "health_listen"):
+            value = getattr(self, name)
+            try:
+                if value:
+                    checked_address(value, any_port=True)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{camel(name)}: {error}") from None
+        if not self.listen:
+            raise ConfigurationError("listen: got nothing, expected HOST:PORT")
+        self._check_access()
+
+    def _check_access(self) -> None:
+        if not is_loopback(self.listen) and not (self.tls.cert or self.tls.insecure):
+            raise ConfigurationError(
+                f"listen: address {self.listen!r} is not on the loopback interface: TLS is required there; set "
+                f"tls.cert and tls.key (PEM files), or tls.insecure = {INSECURE_WORDS!r}"
+            )
+        if self.acl and not self.authenticates:
+            raise ConfigurationError("acl: rules are given, but nobody is told apart: set tokens or tls.clientCa")
+        if self.authenticates and not self.acl:
+            raise ConfigurationError(
+                "acl: no rule is given, so nobody may do anything; to let everybody who is known do all: "
+                '[[acl]] principal = "*" rights = ["read", "plan", "consume", "admin"]'
+            )
+
+    @property
+    def topics(self) -> Mapping[str, KafkaAccess]:
+        """How the topics of tables are reached, by table; those without one are left out."""
+        found = {name: table.kafka_access for name, table in self.tables.items()}
+        return {name: access for name, access in found.items() if access is not None}
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether callers must show who they are."""
+        return bool(self.tokens or self.tls.client_ca)
+
+
+def _within(name: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise ConfigurationError(f"{name}: got {value:g}, expected {least:g} to {most:g}")

@@ -1,0 +1,92 @@
+"""What the page beside /metrics shows, as one JSON document: the activity of a server's groups. Pure.
+
+Its shape is the page's own business and may change with it; numbers for other programs are at /metrics and in
+`DescribeServer`. Bounded by what `Activity` keeps, and thinned to MAX_POINTS a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from penstock.enumerator.groups.activity import Activity, GroupActivity
+
+MAX_POINTS: Final = 240
+MAX_SHOWN_BARS: Final = 1_000
+_T = TypeVar("_T")
+
+
+def page_data(activity: Activity) -> dict[str, object]:
+    """The document. Times are milliseconds since 1970 UTC; a list of numbers is in the order of its comment here."""
+    now_ms = activity.now_ms()
+    bars = sorted(activity.bars(), key=lambda bar: bar.begin_ms)[-MAX_SHOWN_BARS:]
+    return {
+        "now_ms": now_ms,
+        "started_ms": activity.started_ms,
+        "groups": [
+            _group(activity, table, group, known, now_ms) for (table, group), known in sorted(activity.groups().items())
+        ],
+        "health": [{"table": table, "error": code} for table, code in sorted(activity.health().items())],
+        "tables": [
+            {
+                "table": table,
+                # at, of its newest instant or null, commits, splits
+                "rounds": [
+                    [seen.at_ms, seen.planned.instant_ms, seen.planned.commits, seen.planned.splits]
+                    for seen in thinned(rounds)
+                ],
+                "watermarks": [list(pair) for pair in thinned(watermarks)],  # at, watermark
+            }
+            for table, (rounds, watermarks) in sorted(activity.tables().items())
+        ],
+        "bars": [
+            {
+                "table": bar.table,
+                "group": bar.group,
+                "reader": bar.reader_id,
+                "split": f"{bar.plan_id}#{bar.index}",
+                "begin_ms": bar.begin_ms,
+                "end_ms": bar.end_ms,
+                "how": bar.how or "held",
+            }
+            for bar in bars
+        ],
+    }
+
+
+def _group(activity: Activity, table: str, group: str, known: GroupActivity, now_ms: int) -> dict[str, object]:
+    gauges, lag = known.gauges, known.lag
+    rows_s, bytes_s = known.rates(now_ms)
+    return {
+        "table": table,
+        "group": group,
+        "up": gauges is None or gauges.up,
+        "error": "" if gauges is None else gauges.error_code,
+        "pending": 0 if gauges is None else gauges.pending_splits,
+        "held": 0 if gauges is None else gauges.assigned_splits,
+        "finished": known.finished,
+        "expired": known.expired,
+        "fenced": known.fenced,
+        "rows": known.rows,
+        "rows_per_second": round(rows_s, 1),
+        "bytes_per_second": round(bytes_s, 1),
+        "lag": None
+        if lag is None
+        else {"commits": lag.commits, "size_bytes": lag.size_bytes, "seconds": round(lag.seconds, 1)},
+        "issued_ms": None
+        if gauges is None or gauges.issued_instant_s is None
+        else round(gauges.issued_instant_s * 1000),
+        # at, pending, held, finished, lag in seconds or null, newest instant planned or null
+        "samples": [
+            [each.at_ms, each.pending, each.held, each.finished, each.lag_seconds, each.issued_ms]
+            for each in thinned(activity.samples(table, group))
+        ],
+    }
+
+
+def thinned(values: Sequence[_T], most: int = MAX_POINTS) -> list[_T]:
+    """At most `most` of the values, evenly, the newest always among them."""
+    if len(values) <= most:
+        return list(values)
+    step = len(values) / most
+    return [values[len(values) - 1 - int(step * (most - 1 - number))] for number in range(most)]

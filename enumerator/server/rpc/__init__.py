@@ -1,0 +1,1 @@
+"""gRPC handlers, the interceptor before them, and their limits."""

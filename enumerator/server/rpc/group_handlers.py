@@ -1,0 +1,157 @@
+"""The handlers of the group door's calls: decode, call the door, encode.
+
+What may be added: the handler of another call of the door. No decision, no state; errors become statuses in `answered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import grpc
+
+from penstock.enumerator.server.auth.callers import caller
+from penstock.enumerator.server.rpc.handlers import answered
+from penstock.proto.codec import group_calls as calls
+from penstock.proto.codec.server_status import status_to_message
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.groups import GroupService, Member
+from penstock.proto.v1 import penstock_pb2 as pb
+from penstock.version import __version__
+
+
+class GroupHandlers:
+    """One method a call, named as in the .proto. Any thread. Without a door every call is a ConfigurationError, after
+    its request was checked."""
+
+    def __init__(self, door: GroupService | None) -> None:
+        self._given = door
+
+    def by_call(self) -> Mapping[str, Callable[..., object]]:
+        """The handlers by the names of their calls."""
+        handlers = (
+            self.JoinGroup,
+            self.Heartbeat,
+            self.RequestSplits,
+            self.CommitSplits,
+            self.LeaveGroup,
+            self.ListGroups,
+            self.DescribeGroup,
+            self.ResetGroup,
+            self.DeleteGroup,
+            self.DescribeServer,
+        )
+        return {handler.__name__: handler for handler in handlers}
+
+    @property
+    def _door(self) -> GroupService:
+        if self._given is None:
+            raise ConfigurationError("this server keeps no consumer groups: ask one that does")
+        return self._given
+
+    def JoinGroup(self, request: pb.JoinGroupRequest, context: grpc.ServicerContext) -> pb.JoinGroupResponse:
+        """See the .proto."""
+
+        def answer() -> pb.JoinGroupResponse:
+            group, reader_id, spec, request_id = calls.join_from_message(request)
+            joined = self._door.join_group(group, reader_id, replace(spec, principal=caller()), request_id)
+            return calls.joined_to_message(joined)
+
+        return answered("JoinGroup", request, context, answer)
+
+    def Heartbeat(self, request: pb.HeartbeatRequest, context: grpc.ServicerContext) -> pb.HeartbeatResponse:
+        """See the .proto."""
+
+        def answer() -> pb.HeartbeatResponse:
+            member = _of_caller(calls.member_of(request))
+            return pb.HeartbeatResponse(lease_ms=self._door.heartbeat(member))
+
+        return answered("Heartbeat", request, context, answer)
+
+    def RequestSplits(
+        self, request: pb.RequestSplitsRequest, context: grpc.ServicerContext
+    ) -> pb.RequestSplitsResponse:
+        """See the .proto."""
+
+        def answer() -> pb.RequestSplitsResponse:
+            member, max_splits, sequence = calls.ask_from_message(request)
+            splits = self._door.request_splits(_of_caller(member), max_splits, sequence)
+            return calls.answer_to_message(splits)
+
+        return answered("RequestSplits", request, context, answer)
+
+    def CommitSplits(self, request: pb.CommitSplitsRequest, context: grpc.ServicerContext) -> pb.CommitSplitsResponse:
+        """See the .proto."""
+
+        def answer() -> pb.CommitSplitsResponse:
+            member, done = calls.commit_from_message(request)
+            self._door.commit_splits(_of_caller(member), done)
+            return pb.CommitSplitsResponse()
+
+        return answered("CommitSplits", request, context, answer)
+
+    def LeaveGroup(self, request: pb.LeaveGroupRequest, context: grpc.ServicerContext) -> pb.LeaveGroupResponse:
+        """See the .proto."""
+
+        def answer() -> pb.LeaveGroupResponse:
+            member = _of_caller(calls.member_of(request))
+            self._door.leave_group(member)
+            return pb.LeaveGroupResponse()
+
+        return answered("LeaveGroup", request, context, answer)
+
+    def ListGroups(self, request: pb.ListGroupsRequest, context: grpc.ServicerContext) -> pb.ListGroupsResponse:
+        """See the .proto."""
+
+        def answer() -> pb.ListGroupsResponse:
+            table = calls.listed_table(request)
+            return calls.list_to_message(self._door.list_groups(table))
+
+        return answered("ListGroups", request, context, answer)
+
+    def DescribeGroup(
+        self, request: pb.DescribeGroupRequest, context: grpc.ServicerContext
+    ) -> pb.DescribeGroupResponse:
+        """See the .proto."""
+
+        def answer() -> pb.DescribeGroupResponse:
+            asked = calls.group_from_message(request)
+            return calls.description_to_message(self._door.describe_group(*asked))
+
+        return answered("DescribeGroup", request, context, answer)
+
+    def ResetGroup(self, request: pb.ResetGroupRequest, context: grpc.ServicerContext) -> pb.ResetGroupResponse:
+        """See the .proto."""
+
+        def answer() -> pb.ResetGroupResponse:
+            table, group = calls.group_from_message(request)
+            start = calls.reset_start(request)
+            return calls.outcome_to_message(self._door.reset_group(table, group, start, dry_run=request.dry_run))
+
+        return answered("ResetGroup", request, context, answer)
+
+    def DeleteGroup(self, request: pb.DeleteGroupRequest, context: grpc.ServicerContext) -> pb.DeleteGroupResponse:
+        """See the .proto."""
+
+        def answer() -> pb.DeleteGroupResponse:
+            asked = calls.group_from_message(request)
+            self._door.delete_group(*asked)
+            return pb.DeleteGroupResponse()
+
+        return answered("DeleteGroup", request, context, answer)
+
+    def DescribeServer(
+        self, request: pb.DescribeServerRequest, context: grpc.ServicerContext
+    ) -> pb.DescribeServerResponse:
+        """See the .proto."""
+
+        def answer() -> pb.DescribeServerResponse:
+            status = self._door.describe_server(calls.listed_table(request))
+            return status_to_message(replace(status, version=__version__))
+
+        return answered("DescribeServer", request, context, answer)
+
+
+def _of_caller(member: Member) -> Member:
+    """The member as the caller of this thread's call names it."""
+    return replace(member, principal=caller())

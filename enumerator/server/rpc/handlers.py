@@ -1,0 +1,199 @@
+"""The handlers of `penstock.v1.EnumeratorService`: decode, call the enumerator, encode.
+
+What may be added: the handler of another call. No decision, no state; errors become statuses in one place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Final, Protocol, TypeVar
+
+import grpc
+
+from penstock.enumerator.server.auth.callers import caller, own_request_id
+from penstock.enumerator.server.rpc.interceptor import refuse, table_of
+from penstock.enumerator.server.rpc.limits import WORKERS, require_deadline
+from penstock.enumerator.server.rpc.turns import Turns
+from penstock.proto.codec import plan_calls as calls
+from penstock.proto.codec import streams as streams
+from penstock.proto.codec.checks import position_to_message
+from penstock.proto.codec.errors import failure_of
+from penstock.proto.codec.splits import scan_to_message
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import InvariantViolation, PenstockError
+from penstock.proto.v1 import penstock_pb2 as pb
+from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
+
+SERVICE_NAME: Final[str] = pb.DESCRIPTOR.services_by_name["EnumeratorService"].full_name
+
+_A = TypeVar("_A")
+_GROUPS_BY_STORAGE: Final = ("JoinGroup", "DescribeGroup", "ResetGroup")
+"""Calls of the group door that look at the table."""
+
+log = logging.getLogger("penstock.enumerator.server")
+
+
+class _Asked(Protocol):
+    """What every request carries for the log."""
+
+    request_id: str
+    client_version: str
+
+
+class EnumeratorHandlers:
+    """One method a call, named as in the .proto. Any thread.
+
+    An error of Penstock's tree becomes its status and code; anything else is INTERNAL, and its stack trace goes to this
+    process's log, never to the client.
+    """
+
+    def __init__(self, enumerator: Enumerator) -> None:
+        self._enumerator = enumerator
+
+    def DescribeTable(
+        self, request: pb.DescribeTableRequest, context: grpc.ServicerContext
+    ) -> pb.DescribeTableResponse:
+        """See the .proto."""
+
+        def answer() -> pb.DescribeTableResponse:
+            table = calls.table_from_message(request)
+            return calls.description_to_message(self._enumerator.describe_table(table))
+
+        return answered("DescribeTable", request, context, answer)
+
+    def NewestPosition(
+        self, request: pb.NewestPositionRequest, context: grpc.ServicerContext
+    ) -> pb.NewestPositionResponse:
+        """See the .proto."""
+
+        def answer() -> pb.NewestPositionResponse:
+            newest = self._enumerator.newest_position(*calls.newest_from_message(request))
+            return pb.NewestPositionResponse(position=position_to_message(newest))
+
+        return answered("NewestPosition", request, context, answer)
+
+    def OpenPlan(self, request: pb.OpenPlanRequest, context: grpc.ServicerContext) -> pb.OpenPlanResponse:
+        """See the .proto."""
+
+        def answer() -> pb.OpenPlanResponse:
+            request_id = own_request_id(caller(), calls.request_id_of(request))
+            return calls.opened_to_message(self._enumerator.open_plan(calls.request_from_message(request), request_id))
+
+        return answered("OpenPlan", request, context, answer)
+
+    def DescribePlan(self, request: pb.DescribePlanRequest, context: grpc.ServicerContext) -> pb.DescribePlanResponse:
+        """See the .proto."""
+
+        def answer() -> pb.DescribePlanResponse:
+            scan = self._enumerator.describe_plan(calls.plan_id_from_message(request))
+            return pb.DescribePlanResponse(scan=scan_to_message(scan))
+
+        return answered("DescribePlan", request, context, answer)
+
+    def NextSplit(self, request: pb.NextSplitRequest, context: grpc.ServicerContext) -> pb.NextSplitResponse:
+        """See the .proto."""
+
+        def answer() -> pb.NextSplitResponse:
+            return calls.answer_to_message(self._enumerator.next_split(*calls.place_from_message(request)))
+
+        return answered("NextSplit", request, context, answer)
+
+    def FinishSplit(self, request: pb.FinishSplitRequest, context: grpc.ServicerContext) -> pb.FinishSplitResponse:
+        """See the .proto."""
+
+        def answer() -> pb.FinishSplitResponse:
+            place = calls.place_from_message(request)
+            self._enumerator.finish_split(*place, calls.report_from_message(request))
+            return pb.FinishSplitResponse()
+
+        return answered("FinishSplit", request, context, answer)
+
+    def StartStream(self, request: pb.StartStreamRequest, context: grpc.ServicerContext) -> pb.StartStreamResponse:
+        """See the .proto."""
+
+        def answer() -> pb.StartStreamResponse:
+            return streams.started_to_message(self._enumerator.start_stream(*streams.start_from_message(request)))
+
+        return answered("StartStream", request, context, answer)
+
+    def NextBatch(self, request: pb.NextBatchRequest, context: grpc.ServicerContext) -> pb.NextBatchResponse:
+        """See the .proto."""
+
+        def answer() -> pb.NextBatchResponse:
+            return streams.batch_to_message(self._enumerator.next_batch(*streams.asked_from_message(request)))
+
+        return answered("NextBatch", request, context, answer)
+
+
+def add_to_server(
+    handlers: EnumeratorHandlers,
+    server: grpc.Server,
+    planning: PlanningPool,
+    groups: Mapping[str, Callable[..., object]],
+) -> None:
+    """Serves the handlers, and those of the group door by the names of their calls. Calls that read storage run on
+    `planning`, so that NextSplit and the readers of groups never wait behind them."""
+    pb_grpc.add_EnumeratorServiceServicer_to_server(
+        SimpleNamespace(
+            DescribeTable=_OnPool(handlers.DescribeTable, planning),
+            NewestPosition=_OnPool(handlers.NewestPosition, planning),
+            OpenPlan=_OnPool(handlers.OpenPlan, planning),
+            DescribePlan=handlers.DescribePlan,
+            NextSplit=handlers.NextSplit,
+            FinishSplit=handlers.FinishSplit,
+            StartStream=_OnPool(handlers.StartStream, planning),
+            NextBatch=_OnPool(handlers.NextBatch, planning),
+            **{name: _OnPool(call, planning) if name in _GROUPS_BY_STORAGE else call for name, call in groups.items()},
+        ),
+        server,
+    )
+
+
+class PlanningPool(ThreadPoolExecutor):
+    """Threads of the calls that read storage, of whom few do so at a time.
+
+    gRPC holds a thread while the bytes of a request arrive: there are as many as for the other calls, so that slow
+    peers stop nobody's planning; and `turns` for those whose request is there, by table.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(WORKERS, thread_name_prefix="penstock-plan")
+        self.turns = Turns()
+
+
+class _OnPool:
+    """A handler that gRPC runs on a pool of its own, by the attribute that grpcio's health service uses too."""
+
+    def __init__(self, handler: Callable[..., object], pool: PlanningPool) -> None:
+        self._handler = handler
+        self.experimental_thread_pool = pool
+
+    def __call__(self, request: object, context: grpc.ServicerContext) -> object:
+        with ExitStack() as turn:
+            try:
+                remaining_s = require_deadline(context.time_remaining())
+                turn.enter_context(self.experimental_thread_pool.turns.of(table_of(request), remaining_s))
+            except PenstockError as error:
+                refuse(context, self._handler.__name__, error)
+            return self._handler(request, context)
+
+
+def answered(call: str, request: _Asked, context: grpc.ServicerContext, answer: Callable[[], _A]) -> _A:
+    """The answer of one call, or its error as a status; a call without a deadline is refused."""
+    asked = f"{call} request={request.request_id[:64]!r} client={request.client_version[:64]!r}"
+    try:
+        require_deadline(context.time_remaining())
+        return answer()
+    except PenstockError as error:
+        log.info("%s failed: %s: %s", asked, error.code, error)
+        failure = failure_of(error)
+    except Exception as error:
+        log.exception("%s failed by a bug", asked)
+        failure = failure_of(error)
+    context.set_trailing_metadata(failure.metadata)
+    context.abort(failure.status, failure.details)
+    raise InvariantViolation("gRPC's abort returned")

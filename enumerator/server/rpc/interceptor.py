@@ -1,0 +1,221 @@
+"""What stands before every call: readiness, rate, who is calling, whether it may; bytes that are no message.
+
+An interceptor, so that the handlers stay decode, call, encode. Belongs here: a check that needs no answer of the
+enumerator but the table of a plan. Not here: the rules themselves (`rights`, `callers`, `tokens`,
+`rates`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any, Final, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from penstock.enumerator.server.auth.acl import NEEDED, Needed, Of, Rights
+from penstock.enumerator.server.auth.callers import CallerNames, calling
+from penstock.enumerator.server.rpc.rate_limit import PeerRates
+from penstock.enumerator.server.rpc.wrapping import (
+    Behaviour,
+    Continuation,
+    Deserializer,
+    Handler,
+    call_of,
+    unary_of,
+    with_stream,
+    with_unary,
+)
+from penstock.proto.codec.errors import failure_of
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import (
+    ConfigurationError,
+    InvariantViolation,
+    PenstockError,
+    PermissionDenied,
+    StorageError,
+)
+from penstock.proto.logging import bound, tell_to
+
+TABLE_AT: Final = (
+    ("table",),
+    ("member", "table"),
+    ("spec", "scope", "request", "table"),
+    ("scope", "request", "table"),
+)
+GROUP_AT: Final = (("group",), ("member", "group"))
+"""Where a request may name its table and its group."""
+_FIELDS_AT: Final = (
+    ("request", (("request_id",),)),
+    ("table", TABLE_AT),
+    ("group", GROUP_AT),
+    ("reader", (("reader_id",), ("member", "reader_id"))),
+    ("plan", (("plan_id",),)),
+)
+MAX_ID_CHARS: Final = 200
+OPEN_SERVICES: Final = ("grpc.health.v1.Health",)
+"""Services that answer anybody: a probe has no token."""
+
+log = logging.getLogger("penstock.enumerator.server")
+
+
+class Undecodable:
+    """Bytes that are no request of their call."""
+
+
+class Readiness:
+    """Whether calls are answered; False while the state is replayed, and once it can be kept no more. Any thread."""
+
+    def __init__(self, ready: bool) -> None:
+        self._ready = threading.Event()
+        self._why = ""
+        self.set(ready)
+
+    def set(self, ready: bool, why: str = "the server is starting: its state is not replayed yet") -> None:
+        """From now on; `why` is told to whoever asks while it is not."""
+        if ready:
+            self._ready.set()
+        else:
+            self._why = why
+            self._ready.clear()
+
+    def require(self) -> None:
+        """StorageError unless the server is ready."""
+        if not self._ready.is_set():
+            raise StorageError(self._why)
+
+
+class Guard(grpc.ServerInterceptor):
+    """Refuses what must not reach a handler, with its status and our code. Nothing is changed by a refused call."""
+
+    def __init__(
+        self, enumerator: Enumerator, names: CallerNames, rights: Rights, rates: PeerRates, readiness: Readiness
+    ) -> None:
+        self._enumerator = enumerator
+        self._names = names
+        self._rights = rights
+        self._rates = rates
+        self._readiness = readiness
+
+    def intercept_service(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> Handler | None:
+        """Puts the checks before the handler of a call."""
+        handler = continuation(handler_call_details)
+        service, call = call_of(handler_call_details)
+        if handler is None or service in OPEN_SERVICES:
+            return handler
+        behaviour = unary_of(handler)
+        if behaviour is None:
+            return with_stream(handler, self._admit_stream)
+        return with_unary(handler, self._checked(call, behaviour), _careful)
+
+    def _checked(self, call: str, behaviour: Behaviour) -> Behaviour:
+        def checked(request: Any, context: grpc.ServicerContext) -> Any:
+            with bound(lambda: request_fields(call, request)):
+                try:
+                    names = self._admit(context)
+                    if isinstance(request, Undecodable):
+                        raise ConfigurationError(
+                            f"{call}: the request cannot be decoded: it is no message of this call"
+                        )
+                    self._readiness.require()
+                    self._authorise(call, names, request)
+                except PenstockError as error:
+                    refuse(context, call, error)
+                begin_s = time.perf_counter()
+                with calling(names):
+                    answer = behaviour(request, context)
+                tell_to(log, "call answered", level=logging.DEBUG, ms=round((time.perf_counter() - begin_s) * 1000, 3))
+                return answer
+
+        return checked
+
+    def _admit_stream(self, context: grpc.ServicerContext) -> None:
+        """A stream of another service (reflection): its caller must be known, no more."""
+        try:
+            self._admit(context)
+        except PenstockError as error:
+            refuse(context, "stream", error)
+
+    def _admit(self, context: grpc.ServicerContext) -> tuple[str, ...]:
+        self._rates.take(peer_host(context.peer()))
+        return self._names.of(context)
+
+    def _authorise(self, call: str, names: tuple[str, ...], request: Message) -> None:
+        if self._rights.open_to_all:
+            return
+        needed = NEEDED.get(call)
+        if needed is None:
+            raise PermissionDenied(f"call {call}: this server does not know which right it needs")
+        table, group = self._place(needed, request)
+        self._rights.require(names, needed.right, table, group)
+
+    def _place(self, needed: Needed, request: Message) -> tuple[str, str]:
+        match needed.of:
+            case Of.PLAN:
+                plan_id = _named(request, (("plan_id",),))
+                return (self._enumerator.describe_plan(plan_id).table if plan_id else "", "")
+            case Of.TABLE:
+                return _named(request, TABLE_AT), ""
+            case Of.GROUP:
+                return _named(request, TABLE_AT), _named(request, GROUP_AT) or "*"
+            case Of.GROUPS:
+                return _named(request, TABLE_AT) or "*", "*"
+
+
+def request_fields(call: str, request: object) -> dict[str, object]:
+    """What every line of a request carries: the call, and the ids that the request itself names. A client chooses
+    them: they are cut, and nothing else of it is taken."""
+    found: dict[str, object] = {"call": call}
+    if isinstance(request, Message):
+        for name, places in _FIELDS_AT:
+            if value := _named(request, places):
+                found[name] = value[:MAX_ID_CHARS]
+    return found
+
+
+def table_of(request: object) -> str:
+    """The table that the request names, '' if none."""
+    return _named(request, TABLE_AT) if isinstance(request, Message) else ""
+
+
+def refuse(context: grpc.ServicerContext, call: str, error: PenstockError) -> NoReturn:
+    """Ends the call with the error's status and code; the log says who was refused."""
+    log.info("%s from %s refused: %s: %s", call, peer_host(context.peer()), error.code, error)
+    failure = failure_of(error)
+    context.set_trailing_metadata(failure.metadata)
+    context.abort(failure.status, failure.details)
+    raise InvariantViolation("gRPC's abort returned")
+
+
+def peer_host(peer: str) -> str:
+    """The address of a peer as gRPC names it (`ipv4:10.0.0.1:5000`), without its port."""
+    return peer.rpartition(":")[0] if peer.startswith(("ipv4:", "ipv6:")) else peer
+
+
+def _named(request: Message, places: Iterable[tuple[str, ...]]) -> str:
+    """The first text that stands at one of the places, '' if there is none."""
+    for place in places:
+        found: object = request
+        for name in place:
+            fields = found.DESCRIPTOR.fields_by_name if isinstance(found, Message) else {}
+            found = getattr(found, name) if name in fields else None
+        if isinstance(found, str) and found:
+            return found
+    return ""
+
+
+def _careful(deserializer: Deserializer) -> Deserializer:
+    """The deserializer, giving Undecodable in place of an exception, which gRPC would tell as an internal error."""
+
+    def decoded(data: bytes) -> Any:
+        try:
+            return deserializer(data)
+        except DecodeError:
+            return Undecodable()
+
+    return decoded

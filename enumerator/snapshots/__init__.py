@@ -1,0 +1,1 @@
+"""Snapshots in rounds: the list of splits, in event-time order, and its plans."""

@@ -1,0 +1,179 @@
+"""Who has a state directory: the lock of the operating system that tells whether a process that serves is alive.
+
+Belongs here: the lock file, its holder's name, waiting for it, taking it away. Not here: leadership itself, which is
+the epoch in the database: the lock only spares two servers the fight.
+
+A BSD lock (`flock`) on `penstock.lock`: the system lets go of it when its process ends, however it ends, and a second
+opening in the same process counts as another. A takeover puts a new, locked file in the place of the old one, so that
+the lock under that name is always the newest leader's; that is what lock files by name alone (and the `filelock`
+library) cannot do. POSIX only.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from penstock.enumerator.store.row_format import LOCK
+from penstock.proto.errors import ConfigurationError, StorageError
+
+try:
+    import fcntl
+except ImportError as missing:  # Windows
+    raise ConfigurationError(
+        "a state directory needs POSIX file locks, which this system has not: serve without one, or on Linux or macOS"
+    ) from missing
+
+LOOK_AGAIN_S: Final = 0.02
+LEAST_WAIT_S: Final = 0.06
+"""`penstock state check` looks whether the lock is held by taking it for a moment: no reason to give up."""
+_MAX_HOLDER_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Time as this file needs it: seconds that only grow, a sleep, the time of day in seconds since 1970."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    wall: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that took a state directory last. `since` is an ISO time in UTC."""
+
+    pid: int
+    host: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+
+class DirectoryLock:
+    """A lock that is held until `release`, or until another process takes its place."""
+
+    def __init__(self, path: Path, descriptor: int, *, from_another: bool) -> None:
+        self.from_another = from_another
+        """Whether another process that may be alive had it, and may still have the files open."""
+        self._path = path
+        self._descriptor: int | None = descriptor
+
+    def is_newest(self) -> bool:
+        """Whether nobody has put another lock in the place of this one."""
+        return self._descriptor is not None and _same_file(self._descriptor, self._path)
+
+    def release(self) -> None:
+        """May be called again."""
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            os.close(descriptor)
+
+
+def take_lock(directory: Path, *, takeover: bool, wait_ms: int, clocks: Clocks) -> DirectoryLock:
+    """The directory's lock. If another process holds it: waits for up to `wait_ms`, or takes over at once.
+
+    StorageError naming the holder when the wait was in vain, and for what the system says.
+    """
+    path = directory / LOCK
+    until = clocks.monotonic() + max(wait_ms / 1000, LEAST_WAIT_S)
+    try:
+        while True:
+            lock = _try_lock(path, clocks)
+            if lock is not None:
+                return lock
+            if takeover:
+                return _put_in_place(path, clocks)
+            if clocks.monotonic() >= until:
+                raise StorageError(
+                    f"state directory {directory}: {_read_holder(path) or 'another process'} serves from it, and did "
+                    f"not end within {wait_ms} ms: stop it, wait longer, or take over"
+                )
+            clocks.sleep(LOOK_AGAIN_S)
+    except OSError as error:
+        raise StorageError(f"state directory {directory}: cannot lock {LOCK}: {error.strerror}") from error
+
+
+def look_at_lock(directory: Path) -> tuple[Holder | None, bool]:
+    """Who took the directory last, if that is known, and whether that process still holds it. Changes nothing."""
+    path = directory / LOCK
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None, False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return _read_holder(path), error.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+    finally:
+        os.close(descriptor)
+    return _read_holder(path), False
+
+
+def _try_lock(path: Path, clocks: Clocks) -> DirectoryLock | None:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _same_file(descriptor, path):
+                _write_holder(descriptor, clocks)
+                return DirectoryLock(path, descriptor, from_another=False)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # locked, but replaced in the meantime
+
+
+def _put_in_place(path: Path, clocks: Clocks) -> DirectoryLock:
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _write_holder(descriptor, clocks)
+        fresh.replace(path)
+    except BaseException:
+        os.close(descriptor)
+        fresh.unlink(missing_ok=True)
+        raise
+    return DirectoryLock(path, descriptor, from_another=True)
+
+
+def _same_file(descriptor: int, path: Path) -> bool:
+    try:
+        named = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), named)
+
+
+def _write_holder(descriptor: int, clocks: Clocks) -> None:
+    since = datetime.fromtimestamp(clocks.wall(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(asdict(Holder(os.getpid(), socket.gethostname(), since))).encode(), 0)
+
+
+def _read_holder(path: Path) -> Holder | None:
+    try:
+        with path.open("rb") as stream:
+            found = json.loads(stream.read(_MAX_HOLDER_BYTES))
+        return Holder(int(found["pid"]), str(found["host"]), str(found["since"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def newest_holder(directory: Path) -> str:
+    """Who holds or last held the directory, for the text of an error."""
+    return str(_read_holder(directory / LOCK) or "another process")

@@ -1,0 +1,204 @@
+"""Opens a state directory and takes its leadership: one process writes, the one with the newest epoch.
+
+Belongs here: making a new state, checks before anything is written, the next epoch. Not here: the lock file
+(`holding`), reads and writes of the open store (`sqlite`).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from penstock.enumerator.store.connections import (
+    Connect,
+    checked_meta,
+    connect,
+    pragma,
+    read_meta,
+    set_up_writer,
+    uri_of,
+)
+from penstock.enumerator.store.errors import told
+from penstock.enumerator.store.lock import Clocks, DirectoryLock, take_lock
+from penstock.enumerator.store.row_format import (
+    DATABASE,
+    FORMAT_VERSION,
+    REPLACED,
+    SCHEMA,
+    SELECT_PLANS,
+    WAL,
+    WRITE_META,
+    DamagedRow,
+    Meta,
+    plan_of,
+)
+from penstock.enumerator.store.sqlite import SqliteStore, log_of
+from penstock.enumerator.store.wal import check_wal
+from penstock.proto.errors import ConfigurationError, InvariantViolation, StateDamaged, StorageError
+
+CHECKED_BYTES: Final = 256 << 20
+"""A database up to this size has its structure checked at each opening; `penstock state check` checks any."""
+
+
+def open_sqlite(
+    directory: Path | str,
+    *,
+    takeover: bool = False,
+    wait_ms: int = 0,
+    clocks: Clocks = Clocks(),  # noqa: B008 - frozen
+    connect: Connect = connect,
+) -> SqliteStore:
+    """The store of a state directory, made if it is not there, under a new epoch.
+
+    While another live process has the directory: waits for it for up to `wait_ms`, then StorageError naming it; with
+    `takeover` it is fenced at once. The log is read through before leadership is taken: StateDamaged,
+    StateVersionError, with nothing changed. ConfigurationError: no directory can be there.
+    """
+    directory = _made(Path(directory))
+    lock = take_lock(directory, takeover=takeover, wait_ms=wait_ms, clocks=clocks)
+    try:
+        with told(directory, "open it"):
+            if not (directory / DATABASE).exists():
+                _check_no_restore_ended_early(directory)
+                _create(directory, connect)
+            if not lock.from_another:
+                check_wal_at_rest(directory)
+            writer = connect(uri_of(directory / DATABASE, "rw"))
+            try:
+                set_up_writer(writer)
+                _check(writer, directory)
+                _empty_wal(writer)
+                meta = _lead(writer, directory, lock)
+                return SqliteStore(directory, meta, writer, lock, connect)
+            except BaseException:
+                writer.close()
+                raise
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _check_no_restore_ended_early(directory: Path) -> None:
+    """StateDamaged if a restore moved the database away and put none in its place: a new, empty state would lose the
+    position of every group."""
+    replaced = sorted(directory.glob(f"{REPLACED}*"))
+    if replaced:
+        raise StateDamaged(
+            f"state directory {directory}: there is no {DATABASE}, and {replaced[-1].name} holds one that a restore "
+            "moved away: the restore did not end; run `penstock state restore` again, or move the files back"
+        )
+
+
+def _made(directory: Path) -> Path:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigurationError(f"state directory {directory}: that is a file: name a directory") from error
+    except OSError as error:
+        raise ConfigurationError(f"state directory {directory}: cannot make it: {error.strerror}") from error
+    return directory
+
+
+def _create(directory: Path, connect: Connect) -> None:
+    """Puts a whole, empty state under its name, so that an empty or half file under that name is always damage."""
+    left = sorted(directory.glob(f"{DATABASE}-*"))
+    if left:
+        raise DamagedRow(f"it is missing, though {left[0].name} is there")
+    fresh = directory / f"{DATABASE}.new"
+    for name in (fresh.name, f"{fresh.name}-wal", f"{fresh.name}-shm", f"{fresh.name}-journal"):
+        (directory / name).unlink(missing_ok=True)  # of an opening that was killed
+    os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    with closing(connect(uri_of(fresh, "rw"))) as connection:
+        pragma(connection, "synchronous = FULL")
+        if pragma(connection, "journal_mode = WAL") != "wal":
+            raise StorageError(
+                f"state directory {directory}: its file system cannot hold an SQLite WAL; use a local disk"
+            )
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in SCHEMA:
+            connection.execute(statement)
+        nothing = Meta(
+            version=FORMAT_VERSION,
+            state_id=secrets.token_hex(16),
+            epoch=0,
+            first_seq=1,
+            next_seq=1,
+            next_plan=1,
+            plans=0,
+        )
+        connection.execute(WRITE_META, nothing.row())
+        connection.execute("COMMIT")
+    fresh.replace(directory / DATABASE)
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check_wal_at_rest(directory: Path) -> None:
+    """DamagedRow if the WAL, which no process may be writing, is damaged in the middle."""
+    wal = directory / WAL
+    if wal.exists():
+        with wal.open("rb") as stream:
+            check_wal(stream, WAL)
+
+
+def _empty_wal(connection: sqlite3.Connection) -> None:
+    """Puts the WAL into the database, so that what a killed process left behind its end is not seen again. Where a
+    reader is in the way, the next opening does it."""
+    waited = pragma(connection, "busy_timeout")
+    pragma(connection, "busy_timeout = 0")
+    try:
+        pragma(connection, "wal_checkpoint(TRUNCATE)")
+    finally:
+        pragma(connection, f"busy_timeout = {waited}")
+
+
+def _check(connection: sqlite3.Connection, directory: Path) -> None:
+    """DamagedRow or StateVersionError if the log or the list of plans is not whole; pieces are checked when read."""
+    connection.execute("BEGIN")
+    try:
+        meta = checked_meta(connection, directory)
+        check_structure(connection, limit_bytes=CHECKED_BYTES)
+        for _ in log_of(connection, meta):
+            pass
+        check_plan_list(connection, meta)
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def check_structure(connection: sqlite3.Connection, *, limit_bytes: int | None) -> None:
+    """What SQLite itself can say of its file, unless that is larger than the limit. DamagedRow."""
+    pages, page_bytes = pragma(connection, "page_count"), pragma(connection, "page_size")
+    if not isinstance(pages, int) or not isinstance(page_bytes, int):
+        raise InvariantViolation(f"SQLite counts {pages!r} pages of {page_bytes!r} bytes")
+    if limit_bytes is None or pages * page_bytes <= limit_bytes:
+        said = pragma(connection, "quick_check(1)")
+        if said != "ok":
+            raise DamagedRow(" ".join(str(said).split()))
+
+
+def check_plan_list(connection: sqlite3.Connection, meta: Meta) -> None:
+    """DamagedRow if a plan's row is not whole or missing."""
+    found = len([plan_of(row) for row in connection.execute(SELECT_PLANS)])
+    if found != meta.plans:
+        raise DamagedRow(f"{found} plans are there, {meta.plans} are kept")
+
+
+def _lead(connection: sqlite3.Connection, directory: Path, lock: DirectoryLock) -> Meta:
+    """The next epoch, taken by the process whose lock is the newest."""
+    connection.execute("BEGIN IMMEDIATE")
+    meta = read_meta(connection)
+    if not lock.is_newest():
+        raise StorageError(f"state directory {directory}: another process took it over at this moment: try again")
+    meta = replace(meta, epoch=meta.epoch + 1)
+    connection.execute(WRITE_META, meta.row())
+    connection.execute("COMMIT")
+    return meta

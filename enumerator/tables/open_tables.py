@@ -1,0 +1,190 @@
+"""Tables by path: opened once, asked many times, never stale.
+
+Shell: storage through `penstock.table`. Not here: planning (`planning`), names (`embedded`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from penstock.enumerator.continuous.change_probe import Look, TableWatch, nothing_changed
+from penstock.enumerator.handover.topic_access import TopicAccesses
+from penstock.enumerator.handover.topic_source import TopicSide
+from penstock.enumerator.planning import plan as planning
+from penstock.enumerator.planning.commit_order import is_earliest
+from penstock.enumerator.planning.event_time.annotate import EventTimeScan, TimeSources
+from penstock.enumerator.planning.event_time.file_bounds import TimesCache
+from penstock.enumerator.snapshots.plan import plan_part, rows_of
+from penstock.enumerator.streams.plan_cache import IdleAt, StreamMemory
+from penstock.enumerator.streams.stream_planner import StreamLook, check_scope
+from penstock.kafka.factory import open_topic
+from penstock.kafka.protocols import OpenTopic
+from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
+from penstock.proto.model.hybrid import Hybrid, KafkaAccess
+from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.queries import PlanRequest, SnapshotPart, TopicRanges
+from penstock.proto.model.reports import TableDescription
+from penstock.proto.model.splits import Plan
+from penstock.proto.model.streams import NextBatch, Progress, StreamPoint, StreamScope, StreamStart
+from penstock.table.arrow_failures import names_failures
+from penstock.table.hudi_table import HudiTable, open_table
+
+MAX_TABLES: Final = 64
+"""Tables kept open; the one unused longest is let go."""
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970 UTC."""
+    return time.time_ns() // 1_000_000
+
+
+def _named(plan: Plan, name: str) -> Plan:
+    return plan if plan.scan.table == name else replace(plan, scan=replace(plan.scan, table=name))
+
+
+class OpenedTables:
+    """Reads of tables by path or URI, from any thread.
+
+    A table stays open for what it has cached of commits that cannot change. Its properties are read for each question,
+    so that a table that was upgraded, or deleted and created again, is seen as it is. `scan_event_time` reads splits
+    whose files do not tell their event times, for requests that want that; what files and reads told is kept.
+    `open_topic` is the way to the topics of hybrid reads, `topics` says how those of tables (by name) are reached;
+    None: as each request says.
+    """
+
+    def __init__(
+        self,
+        max_tables: int = MAX_TABLES,
+        *,
+        wall_ms: Callable[[], int] = wall_clock_ms,
+        scan_event_time: EventTimeScan | None = None,
+        open_topic: OpenTopic = open_topic,
+        topics: Mapping[str, KafkaAccess] | None = None,
+    ) -> None:
+        self._accesses = TopicAccesses(topics)
+        self._max_tables, self._wall_ms = max_tables, wall_ms
+        self._side = TopicSide(open_topic=open_topic, scan_event_time=scan_event_time)
+        self._streams = StreamMemory()
+        self._sources = TimeSources(TimesCache(), scan_event_time)
+        self._lock = threading.Lock()
+        self._opened: OrderedDict[str, HudiTable] = OrderedDict()
+
+    @names_failures
+    def check(self, path: str) -> None:
+        """TableNotFound, UnsupportedFeature, … if no table can be opened at `path`."""
+        self._table(path)
+
+    @names_failures
+    def describe(self, path: str, name: str) -> TableDescription:
+        """The table now, under `name`."""
+        return planning.describe(self._table(path), name)
+
+    @names_failures
+    def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
+        """See `Enumerator.newest_position`."""
+        return planning.newest(self._table(path), after, max_commits)
+
+    @names_failures
+    def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
+        """The plan of a request; its scan calls the table `name`."""
+        request = self._with_access(name, request)
+        taken = self._streams.take_plan(path, request)
+        if taken is not None:
+            return _named(taken, name)
+        table = self._table(path)
+        if isinstance(request.query, SnapshotPart):
+            return plan_part(table, name, request, request.query, self._planned)
+        if isinstance(request.query, TopicRanges):
+            from penstock.enumerator.handover.topic_plans import topic_plan
+
+            return topic_plan(table, name, request, request.query.ranges, self._sources.scan)
+        return self._planned(table, name, request, ())
+
+    @names_failures
+    def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        """See `Enumerator.start_stream`."""
+        check_scope(scope)
+        scope = replace(scope, request=self._with_access(name, scope.request))
+        try:
+            table = self._table(path)
+        except TableNotFound:
+            return StreamPoint(progress=Progress(EARLIEST))
+        return self._look(table, path, name, scope).start(start)
+
+    @names_failures
+    def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        """See `Enumerator.next_batch`. An idle table costs two file operations."""
+        check_scope(scope)
+        scope = replace(scope, request=self._with_access(name, scope.request))
+        hybrid = scope.request.hybrid is not None
+        idle = None if hybrid else self._streams.idle.get((path, scope))
+        try:
+            if idle is not None and idle.point == point and nothing_changed(idle.look, self._glance(path)):
+                return NextBatch(point=point)
+            table = self._table(path)
+            glance = self._glance(path)
+            found = self._look(table, path, name, scope).next_batch(point)
+        except TableNotFound:
+            if is_earliest(point.progress.position) and point.snapshot is None:
+                return NextBatch(point=point)
+            raise
+        except CorruptFile as error:
+            if not self._streams.may_appear((path, error.missing_file), self._wall_ms()):
+                raise
+            raise StorageError(
+                f"{error}; it is waited for, as a listing may be stale: asking again may help"
+            ) from error
+        if found.point == point and scope.upto is None and not hybrid:
+            self._streams.idle.put((path, scope), IdleAt(point, glance))
+        return found
+
+    def _look(self, table: HudiTable, path: str, name: str, scope: StreamScope) -> StreamLook:
+        return StreamLook(
+            table=table,
+            path=path,
+            name=name,
+            scope=scope,
+            planned=self._planned,
+            memory=self._streams,
+            side=self._side,
+            clock_ms=self._wall_ms,
+            rows_of=lambda of, split: rows_of(of, split, self._sources.cache),
+        )
+
+    def allow_topic(self, name: str, hybrid: Hybrid) -> None:
+        """See `service.ServiceReads.allow_topic`."""
+        self._accesses.given(name, hybrid)
+
+    def _with_access(self, name: str, request: PlanRequest) -> PlanRequest:
+        return (
+            request if request.hybrid is None else replace(request, hybrid=self._accesses.given(name, request.hybrid))
+        )
+
+    def _planned(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:
+        return planning.plan_request(table, name, request, passed_over, self._sources)
+
+    def _glance(self, path: str) -> Look:
+        return TableWatch(self.opened(path), clock_ns=lambda: self._wall_ms() * 1_000_000).look()
+
+    def opened(self, path: str) -> HudiTable:
+        """The table as it was when somebody last asked about it, opened if nobody did."""
+        with self._lock:
+            held = self._opened.get(path)
+        return self._table(path) if held is None else held
+
+    def _table(self, path: str) -> HudiTable:
+        """The table with its properties as they are now."""
+        with self._lock:
+            held = self._opened.get(path)
+        table = open_table(path) if held is None else held.refreshed()
+        with self._lock:
+            self._opened[path] = table
+            self._opened.move_to_end(path)
+            while len(self._opened) > self._max_tables:
+                self._opened.popitem(last=False)
+        return table

@@ -1,0 +1,112 @@
+"""Whether each table of a server can be opened: looked at when it starts and again and again, each table by itself.
+
+Shell: asks storage through `check`. Not here: threads (`looking_threads`), tables of groups (`looking`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.enumerator.groups.split_discovery import RETRY, SLOW_LOOK_MS
+from penstock.enumerator.log import tell
+from penstock.enumerator.observer import Observer
+from penstock.proto.errors import StorageError, code_and_text
+
+HEALTHY_MS: Final = 60_000
+"""A table that could be opened is opened again after so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableHealth:
+    """What the last check of a table gave: no error if it could be opened. `failures` in a row."""
+
+    error: BaseException | None = None
+    failures: int = 0
+    again_ms: int = 0
+
+
+class TableChecks:
+    """The tables `names`. Any thread; a table is checked by one at a time. `check` raises if one cannot be opened."""
+
+    def __init__(
+        self, names: Iterable[str], check: Callable[[str], None], clock_ms: Callable[[], int], observer: Observer
+    ) -> None:
+        self.names, self._check, self._clock_ms, self._observer = tuple(sorted(names)), check, clock_ms, observer
+        self.is_logging = True
+        self._changed = threading.Condition()
+        self._health: dict[str, TableHealth] = {}
+        self._since_ms: dict[str, int] = {}
+
+    def due(self) -> list[str]:
+        """Tables to be checked now: those never checked first."""
+        now_ms = self._clock_ms()
+        with self._changed:
+            known = dict(self._health)
+        due = [name for name in self.names if name not in known or known[name].again_ms <= now_ms]
+        return sorted(due, key=lambda name: name in known)
+
+    def check(self, name: str) -> bool:
+        """Checks one table; whatever is raised is that table's error."""
+        with self._changed:
+            before = self._health.get(name, TableHealth())
+            self._since_ms[name] = self._clock_ms()
+        error: BaseException | None = None
+        try:
+            self._check(name)
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, the other tables are served
+            error = raised
+        failures = before.failures + 1 if error is not None else 0
+        pause_ms = round(RETRY.backoff_ms(failures, chance=0)) if failures else HEALTHY_MS
+        with self._changed:
+            self._health[name] = TableHealth(error, failures, self._clock_ms() + pause_ms)
+            self._since_ms.pop(name, None)
+            self._changed.notify_all()
+        self._observer.table_health(name, "" if error is None else code_and_text(error)[0])
+        if error is not None and self.is_logging:
+            _log_failure(name, error, failures)
+        elif error is None and before.failures:
+            tell("table can be opened again", table=name, failures=before.failures)
+        return False
+
+    def wait_for_all(self, seconds: float) -> Mapping[str, TableHealth]:
+        """What is known once each table was checked, or so long after."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._health) == len(self.names), seconds)
+            return dict(self._health)
+
+    def begin_logging(self) -> None:
+        """Logs failures from now on, and those that were not logged."""
+        self.is_logging = True
+        with self._changed:
+            failed = {name: health for name, health in self._health.items() if health.error is not None}
+        for name, health in sorted(failed.items()):
+            if health.error is not None:
+                _log_failure(name, health.error, health.failures)
+
+    def report_silent(self) -> None:
+        """Tells the observer of tables whose check has not ended for SLOW_LOOK_MS."""
+        for name in self.names:
+            if self._is_silent(name):
+                self._observer.table_health(name, StorageError.code)
+
+    def trouble_of(self, name: str) -> tuple[str, str]:
+        """Code and text of why the table cannot be opened now; ('', '') if it can, or was never checked."""
+        if self._is_silent(name):
+            return StorageError.code, f"table {name}: opening it has not ended: storage does not answer"
+        with self._changed:
+            error = self._health.get(name, TableHealth()).error
+        return ("", "") if error is None else code_and_text(error)
+
+    def _is_silent(self, name: str) -> bool:
+        with self._changed:
+            since_ms = self._since_ms.get(name)
+        return since_ms is not None and self._clock_ms() - since_ms >= SLOW_LOOK_MS
+
+
+def _log_failure(name: str, error: BaseException, failures: int) -> None:
+    code, text = code_and_text(error)
+    tell("table cannot be opened", level=logging.WARNING, table=name, failures=failures, code=code, reason=text[:500])

@@ -1,0 +1,176 @@
+"""GroupChanges and ChangesOf ⇄ their messages of `penstock.v1`. What may be added: the pair of a new change source."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from penstock.proto.codec import checks as check
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.model.changes import (
+    ChangeFormat,
+    ChangesOf,
+    ChangeSource,
+    ChangeStep,
+    ComparedStates,
+    GroupChanges,
+    LoggedImages,
+    StoredKinds,
+)
+from penstock.proto.model.files import FileRef, LogWrite, SliceFiles
+from penstock.proto.v1 import penstock_pb2 as pb
+
+
+def file_to_message(file: FileRef) -> pb.FileRef:
+    """Any data file."""
+    message = pb.FileRef(path=file.path, size_bytes=file.size_bytes)
+    if file.writes is not None:
+        writes = (pb.LogWrite(instant=w.instant, data_rows=w.data_rows, delete_rows=w.delete_rows) for w in file.writes)
+        message.writes.CopyFrom(pb.LogWrites(writes=writes))
+    return message
+
+
+def file_from_message(what: str, field: str, message: pb.FileRef) -> FileRef:
+    """ConfigurationError naming `what` and `field` if it is none."""
+    path = check.name(what, f"{field}.path", message.path, check.MAX_PATH_CHARS)
+    size_bytes = check.number(what, f"{field}.size_bytes", message.size_bytes)
+    return FileRef(path, size_bytes, _writes_from_message(what, f"{field}.writes", message))
+
+
+def _writes_from_message(what: str, field: str, message: pb.FileRef) -> tuple[LogWrite, ...] | None:
+    if not message.HasField("writes"):
+        return None
+    return tuple(
+        LogWrite(
+            check.instant(what, field, write.instant),
+            check.number(what, field, write.data_rows),
+            check.number(what, field, write.delete_rows),
+        )
+        for write in check.counted(what, field, message.writes.writes, check.MAX_LOGS)
+    )
+
+
+def slice_to_message(files: SliceFiles) -> pb.SliceFiles:
+    """Any slice's files."""
+    return pb.SliceFiles(
+        base=None if files.base is None else file_to_message(files.base),
+        base_instant=files.base_instant,
+        logs=[file_to_message(log) for log in files.logs],
+    )
+
+
+def slice_from_message(what: str, field: str, message: pb.SliceFiles) -> SliceFiles:
+    """ConfigurationError naming `what` and `field` if it is none."""
+    base = file_from_message(what, f"{field}.base", message.base) if message.HasField("base") else None
+    logs = check.counted(what, f"{field}.logs", message.logs, check.MAX_LOGS)
+    if base is None and not logs:
+        raise check.breach(what, field, "neither a base file nor a log file", "one of them")
+    return SliceFiles(
+        base=base,
+        base_instant=check.instant_or_empty(what, f"{field}.base_instant", message.base_instant),
+        logs=tuple(file_from_message(what, f"{field}.logs", log) for log in logs),
+    )
+
+
+def changes_to_message(changes: GroupChanges) -> pb.GroupChanges:
+    """Any group's changes."""
+    return pb.GroupChanges(steps=[_step_to_message(step) for step in changes.steps])
+
+
+def changes_from_message(what: str, message: pb.GroupChanges) -> GroupChanges:
+    """ConfigurationError naming `what` for steps that cannot be, none at all, or steps out of order."""
+    steps = tuple(
+        _step_from_message(what, step) for step in check.counted(what, "changes", message.steps, check.MAX_STEPS)
+    )
+    if not steps:
+        raise check.breach(what, "changes", "no step", "at least one")
+    order = [(step.order_key, step.instant) for step in steps]
+    if any(earlier >= later for earlier, later in pairwise(order)):
+        raise check.breach(what, "changes", "steps out of order", "steps in commit order")
+    return GroupChanges(steps)
+
+
+def format_from_message(what: str, text: str) -> ChangeFormat:
+    """ConfigurationError naming `what` for a format that this build does not know."""
+    try:
+        return ChangeFormat(text)
+    except ValueError:
+        raise check.breach(what, "format", repr(text[:40]), "rows or hudi") from None
+
+
+def changes_of_to_message(rows: ChangesOf) -> pb.ChangesOf:
+    """The format, and the instants in their order."""
+    return pb.ChangesOf(format=rows.format, instants=rows.instants)
+
+
+def changes_of_from_message(what: str, message: pb.ChangesOf) -> ChangesOf:
+    """ConfigurationError naming `what` if it is none, or names an instant twice."""
+    counted = check.counted(what, "changes.instants", message.instants, check.MAX_INSTANTS)
+    instants = tuple(check.instant(what, "changes.instants", value) for value in counted)
+    check.distinct(what, "changes.instants", instants)
+    return ChangesOf(format_from_message(what, message.format), instants)
+
+
+def _step_to_message(step: ChangeStep) -> pb.ChangeStep:
+    message = pb.ChangeStep(instant=step.instant, order_key=step.order_key, place=step.place)
+    match step.source:
+        case LoggedImages(files, before, after, key_fields):
+            logged = pb.LoggedImages(
+                files=[file_to_message(file) for file in files],
+                before=_told(before),
+                after=_told(after),
+                key_fields=key_fields,
+            )
+            message.logged.CopyFrom(logged)
+        case ComparedStates(before, after):
+            compared = pb.ComparedStates(before=_told(before), after=_told(after))
+            message.compared.CopyFrom(compared)
+        case StoredKinds(files=found):
+            message.stored.CopyFrom(pb.StoredKinds(files=slice_to_message(found)))
+    return message
+
+
+def _told(files: SliceFiles | None) -> pb.SliceFiles | None:
+    return None if files is None else slice_to_message(files)
+
+
+def _step_from_message(what: str, message: pb.ChangeStep) -> ChangeStep:
+    return ChangeStep(
+        instant=check.instant(what, "changes.instant", message.instant),
+        order_key=check.instant(what, "changes.order_key", message.order_key),
+        place=check.number(what, "changes.place", message.place, check.MAX_PLACE),
+        source=_source_from_message(what, message),
+    )
+
+
+def _source_from_message(what: str, message: pb.ChangeStep) -> ChangeSource:
+    match message.WhichOneof("source"):
+        case "logged":
+            files = check.counted(what, "changes.logged", message.logged.files, check.MAX_LOGS)
+            if not files:
+                raise check.breach(what, "changes.logged", "no file", "at least one")
+            return LoggedImages(
+                tuple(file_from_message(what, "changes.logged", file) for file in files),
+                _state(what, "before", message.logged),
+                _state(what, "after", message.logged),
+                check.names(what, "changes.key_fields", message.logged.key_fields),
+            )
+        case "compared":
+            compared = message.compared
+            before, after = _state(what, "before", compared), _state(what, "after", compared)
+            if before is None and after is None:
+                raise check.breach(what, "changes.compared", "neither state", "a state before or after")
+            return ComparedStates(before, after)
+        case "stored":
+            if not message.stored.HasField("files"):
+                raise check.breach(what, "changes.stored", "no files", "files")
+            return StoredKinds(slice_from_message(what, "changes.stored", message.stored.files))
+        case None:
+            raise check.breach(what, "changes", "no source that this build knows", "logged, compared or stored")
+        case other:
+            raise InvariantViolation(f"the stubs know change source {other!r}, the codec does not")
+
+
+def _state(what: str, side: str, message: pb.LoggedImages | pb.ComparedStates) -> SliceFiles | None:
+    if side == "before":
+        return slice_from_message(what, "changes.before", message.before) if message.HasField("before") else None
+    return slice_from_message(what, "changes.after", message.after) if message.HasField("after") else None

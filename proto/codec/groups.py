@@ -1,0 +1,256 @@
+"""Values of consumer groups ⇄ their messages of `penstock.v1`.
+
+Belongs here: the pair of functions of each value of `penstock.proto.model.groups`. Not here: the calls in which they
+travel
+(`codec_group_calls`). Decoding checks every length, count and number: a request is untrusted to the server, an answer
+to the client.
+"""
+
+from __future__ import annotations
+
+from penstock.proto.codec import checks as check
+from penstock.proto.codec.checks import position_from_message, position_to_message
+from penstock.proto.codec.plan_calls import (
+    checked_report,
+    report_to_message,
+    request_from_message,
+    request_to_message,
+)
+from penstock.proto.codec.splits import split_from_message, split_to_message
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.model.groups import (
+    AssignedSplit,
+    GroupLag,
+    GroupScope,
+    GroupStart,
+    GroupSummary,
+    Member,
+    OnLostRange,
+    ReaderState,
+    SplitProgress,
+    SplitRef,
+    StartAt,
+    StartLatest,
+    checked_name,
+)
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import Changes, Incremental, RoundLimits
+from penstock.proto.v1 import penstock_pb2 as pb
+
+STATES = ("running", "paused", "waiting", "stopped", "ended")
+"""Of a group."""
+
+
+def required_position(what: str, field: str, message: pb.Position | None) -> Position:
+    """A position that must be there."""
+    if message is None:
+        raise check.breach(what, field, "nothing", "a position")
+    return position_from_message(what, field, message)
+
+
+def scope_to_message(scope: GroupScope) -> pb.GroupScope:
+    """A scope."""
+    return pb.GroupScope(
+        request=request_to_message(scope.request),
+        upto=None if scope.upto is None else position_to_message(scope.upto),
+        on_lost_range=scope.on_lost_range.value,
+    )
+
+
+def scope_from_message(what: str, message: pb.GroupScope) -> GroupScope:
+    """ConfigurationError for a field that cannot be, or a query that no group consumes."""
+    if not message.HasField("request"):
+        raise check.breach(what, "scope.request", "nothing", "a plan request")
+    request = request_from_message(message.request)
+    if not isinstance(request.query, Incremental | Changes):
+        raise check.breach(what, "scope.request.query", type(request.query).__name__, "incremental or changes")
+    known = [policy.value for policy in OnLostRange]
+    if message.on_lost_range not in known:
+        raise check.breach(what, "scope.on_lost_range", repr(message.on_lost_range[:40]), ", ".join(known))
+    upto = position_from_message(what, "scope.upto", message.upto) if message.HasField("upto") else None
+    return GroupScope(request=request, upto=upto, on_lost_range=OnLostRange(message.on_lost_range))
+
+
+def start_from_message(what: str, message: pb.JoinGroupRequest | pb.ResetGroupRequest) -> GroupStart:
+    """Where a group is to start; there is no default, for one could lose rows or read them again."""
+    match message.WhichOneof("start"):
+        case "start_latest":
+            return StartLatest()
+        case "start_at":
+            return StartAt(position_from_message(what, "start_at", message.start_at))
+        case None:
+            raise check.breach(what, "start", "no start that this build knows", "start_latest or start_at")
+        case other:
+            raise InvariantViolation(f"the stubs know start {other!r}, the codec does not")
+
+
+def set_start(message: pb.JoinGroupRequest | pb.ResetGroupRequest, start: GroupStart) -> None:
+    """Puts a start into a request."""
+    match start:
+        case StartLatest():
+            message.start_latest.CopyFrom(pb.StartLatest())
+        case StartAt(position):
+            message.start_at.CopyFrom(position_to_message(position))
+
+
+def limits_to_message(limits: RoundLimits) -> pb.RoundLimits:
+    """A round's limits."""
+    return pb.RoundLimits(
+        max_commits=limits.max_commits,
+        max_files=limits.max_files,
+        max_bytes=limits.max_bytes,
+        max_rows=limits.max_rows,
+    )
+
+
+def limits_from_message(what: str, message: pb.RoundLimits) -> RoundLimits:
+    """An absent message is one without limits."""
+    return RoundLimits(
+        max_commits=check.number(what, "limits.max_commits", message.max_commits),
+        max_files=check.number(what, "limits.max_files", message.max_files),
+        max_bytes=check.number(what, "limits.max_bytes", message.max_bytes),
+        max_rows=check.number(what, "limits.max_rows", message.max_rows),
+    )
+
+
+def member_to_message(member: Member) -> pb.Member:
+    """A member."""
+    return pb.Member(table=member.table, group=member.group, reader_id=member.reader_id, epoch=member.epoch)
+
+
+def member_from_message(what: str, message: pb.Member | None) -> Member:
+    """ConfigurationError for a field that cannot be."""
+    if message is None:
+        raise check.breach(what, "member", "nothing", "a value")
+    return Member(
+        table=check.name(what, "member.table", message.table, check.MAX_PATH_CHARS),
+        group=checked_name("group", message.group),
+        reader_id=checked_name("reader id", message.reader_id),
+        epoch=check.number(what, "member.epoch", message.epoch),
+    )
+
+
+def assigned_to_message(assigned: AssignedSplit) -> pb.AssignedSplit:
+    """An assigned split."""
+    return pb.AssignedSplit(
+        plan_id=assigned.ref.plan_id,
+        index=assigned.ref.index,
+        split=split_to_message(assigned.split),
+        start=assigned.start,
+        position=position_to_message(assigned.position),
+    )
+
+
+def assigned_from_message(what: str, message: pb.AssignedSplit) -> AssignedSplit:
+    """ConfigurationError for a field that cannot be."""
+    if not message.HasField("split"):
+        raise check.breach(what, "split", "nothing", "a split")
+    return AssignedSplit(
+        ref=_ref(what, message),
+        split=split_from_message(message.split),
+        start=check.number(what, "start", message.start),
+        position=required_position(what, "position", message.position if message.HasField("position") else None),
+    )
+
+
+def progress_to_message(progress: SplitProgress) -> pb.SplitProgress:
+    """How far a split is."""
+    return pb.SplitProgress(
+        plan_id=progress.ref.plan_id,
+        index=progress.ref.index,
+        ordinal=progress.ordinal,
+        finished=progress.finished,
+        report=None if progress.report is None else report_to_message(progress.report),
+    )
+
+
+def progress_from_message(what: str, message: pb.SplitProgress) -> SplitProgress:
+    """ConfigurationError for a field that cannot be."""
+    return SplitProgress(
+        ref=_ref(what, message),
+        ordinal=check.number(what, "ordinal", message.ordinal),
+        finished=message.finished,
+        report=checked_report(what, message.report) if message.HasField("report") else None,
+    )
+
+
+def _ref(what: str, message: pb.AssignedSplit | pb.SplitProgress) -> SplitRef:
+    return SplitRef(
+        check.name(what, "plan_id", message.plan_id), check.number(what, "index", message.index, check.MAX_INDEX)
+    )
+
+
+def summary_to_message(summary: GroupSummary) -> pb.GroupSummary:
+    """A group in a list."""
+    return pb.GroupSummary(
+        table=summary.table,
+        group=summary.group,
+        state=summary.state,
+        committed=position_to_message(summary.committed),
+        planned=position_to_message(summary.planned),
+        readers=summary.readers,
+    )
+
+
+def summary_from_message(what: str, message: pb.GroupSummary) -> GroupSummary:
+    """ConfigurationError for a field that cannot be."""
+    if message.state not in STATES:
+        raise check.breach(what, "state", repr(message.state[:40]), f"one of {', '.join(STATES)}")
+    committed = message.committed if message.HasField("committed") else None
+    planned = message.planned if message.HasField("planned") else None
+    return GroupSummary(
+        table=check.name(what, "table", message.table, check.MAX_PATH_CHARS),
+        group=checked_name("group", message.group),
+        state=message.state,
+        committed=required_position(what, "committed", committed),
+        planned=required_position(what, "planned", planned),
+        readers=check.number(what, "readers", message.readers, check.MAX_INDEX),
+    )
+
+
+def reader_to_message(reader: ReaderState) -> pb.ReaderState:
+    """A reader of a group."""
+    return pb.ReaderState(
+        reader_id=reader.reader_id,
+        epoch=reader.epoch,
+        held_splits=reader.held_splits,
+        lease_left_ms=reader.lease_left_ms,
+    )
+
+
+def reader_from_message(what: str, message: pb.ReaderState) -> ReaderState:
+    """ConfigurationError for a field that cannot be."""
+    return ReaderState(
+        reader_id=checked_name("reader id", message.reader_id),
+        epoch=check.number(what, "readers.epoch", message.epoch),
+        held_splits=check.number(what, "readers.held_splits", message.held_splits, check.MAX_INDEX),
+        lease_left_ms=check.number(what, "readers.lease_left_ms", message.lease_left_ms),
+    )
+
+
+def lag_to_message(lag: GroupLag) -> pb.GroupLag:
+    """A group's lag."""
+    return pb.GroupLag(
+        commits=lag.commits,
+        size_bytes=lag.size_bytes,
+        seconds=lag.seconds,
+        loss_commits=lag.loss_commits,
+        loss_seconds=lag.loss_seconds,
+    )
+
+
+def lag_from_message(what: str, message: pb.GroupLag) -> GroupLag:
+    """ConfigurationError for a field that cannot be."""
+    loss_commits = (
+        check.number(what, "lag.loss_commits", message.loss_commits) if message.HasField("loss_commits") else None
+    )
+    loss_seconds = (
+        check.duration(what, "lag.loss_seconds", message.loss_seconds) if message.HasField("loss_seconds") else None
+    )
+    return GroupLag(
+        commits=check.number(what, "lag.commits", message.commits),
+        size_bytes=check.number(what, "lag.size_bytes", message.size_bytes),
+        seconds=check.duration(what, "lag.seconds", message.seconds),
+        loss_commits=loss_commits,
+        loss_seconds=loss_seconds,
+    )

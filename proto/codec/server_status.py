@@ -1,0 +1,102 @@
+"""`ServerStatus` ⇄ messages; what comes from a server is checked and bounded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.proto.codec import checks as check
+from penstock.proto.codec import groups as groups
+from penstock.proto.model.groups import GroupStatus, ServerStatus, TableStatus
+from penstock.proto.v1 import penstock_pb2 as pb
+
+MAX_LISTED: Final = 10_000
+MAX_ERROR_CHARS: Final = 2_000
+
+
+def status_to_message(status: ServerStatus) -> pb.DescribeServerResponse:
+    """What a server does now."""
+    with check.encoding("status of the server"):
+        return pb.DescribeServerResponse(
+            version=status.version,
+            now_ms=status.now_ms,
+            uptime_ms=status.uptime_ms,
+            tables=[
+                pb.TableStatus(
+                    table=each.table,
+                    watermark_ms=_told(each.watermark_ms),
+                    error_code=each.error_code,
+                    error=each.error[:MAX_ERROR_CHARS],
+                )
+                for each in status.tables
+            ],
+            groups=[_group_to_message(each) for each in status.groups],
+        )
+
+
+def status_from_message(message: pb.DescribeServerResponse) -> ServerStatus:
+    """ConfigurationError for a field that cannot be."""
+    what = "status of the server"
+    return ServerStatus(
+        version=check.text(what, "version", message.version),
+        now_ms=check.number(what, "now_ms", message.now_ms),
+        uptime_ms=check.number(what, "uptime_ms", message.uptime_ms),
+        tables=tuple(
+            TableStatus(
+                check.name(what, "tables.table", each.table, check.MAX_PATH_CHARS),
+                check.number(what, "tables.watermark_ms", each.watermark_ms) if each.HasField("watermark_ms") else None,
+                check.text(what, "tables.error_code", each.error_code),
+                check.text(what, "tables.error", each.error, MAX_ERROR_CHARS),
+            )
+            for each in check.counted(what, "tables", message.tables, MAX_LISTED)
+        ),
+        groups=tuple(
+            _group_from_message(what, each) for each in check.counted(what, "groups", message.groups, MAX_LISTED)
+        ),
+    )
+
+
+def _group_to_message(status: GroupStatus) -> pb.GroupStatus:
+    return pb.GroupStatus(
+        summary=groups.summary_to_message(status.summary),
+        pending_splits=status.pending_splits,
+        held_splits=status.held_splits,
+        lag=None if status.lag is None else groups.lag_to_message(status.lag),
+        issued_ms=_told(status.issued_ms),
+        rows=status.rows,
+        size_bytes=status.size_bytes,
+        finished_splits=status.finished_splits,
+        expired_splits=status.expired_splits,
+        fenced=status.fenced,
+        rows_per_second=status.rows_per_second,
+        bytes_per_second=status.bytes_per_second,
+        error_code=status.error_code,
+        lag_age_ms=status.lag_age_ms,
+    )
+
+
+def _group_from_message(what: str, message: pb.GroupStatus) -> GroupStatus:
+    if not message.HasField("summary"):
+        raise check.breach(what, "groups.summary", "nothing", "a summary")
+    return GroupStatus(
+        summary=groups.summary_from_message(what, message.summary),
+        pending_splits=check.number(what, "groups.pending_splits", message.pending_splits),
+        held_splits=check.number(what, "groups.held_splits", message.held_splits),
+        lag=groups.lag_from_message(what, message.lag) if message.HasField("lag") else None,
+        issued_ms=check.number(what, "groups.issued_ms", message.issued_ms) if message.HasField("issued_ms") else None,
+        rows=check.number(what, "groups.rows", message.rows),
+        size_bytes=check.number(what, "groups.size_bytes", message.size_bytes),
+        finished_splits=check.number(what, "groups.finished_splits", message.finished_splits),
+        expired_splits=check.number(what, "groups.expired_splits", message.expired_splits),
+        fenced=check.number(what, "groups.fenced", message.fenced),
+        rows_per_second=check.duration(what, "groups.rows_per_second", message.rows_per_second),
+        bytes_per_second=check.duration(what, "groups.bytes_per_second", message.bytes_per_second),
+        error_code=check.text(what, "groups.error_code", message.error_code),
+        lag_age_ms=(
+            check.number(what, "groups.lag_age_ms", message.lag_age_ms) if message.HasField("lag_age_ms") else None
+        ),
+    )
+
+
+def _told(moment_ms: int | None) -> int | None:
+    """A moment as the wire can bear it: one before 1970 is not told."""
+    return moment_ms if moment_ms is not None and moment_ms >= 0 else None

@@ -1,0 +1,275 @@
+"""Values of streams, and the calls that carry them ⇄ their messages of `penstock.v1`.
+
+Belongs here: the pair of functions of each value of `penstock.proto.model.streams`, and of its calls. Not here: the
+JSON that
+a caller keeps of a point. Decoding checks every length, count and number: a point comes back from wherever its caller
+kept it, so a request is untrusted to the server, and an answer to the client.
+"""
+
+from __future__ import annotations
+
+from penstock.proto.codec import checks as check
+from penstock.proto.codec import hybrid_checks
+from penstock.proto.codec.checks import position_from_message, position_to_message
+from penstock.proto.codec.groups import limits_from_message, limits_to_message, required_position
+from penstock.proto.codec.hybrid import (
+    batch_ranges_from_message,
+    place_from_message,
+    place_to_message,
+    range_to_message,
+)
+from penstock.proto.codec.plan_calls import request_from_message, request_to_message
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.model.groups import OnLostRange
+from penstock.proto.model.queries import Changes, Incremental
+from penstock.proto.model.streams import (
+    BatchContent,
+    CommitsBatch,
+    EventTimeRule,
+    NextBatch,
+    NoBatch,
+    Progress,
+    SnapshotBatch,
+    SnapshotPlace,
+    StartAfter,
+    StartNewest,
+    StartSnapshot,
+    StreamPoint,
+    StreamScope,
+    StreamStart,
+    TopicBatch,
+    Watermark,
+    WatermarkFallback,
+)
+from penstock.proto.v1 import penstock_pb2 as pb
+
+
+def start_to_message(scope: StreamScope, start: StreamStart) -> pb.StartStreamRequest:
+    """A request for the start of a stream."""
+    with check.encoding(f"start of a stream of table {scope.request.table!r}"):
+        message = pb.StartStreamRequest(scope=_scope_to_message(scope))
+        match start:
+            case StartSnapshot():
+                message.start_snapshot.CopyFrom(pb.StartSnapshot())
+            case StartNewest():
+                message.start_newest.CopyFrom(pb.StartNewest())
+            case StartAfter(position):
+                message.start_behind.CopyFrom(position_to_message(position))
+        return message
+
+
+def start_from_message(message: pb.StartStreamRequest) -> tuple[StreamScope, StreamStart]:
+    """(scope, start) of such a request; there is no default start, for one could lose rows or read them again."""
+    what = "start of a stream"
+    scope = _scope_from_message(what, message.scope)
+    match message.WhichOneof("start"):
+        case "start_snapshot":
+            return scope, StartSnapshot()
+        case "start_newest":
+            return scope, StartNewest()
+        case "start_behind":
+            return scope, StartAfter(position_from_message(what, "start_behind", message.start_behind))
+        case None:
+            known = "start_snapshot, start_newest or start_behind"
+            raise check.breach(what, "start", "no start that this build knows", known)
+        case other:
+            raise InvariantViolation(f"the stubs know start {other!r}, the codec does not")
+
+
+def started_to_message(point: StreamPoint) -> pb.StartStreamResponse:
+    """Where a stream begins."""
+    with check.encoding("start of a stream"):
+        return pb.StartStreamResponse(point=_point_to_message(point))
+
+
+def started_from_message(message: pb.StartStreamResponse) -> StreamPoint:
+    """ConfigurationError for a field that cannot be."""
+    return _point_from_message("start of a stream", message.point if message.HasField("point") else None)
+
+
+def asked_to_message(scope: StreamScope, point: StreamPoint) -> pb.NextBatchRequest:
+    """A request for the next batch."""
+    with check.encoding(f"next batch of table {scope.request.table!r}"):
+        return pb.NextBatchRequest(scope=_scope_to_message(scope), point=_point_to_message(point))
+
+
+def asked_from_message(message: pb.NextBatchRequest) -> tuple[StreamScope, StreamPoint]:
+    """(scope, point) of such a request. ConfigurationError for a field that cannot be."""
+    scope = _scope_from_message("next batch", message.scope)
+    return scope, _point_from_message("next batch", message.point if message.HasField("point") else None)
+
+
+def batch_to_message(batch: NextBatch) -> pb.NextBatchResponse:
+    """A next batch. Why a range was lost is cut where it is too long: it is told to people."""
+    with check.encoding("next batch"):
+        return pb.NextBatchResponse(
+            point=_point_to_message(batch.point),
+            schema_json=batch.schema_json,
+            lost=batch.lost[: check.MAX_REASON_CHARS],
+        )
+
+
+def batch_from_message(message: pb.NextBatchResponse) -> NextBatch:
+    """ConfigurationError for a field that cannot be."""
+    what = "next batch"
+    return NextBatch(
+        point=_point_from_message(what, message.point if message.HasField("point") else None),
+        schema_json=check.text(what, "schema_json", message.schema_json, check.MAX_SCHEMA_CHARS),
+        lost=check.text(what, "lost", message.lost, check.MAX_REASON_CHARS),
+    )
+
+
+def _scope_to_message(scope: StreamScope) -> pb.StreamScope:
+    return pb.StreamScope(
+        request=request_to_message(scope.request),
+        limits=limits_to_message(scope.limits),
+        rule=None if scope.rule is None else _rule_to_message(scope.rule),
+        upto=None if scope.upto is None else position_to_message(scope.upto),
+        target=None if scope.target is None else position_to_message(scope.target),
+        on_lost_range=scope.on_lost_range.value,
+        end_watermark_us=scope.end_watermark_us,
+    )
+
+
+def _scope_from_message(what: str, message: pb.StreamScope) -> StreamScope:
+    request = request_from_message(message.request)
+    if not isinstance(request.query, Incremental | Changes):
+        raise check.breach(what, "scope.request.query", type(request.query).__name__, "incremental or changes")
+    lost = check.one_of(what, "scope.on_lost_range", message.on_lost_range, [policy.value for policy in OnLostRange])
+    end_us = None
+    if message.HasField("end_watermark_us"):
+        end_us = check.number(what, "scope.end_watermark_us", message.end_watermark_us)
+    return StreamScope(
+        request=request,
+        limits=limits_from_message(what, message.limits),
+        rule=_rule_from_message(what, message.rule) if message.HasField("rule") else None,
+        upto=position_from_message(what, "scope.upto", message.upto) if message.HasField("upto") else None,
+        target=position_from_message(what, "scope.target", message.target) if message.HasField("target") else None,
+        on_lost_range=OnLostRange(lost),
+        end_watermark_us=end_us,
+    )
+
+
+def _rule_to_message(rule: EventTimeRule) -> pb.EventTimeRule:
+    return pb.EventTimeRule(
+        max_out_of_orderness_us=rule.max_out_of_orderness_us, fallback=rule.fallback.value, timezone=rule.timezone
+    )
+
+
+def _rule_from_message(what: str, message: pb.EventTimeRule) -> EventTimeRule:
+    known = [fallback.value for fallback in WatermarkFallback]
+    late_us = check.number(what, "scope.rule.max_out_of_orderness_us", message.max_out_of_orderness_us)
+    return EventTimeRule(
+        max_out_of_orderness_us=late_us,
+        fallback=WatermarkFallback(check.one_of(what, "scope.rule.fallback", message.fallback, known)),
+        timezone=check.text(what, "scope.rule.timezone", message.timezone),
+    )
+
+
+def progress_to_message(progress: Progress) -> pb.Progress:
+    """What was consumed of a table. ValueError (see `codec_checks.encoding`) if a number has no place in it."""
+    return pb.Progress(
+        position=position_to_message(progress.position),
+        layout=progress.layout,
+        consumed=sorted(progress.consumed),
+        ahead=sorted(progress.ahead),
+        table_id=progress.table_id,
+        kafka=None if progress.kafka is None else place_to_message(progress.kafka),
+    )
+
+
+def progress_from_message(what: str, message: pb.Progress) -> Progress:
+    """ConfigurationError naming `what` for a field that cannot be."""
+    position = required_position(what, "progress.position", message.position if message.HasField("position") else None)
+    place = place_from_message(what, "progress.kafka", message.kafka) if message.HasField("kafka") else None
+    return Progress(
+        position=position,
+        layout=check.number(what, "progress.layout", message.layout, check.MAX_INDEX),
+        consumed=check.instants(what, "progress.consumed", message.consumed, check.MAX_CONSUMED),
+        ahead=check.instants(what, "progress.ahead", message.ahead, check.MAX_CONSUMED),
+        table_id=check.text(what, "progress.table_id", message.table_id),
+        kafka=hybrid_checks.checked_position(what, "progress", position, place),
+    )
+
+
+def _point_to_message(point: StreamPoint) -> pb.StreamPoint:
+    place, watermark = point.snapshot, point.watermark
+    message = pb.StreamPoint(
+        progress=progress_to_message(point.progress),
+        snapshot=None if place is None else _place_to_message(place),
+        watermark=pb.Watermark(at_us=watermark.at_us, high_us=watermark.high_us),
+        ended=point.ended,
+    )
+    match point.content:
+        case NoBatch():
+            message.no_batch.CopyFrom(pb.NoBatch())
+        case CommitsBatch(after, without):
+            message.commits.CopyFrom(pb.CommitsBatch(after=position_to_message(after), without=sorted(without)))
+        case SnapshotBatch(first):
+            message.snapshot_batch.CopyFrom(pb.SnapshotBatch(first=first))
+        case TopicBatch(ranges):
+            message.topic.CopyFrom(pb.TopicBatch(ranges=map(range_to_message, ranges)))
+    return message
+
+
+def _point_from_message(what: str, message: pb.StreamPoint | None) -> StreamPoint:
+    if message is None:
+        raise check.breach(what, "point", "nothing", "a value")
+    if not message.HasField("progress"):
+        raise check.breach(what, "point.progress", "nothing", "a value")
+    place = _place_from_message(what, message.snapshot) if message.HasField("snapshot") else None
+    progress = progress_from_message(what, message.progress)
+    return StreamPoint(
+        progress=progress,
+        snapshot=place,
+        watermark=_watermark_from_message(message.watermark),
+        content=_content_from_message(what, message, place, progress),
+        ended=message.ended,
+    )
+
+
+def _place_to_message(place: SnapshotPlace) -> pb.SnapshotPlace:
+    return pb.SnapshotPlace(done=place.done, total=place.total, digest=place.digest)
+
+
+def _place_from_message(what: str, message: pb.SnapshotPlace) -> SnapshotPlace:
+    total = check.number(what, "point.snapshot.total", message.total, check.MAX_SPLITS)
+    return SnapshotPlace(
+        done=check.number(what, "point.snapshot.done", message.done, total),
+        total=total,
+        digest=check.digest(what, "point.snapshot.digest", message.digest),
+    )
+
+
+def _watermark_from_message(message: pb.Watermark) -> Watermark:
+    """Any number may be an event time; an absent message is a watermark of which nothing can be said."""
+    return Watermark(
+        message.at_us if message.HasField("at_us") else None, message.high_us if message.HasField("high_us") else None
+    )
+
+
+def _content_from_message(
+    what: str, message: pb.StreamPoint, place: SnapshotPlace | None, progress: Progress
+) -> BatchContent:
+    match message.WhichOneof("content"):
+        case "no_batch":
+            return NoBatch()
+        case "commits":
+            after = message.commits.after if message.commits.HasField("after") else None
+            return CommitsBatch(
+                required_position(what, "point.commits.after", after),
+                check.instants(what, "point.commits.without", message.commits.without),
+            )
+        case "snapshot_batch":
+            if place is None:
+                raise check.breach(what, "point.snapshot", "nothing", "the place that a batch of a snapshot ends at")
+            return SnapshotBatch(
+                check.number(what, "point.snapshot_batch.first", message.snapshot_batch.first, place.done)
+            )
+        case "topic":
+            return TopicBatch(batch_ranges_from_message(what, message.topic, progress.kafka))
+        case None:
+            known = "no_batch, commits, snapshot_batch or topic"
+            raise check.breach(what, "point.content", "no content that this build knows", known)
+        case other:
+            raise InvariantViolation(f"the stubs know content {other!r}, the codec does not")

@@ -1,0 +1,92 @@
+"""The options of one read, parsed. Values only.
+
+Belongs here: a field an option of the registry (`options`, which checks that they are the same).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.proto.model.access import ServerAccess
+from penstock.proto.model.hybrid import ClientConfig
+from penstock.proto.retry import RetryPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenOptions:
+    """Parsed options, one field each (`Option.field`); None: not given and without default. Durations are
+    microseconds; an endless `endWatermark` is None.
+
+    What may hold a secret is not in the `repr`. `given` names (camelCase) those that the caller or the environment set;
+    `warnings` are for the door to show, once.
+    """
+
+    query: str = "snapshot"
+    cdc_format: str = "rows"
+    after: str | None = None
+    upto: str | None = None
+    as_of: str | None = None
+    columns: tuple[str, ...] = ()
+    where: str = ""
+    limit: int | None = None
+    server: str | None = None
+    server_ca: str = ""
+    server_cert: str = ""
+    server_key: str = ""
+    server_token: str = ""
+    retry_timeout_us: int | None = None
+    max_commits_per_trigger: int = 0
+    max_files_per_trigger: int = 0
+    max_bytes_per_trigger: int = 0
+    max_rows_per_trigger: int = 0
+    group: str | None = None
+    reader_id: str | None = None
+    on_lost_range: str | None = None
+    fail_on_data_loss: bool | None = None
+    max_splits: int = 4
+    slots: int = 0
+    split_bytes: int = 128 << 20
+    event_time: str = ""
+    event_time_unit: str | None = None
+    max_out_of_orderness_us: int | None = None
+    watermark_fallback: str = "scan"
+    idle_timeout_us: int | None = None
+    end_watermark_us: int | None = None
+    metadata: str = "on"
+    columns_by_name: str = "off"
+    timeline_timezone: str | None = None
+    delete_field: str = ""
+    delete_marker: str = ""
+    batch_rows: int = 32_768
+    on_corrupt: str | None = None
+    hybrid: str | None = None
+    kafka_topic: str | None = None
+    kafka: ClientConfig = field(default=(), repr=False)
+    kafka_value_format: str = "json"
+    schema_registry_url: str = field(default="", repr=False)
+    dead_letter_path: str = field(default="", repr=False)
+    kafka_offsets_key: str = ""
+    kafka_offsets_format: str | None = None
+    kafka_checkpoint: tuple[str, ...] = field(default=(), repr=False)
+    others_read_other_topics: str = "off"
+    kafka_starting_group: str = ""
+    kafka_starting_timestamp: int | None = None
+    kafka_starting_offsets: str = ""
+    given: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def access(self) -> ServerAccess:
+        """How `server` is spoken to. ConfigurationError for options that do not go together."""
+        return ServerAccess(ca=self.server_ca, cert=self.server_cert, key=self.server_key, token=self.server_token)
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """For readers that run on by themselves (Spark, consumers): a minute where `retryTimeout` is not given."""
+        given_us = self.retry_timeout_us
+        return RetryPolicy() if given_us is None else RetryPolicy(timeout_ms=given_us // 1000)
+
+    @property
+    def retry_if_given(self) -> RetryPolicy:
+        """For a single read: no retry beyond those of the client where `retryTimeout` is not given."""
+        return RetryPolicy(attempts=1) if self.retry_timeout_us is None else self.retry

@@ -1,0 +1,297 @@
+"""The kinds of value an option can have: each parses what a caller gave, or says what it expected.
+
+Belongs here: a new kind of value. Standard library only, no I/O.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.access import checked_address
+
+MAX_TEXT: Final = 65_536
+"""Characters of one option's value; a filter is the longest there is."""
+MAX_DURATION_US: Final = 10_000 * 86_400_000_000
+
+MAX_SETTINGS: Final = 500
+
+_SETTING: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
+_UNITS_US: Final = {
+    unit: microseconds
+    for units, microseconds in (
+        (("us", "µs", "microsecond"), 1),
+        (("ms", "millisecond", "milli"), 1_000),
+        (("s", "sec", "second"), 1_000_000),
+        (("m", "min", "minute"), 60_000_000),
+        (("h", "hour"), 3_600_000_000),
+        (("d", "day"), 86_400_000_000),
+    )
+    for unit in (*units, *(f"{word}s" for word in units if len(word) > 2))
+}
+_PART: Final = re.compile(r"(\d{1,18})\s*([a-zµ]+)\s*", flags=re.IGNORECASE)
+_ISO_DURATION: Final = re.compile(
+    r"P(?:(\d{1,9})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,6}))?S)?)?",
+    flags=re.ASCII | re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Any text; `form` names it in the documentation."""
+
+    form: str = "text"
+
+    def parse(self, name: str, value: object) -> str:
+        """The text itself."""
+        return _text(name, value, self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address of an enumerator's server (`penstock.proto.model.access`)."""
+
+    form: str = "HOST:PORT"
+
+    def parse(self, name: str, value: object) -> str:
+        """The address, or ConfigurationError."""
+        try:
+            return checked_address(_text(name, value, self.form))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"option {name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A whole number in [least, most]."""
+
+    least: int
+    most: int
+
+    @property
+    def form(self) -> str:
+        """Its name in the documentation."""
+        return f"whole number, {self.least} to {self.most}"
+
+    def parse(self, name: str, value: object) -> int:
+        """The number, from text or int."""
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ConfigurationError(f"option {name}: got {value!r:.80}, expected a {self.form}")
+        if isinstance(value, str) and not re.fullmatch(r"[+-]?\d{1,19}", value.strip()):
+            raise ConfigurationError(f"option {name}: got {value[:80]!r}, expected a {self.form}")
+        number = int(value)
+        if not self.least <= number <= self.most:
+            raise ConfigurationError(f"option {name}: got {number}, expected a {self.form}")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class OnOff:
+    """A switch: `on` or `off`; true and false say the same."""
+
+    form: str = "on \\| off"
+
+    def parse(self, name: str, value: object) -> str:
+        """`on` or `off`."""
+        text = ("on" if value else "off") if isinstance(value, bool) else _text(name, value, "on or off")
+        meant = {"on": "on", "true": "on", "off": "off", "false": "off"}.get(text.strip().lower())
+        if meant is None:
+            raise ConfigurationError(f"option {name}: got {text[:80]!r}, expected on or off")
+        return meant
+
+
+@dataclass(frozen=True, slots=True)
+class TrueFalse:
+    """`true` or `false`."""
+
+    form: str = "true \\| false"
+
+    def parse(self, name: str, value: object) -> bool:
+        """The truth value, from text or bool."""
+        meant = value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).strip().lower())
+        if not isinstance(value, bool | str) or meant is None:
+            raise ConfigurationError(f"option {name}: got {value!r:.80}, expected true or false")
+        return meant
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A length of time with its unit, in microseconds; `word` is a value without one, parsed as None."""
+
+    word: str = ""
+
+    @property
+    def form(self) -> str:
+        """Its name in the documentation."""
+        return "duration such as `10 minutes`, `30s`, `PT10M`" + (f" \\| {self.word}" if self.word else "")
+
+    def parse(self, name: str, value: object) -> int | None:
+        """Microseconds, 0 or more: one number and unit (`500 ms`, `1h`) or several (`1h 30m`), or ISO 8601 of days
+        and below. A number without a unit is refused."""
+        text = _text(name, value, "a duration").strip() if not isinstance(value, int) else str(value)
+        if self.word and text.lower() == self.word:
+            return None
+        if re.fullmatch(r"[+-]?\d+(\.\d+)?", text, flags=re.ASCII):
+            raise ConfigurationError(
+                f"option {name}: got {text[:80]!r}, a number without a unit: say {text[:20]}s, {text[:20]}ms or "
+                f"{text[:20]} minutes"
+            )
+        microseconds = _iso_duration_us(text) if text[:1] in "Pp" else _worded_duration_us(text)
+        if microseconds is None or microseconds > MAX_DURATION_US:
+            also = f", or {self.word}" if self.word else ""
+            raise ConfigurationError(
+                f"option {name}: got {text[:80]!r}, expected a duration of at most 10000 days such as 10 minutes, 30s, "
+                f"1h, 500 ms or PT10M{also}"
+            )
+        return microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    values: tuple[str, ...]
+
+    @property
+    def form(self) -> str:
+        """Its name in the documentation."""
+        return " \\| ".join(self.values)
+
+    def parse(self, name: str, value: object) -> str:
+        """One of the values, or ConfigurationError."""
+        text = _text(name, value, self.form)
+        if text not in self.values:
+            near = nearest(text, self.values)
+            raise ConfigurationError(
+                f"option {name}: got {text[:80]!r}, expected one of {', '.join(self.values)}{near}"
+            )
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Column names: a comma list (blanks around a name are dropped), or a JSON list for names that need it."""
+
+    form: str = "a,b or a JSON list"
+
+    def parse(self, name: str, value: object) -> tuple[str, ...]:
+        """The names in order; empty: every column."""
+        parsed: object = value
+        if isinstance(value, str):
+            text = _text(name, value, self.form).strip()
+            if not text.startswith("["):
+                parsed = [part.strip() for part in text.split(",")] if text else []
+            else:
+                try:
+                    parsed = json.loads(text)
+                except (ValueError, RecursionError) as error:
+                    raise ConfigurationError(f"option {name}: got {text[:80]!r}, expected {self.form}") from error
+        if not isinstance(parsed, list | tuple) or not all(isinstance(part, str) and part for part in parsed):
+            raise ConfigurationError(f"option {name}: got {value!r:.80}, expected {self.form}, no name empty")
+        return tuple(_text(name, part, self.form) for part in parsed)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a client by name, whose values may be secrets: an error names the setting and never shows a value."""
+
+    form: str = "a mapping"
+
+    def parse(self, name: str, value: object) -> tuple[tuple[str, str], ...]:
+        """(name, value) by name, from a mapping or a JSON object. Numbers and truth values are written as text."""
+        found: object = value
+        if isinstance(value, str):
+            try:
+                found = json.loads(value, object_pairs_hook=_pairs_once) if len(value) <= MAX_TEXT else None
+            except (ValueError, RecursionError):
+                found = None
+        if not isinstance(found, Mapping) or len(found) > MAX_SETTINGS:
+            raise ConfigurationError(
+                f"option {name}: expected a mapping of at most {MAX_SETTINGS} settings, or a JSON object"
+            )
+        told = [(_setting(name, key), _setting_value(name, key, one)) for key, one in found.items()]
+        if len({key for key, _ in told}) != len(told):
+            raise ConfigurationError(f"option {name}: a setting is there twice")
+        return tuple(sorted(told))
+
+
+OptionType = Text | Address | Number | OnOff | TrueFalse | Duration | Choice | Names | Settings
+
+
+def _setting(option: str, name: object) -> str:
+    lower = name.strip().lower() if isinstance(name, str) else ""
+    if not _SETTING.fullmatch(lower):
+        raise ConfigurationError(f"option {option}: got a setting named {str(name)[:80]!r}, expected such as a.b.c")
+    return lower
+
+
+def _setting_value(option: str, name: object, value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
+    if not isinstance(text, str) or len(text) > MAX_TEXT or "\x00" in text:
+        raise ConfigurationError(
+            f"option {option}: setting {name}: expected text of at most {MAX_TEXT} characters and no NUL, got a "
+            f"{type(value).__name__}"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"option {option}: setting {name}: expected text in UTF-8") from None
+    return text
+
+
+def _pairs_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`: did you mean X?` for an error's text, or nothing when no known name is near."""
+    by_plain = {plain_spelling(candidate): candidate for candidate in known}
+    close = difflib.get_close_matches(plain_spelling(name), by_plain, n=1, cutoff=0.6)
+    return f": did you mean {by_plain[close[0]]}?" if close else ""
+
+
+def plain_spelling(name: str) -> str:
+    """The name without case, `-` and `_`: what all spellings of one option share."""
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _text(name: str, value: object, form: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(f"option {name}: got {value!r:.80}, expected text ({form})")
+    if len(value) > MAX_TEXT or "\x00" in value:
+        raise ConfigurationError(f"option {name}: {len(value)} characters, expected at most {MAX_TEXT} and no NUL")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"option {name}: got {value[:80]!r}, expected text in UTF-8") from None
+    return value
+
+
+def _worded_duration_us(text: str) -> int | None:
+    """Numbers with units, one after the other; None if the text is anything else."""
+    total, at = 0, 0
+    while at < len(text):
+        part = _PART.match(text, at)
+        unit = _UNITS_US.get(part[2].lower()) if part else None
+        if part is None or unit is None or not part[1].isascii():
+            return None
+        total, at = total + int(part[1]) * unit, part.end()
+    return total if text else None
+
+
+def _iso_duration_us(text: str) -> int | None:
+    """ISO 8601 (PT1H30M, P2D); None if the text is anything else, or names months or years."""
+    found = _ISO_DURATION.fullmatch(text)
+    if found is None or not any(found.groups()):
+        return None
+    days, hours, minutes, seconds, fraction = (part or "0" for part in found.groups())
+    whole_s = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+    return whole_s * 1_000_000 + int(fraction.ljust(6, "0"))

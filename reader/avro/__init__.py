@@ -1,0 +1,1 @@
+"""Avro records to Arrow columns: a compiled decoder and its fallback."""

@@ -1,0 +1,1 @@
+"""Base files: columns, row group statistics, the legacy calendar."""

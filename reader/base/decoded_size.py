@@ -1,0 +1,289 @@
+"""How many bytes the rows of a base file take once they are decoded, and how many of them to decode at once.
+
+A Parquet file may be far smaller than its rows: a value of a dictionary is stored once, however many rows have it. So
+the number of rows of one read follows from page headers, and text of which a dictionary has long values is read as
+indices and expanded a few rows at a time. Belongs here: these sizes. Not here: reading (`base_file`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.reader.values.dictionary_text import NO_INDICES, is_encoded, longest_bytes
+from penstock.table.parquet.pages import ChunkPages
+
+_AIM_BYTES: Final = 1 << 20
+_FEW_ROWS: Final = 8192
+"""Batches have about so many bytes, if that is at least so many rows: more would only take memory."""
+
+_READ_BYTES: Final = 64 << 20
+"""What one read decodes at most, where no single row is larger."""
+_COLUMN_BYTES: Final = 4 << 20
+"""What one read decodes at most of a text column's dictionary values, as plain text."""
+_LEAST_ROWS: Final = 1024
+"""A column whose text leaves room for fewer rows is read as indices."""
+
+_RESERVED_BYTES: Final = 4
+"""Arrow reserves an average value for each row that it expands. A row counts as a byte for so many of these."""
+
+_KEYS_BYTES: Final = 256 << 20
+"""The keys of a row group are matched at once only if they take no more."""
+
+_TEXT: Final = "BYTE_ARRAY"
+_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_OFFSET_BYTES: Final = 4
+_LEVEL_BYTES: Final = 4
+"""A value of a list takes a definition and a repetition level while it is decoded."""
+_DECIMAL_BYTES: Final = 16
+_ALL_INDICES_WITHOUT: Final = "PLAIN"
+"""An encoding that a chunk of indices alone does not name in its footer, where parquet-mr wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """At most `rows` rows a batch, and about `size_bytes` bytes."""
+
+    rows: int
+    size_bytes: int
+
+    def rows_of(self, row_bytes: int) -> int:
+        """How many rows of this size to decode at once; at least 1."""
+        row_bytes = max(1, row_bytes)
+        return max(1, min(self.rows, self.size_bytes // row_bytes, max(_FEW_ROWS, _AIM_BYTES // row_bytes)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSize:
+    """How one row group is read: rows at once, and the paths of leaves to read as indices."""
+
+    rows: int
+    as_indices: tuple[str, ...]
+
+
+LongestValue = Callable[[str], int | None]
+"""The bytes of the longest dictionary value of the leaf with this path; None if that cannot be found."""
+
+
+def read_size(
+    footer: pq.FileMetaData,
+    number: int,
+    columns: Collection[str],
+    size: BatchSize,
+    pages: Mapping[int, ChunkPages],
+    longest: LongestValue,
+    skip: Collection[str] = (),
+) -> ReadSize:
+    """The size of reads of these top-level columns of row group `number`.
+
+    `pages`: what page headers say, by the leaf's place; a leaf that is not there is judged by the footer alone.
+    `longest` is asked only for leaves of which neither says enough. `skip`: leaves that are read as indices anyway.
+    """
+    leaves = _leaves(footer, number, columns, pages)
+    total_rows = max(1, int(footer.row_group(number).num_rows))
+    rows = size.rows_of(sum(leaf.encoded_bytes for leaf in leaves) // total_rows)
+    rows = max(1, min(rows, _READ_BYTES // max(1, sum(leaf.row_bytes for leaf in leaves))))
+    as_indices = []
+    for leaf in leaves:
+        if leaf.path in skip or leaf.dictionary_bytes * leaf.values_per_row * rows <= _COLUMN_BYTES:
+            continue
+        if not leaf.may_be_indices:  # so its text is bounded by few rows
+            rows = min(rows, max(1, _READ_BYTES // (leaf.dictionary_bytes * leaf.values_per_row)))
+            continue
+        length = longest(leaf.path) if leaf.first_indices and not leaf.all_indices else None
+        fitting = _COLUMN_BYTES // max(1, length * leaf.values_per_row) if length is not None else 0
+        if fitting < min(rows, _LEAST_ROWS):
+            as_indices.append(leaf.path)
+        else:
+            rows = min(rows, fitting)
+    return ReadSize(rows, tuple(as_indices))
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """One leaf of one row group. row_bytes: the most that a row takes, by the densest page, without dictionary
+    values. may_be_indices: whether pyarrow decodes all its pages into indices."""
+
+    path: str
+    encoded_bytes: int
+    row_bytes: int
+    values_per_row: int
+    dictionary_bytes: int
+    all_indices: bool
+    first_indices: bool
+    may_be_indices: bool
+
+
+def _leaves(
+    footer: pq.FileMetaData, number: int, columns: Collection[str], pages: Mapping[int, ChunkPages]
+) -> list[_Leaf]:
+    group, wanted = footer.row_group(number), set(columns)
+    rows = max(1, int(group.num_rows))
+    found = []
+    for place in range(group.num_columns):
+        leaf = footer.schema.column(place)  # the chunk's own path may be wrong
+        path = leaf.path
+        if path not in wanted and path.partition(".")[0] not in wanted:
+            continue
+        chunk = group.column(place)
+        encoded_bytes = max(0, chunk.total_uncompressed_size)
+        values_per_row = max(1, -(-chunk.num_values // rows)) if leaf.max_repetition_level else 1
+        known = pages.get(place)
+        if known is None:
+            known = _stated(chunk, encoded_bytes)
+        is_text = leaf.physical_type == _TEXT
+        dictionary = known.dictionary_bytes if is_text and leaf.converted_type != "DECIMAL" else 0
+        value_bytes = _value_bytes(leaf, known) + (_LEVEL_BYTES if leaf.max_repetition_level else 0)
+        found.append(
+            _Leaf(
+                path=path,
+                encoded_bytes=encoded_bytes,
+                row_bytes=value_bytes * values_per_row,
+                values_per_row=values_per_row,
+                dictionary_bytes=dictionary,
+                all_indices=known.all_indices,
+                first_indices=known.first_indices,
+                may_be_indices=not NO_INDICES.intersection(chunk.encodings),
+            )
+        )
+    return found
+
+
+def _stated(chunk: pq.ColumnChunkMetaData, encoded_bytes: int) -> ChunkPages:
+    """What the footer says of a chunk whose page headers are far."""
+    if not chunk.has_dictionary_page:
+        return ChunkPages()
+    return ChunkPages(encoded_bytes, all_indices=_ALL_INDICES_WITHOUT not in chunk.encodings)
+
+
+def _value_bytes(leaf: pq.ColumnSchema, pages: ChunkPages) -> int:
+    if leaf.physical_type != _TEXT:
+        return int(_WIDTHS.get(leaf.physical_type) or max(leaf.length, 1))
+    if leaf.converted_type == "DECIMAL":
+        return _DECIMAL_BYTES
+    return _OFFSET_BYTES + (pages.largest_bytes if pages.front_coded else pages.bytes_per_value)
+
+
+def longest_value(column: pa.Array) -> int | None:
+    """The bytes of the longest dictionary value in a column of indices, or of lists or structs of them; None if there
+    is no dictionary."""
+    if is_encoded(column.type):
+        return longest_bytes(column) if len(column.dictionary) else None
+    lengths = [length for child in _children(column) if (length := longest_value(child)) is not None]
+    return max(lengths, default=None)
+
+
+def pieces(
+    batch: pa.RecordBatch, size: BatchSize, stored: pa.Schema, keep: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """The batch in pieces of at most `size` once its indices are text, of at least one row. Columns that were read as
+    indices get the file's type, `stored`, but for those of `keep`."""
+    plain = {
+        field.name: stored.field(field.name).type
+        for field in batch.schema
+        if field.name not in keep and _has_indices(field.type) and not field.type.equals(stored.field(field.name).type)
+    }
+    most_bytes = batch.nbytes + sum(_most_dictionary_bytes(column) for column in batch.columns)
+    fits = batch.num_rows <= size.rows and most_bytes <= size.size_bytes
+    begin = 0
+    for end in [batch.num_rows] if fits else _ends(batch, size):
+        piece = batch.slice(begin, end - begin)
+        begin = end
+        if plain:
+            columns = [
+                _as_text(column, plain[name]) if name in plain else column
+                for name, column in zip(batch.schema.names, piece.columns, strict=True)
+            ]
+            piece = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+        yield piece
+
+
+def _as_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not is_encoded(column.type):  # a cast of a slice of lists would expand the values of all lists
+        column = column.take(pa.array(np.arange(len(column))))
+    return column.cast(kind)
+
+
+def joined_keys(parts: Iterable[pa.Array]) -> pa.LargeStringArray | None:
+    """The keys of a row group as one array; None if they take too much memory to hold at once."""
+    keys, size_bytes = [], 0
+    for part in parts:
+        keys.append(part.cast(pa.large_string()))
+        size_bytes += keys[-1].nbytes
+        if size_bytes > _KEYS_BYTES:
+            return None
+    return pa.concat_arrays(keys) if keys else pa.array([], pa.large_string())
+
+
+def _ends(batch: pa.RecordBatch, size: BatchSize) -> list[int]:
+    """Where each piece ends."""
+    rows = batch.num_rows
+    row_bytes = np.full(rows, batch.nbytes // max(1, rows), np.int64)
+    for column in batch.columns:
+        row_bytes += _dictionary_bytes(column)
+    totals = np.cumsum(row_bytes)
+    ends, begin = [], 0
+    while begin < rows:
+        before = int(totals[begin - 1]) if begin else 0
+        end = int(np.searchsorted(totals, before + size.size_bytes, side="right"))
+        begin = min(max(end, begin + 1), begin + size.rows)
+        ends.append(begin)
+    return ends
+
+
+def _most_dictionary_bytes(column: pa.Array) -> int:
+    """At most how many bytes the dictionary values of all rows take."""
+    if is_encoded(column.type):
+        return len(column) * longest_bytes(column)
+    return sum(_most_dictionary_bytes(child) for child in _children(column)) if _has_indices(column.type) else 0
+
+
+def _dictionary_bytes(column: pa.Array) -> np.ndarray:
+    """The bytes of each row's dictionary values (int64)."""
+    rows = len(column)
+    if is_encoded(column.type):
+        if not len(column.dictionary):
+            return np.zeros(rows, np.int64)
+        lengths = pc.binary_length(column.dictionary).cast(pa.int64()).fill_null(0)
+        reserved = int(pc.mean(lengths).as_py()) // _RESERVED_BYTES
+        lengths = pc.max_element_wise(lengths, pa.scalar(reserved, pa.int64()))
+        return np.asarray(lengths.take(column.indices).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+    children = _children(column) if _has_indices(column.type) else []
+    if pa.types.is_struct(column.type) or not children or not rows:
+        return _total(children, rows)
+    offsets = column.offsets.to_numpy() - column.offsets[0].as_py()
+    totals = np.concatenate([[0], np.cumsum(_total(children, int(offsets[-1])))])
+    return np.asarray(totals[offsets[1:]] - totals[offsets[:-1]], np.int64)
+
+
+def _total(columns: list[pa.Array], rows: int) -> np.ndarray:
+    total = np.zeros(rows, np.int64)
+    for column in columns:
+        total += _dictionary_bytes(column)
+    return total
+
+
+def _has_indices(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_indices(kind.field(place).type) for place in range(kind.num_fields))
+    return is_encoded(kind)
+
+
+def _children(column: pa.Array) -> list[pa.Array]:
+    """The columns inside a column of structs, lists or maps, as far as its rows reach."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return [column.field(place) for place in range(kind.num_fields)]
+    if pa.types.is_map(kind):
+        begin, end = column.offsets[0].as_py(), column.offsets[len(column)].as_py()
+        return [column.keys.slice(begin, end - begin), column.items.slice(begin, end - begin)]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        begin, end = column.offsets[0].as_py(), column.offsets[len(column)].as_py()
+        return [column.values.slice(begin, end - begin)]
+    return []

@@ -1,0 +1,397 @@
+"""A base file: Parquet row groups as batches of the table's columns and types, decoded as they are asked for.
+
+Belongs here: reading Parquet, and what a failure of that means. Not here: which columns, or what becomes of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.proto.errors import CorruptFile, SchemaMismatch, StorageError
+from penstock.proto.model.splits import FileRef, RowGroupRun, WholeFile
+from penstock.reader.base.columns import ENUM, ColumnSource, Lacking, Stored, Widened, column_sources
+from penstock.reader.base.decoded_size import BatchSize, ReadSize, joined_keys, longest_value, pieces, read_size
+from penstock.reader.base.legacy_calendar import CalendarRebase
+from penstock.reader.base.legacy_zones import UnknownZone
+from penstock.reader.base.row_group_stats import RowGroupBounds
+from penstock.reader.report import SplitTally
+from penstock.reader.values.dictionary_text import (
+    IndexOutOfDictionary,
+    checked,
+    one_value,
+    text_bytes,
+    told_constants,
+    worth_encoding,
+)
+from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
+from penstock.table.parquet.checks import ParquetError, check_statistics, read_footer, tells_storage
+from penstock.table.parquet.legacy_calendar import legacy_calendar
+from penstock.table.parquet.pages import ChunkPages, check_pages
+from penstock.table.schema.avro import RecordSchema
+from penstock.table.schema.history import FileNames
+from penstock.table.storage.filesystem import Storage, is_near
+
+_NEAR_BUFFER_BYTES: Final = 16 << 10
+_FAR_BUFFER_BYTES: Final = 1 << 20
+"""What is read at once of each column; from a far store a read is a request. Buffers of just 64 KiB let the peak over a
+file of many row groups grow by a quarter, in Arrow's own pool; smaller and larger ones do not."""
+
+_HEADER_BYTES: Final = 256 << 20
+_FAILURES: Final = (
+    pa.ArrowInvalid,
+    pa.ArrowNotImplementedError,
+    pa.ArrowSerializationError,
+    UnicodeDecodeError,
+    OSError,
+    ParquetError,
+    IndexOutOfDictionary,
+    pa.ArrowIndexError,
+)
+
+_T = TypeVar("_T")
+
+
+class BaseFile:
+    """An open base file. Not for several threads at once; `close` (or `with`) lets go of the storage."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        ref: FileRef,
+        record: RecordSchema,
+        wanted: Sequence[str],
+        *,
+        table: str,
+        key: str = "",
+        where: str = "",
+        names: FileNames | None = None,
+        may_be_encoded: Collection[str] = (),
+        calendars: bool = True,
+        tally: SplitTally | None = None,
+    ) -> None:
+        """record: the table's schema. wanted: columns of it, each once, at least one; `key` one of them that may never
+        be null, or ''. table: its name for errors; `where` replaces the whole beginning of their texts. names: what
+        the file calls the columns, if not as the table does. may_be_encoded: text columns that may come as indices
+        (`encoded_text`), where that is cheaper. calendars: whether dates and timestamps of the legacy
+        calendar are brought into today's. tally: gets the time that decoding takes.
+
+        CorruptFile if the file is gone, shorter than the plan says, or no Parquet; SchemaMismatch if a column's type
+        does not read as the table's. Only the footer is read.
+        """
+        self._where = where or f"table {table}: base file {ref.path}"
+        self._storage, self._ref, self._key = storage, ref, key
+        self._encoded: list[str] = []
+        self._tally = tally
+        self._checked_columns: dict[int, frozenset[str]] = {}
+        self._pages: dict[int, dict[int, ChunkPages]] = {}
+        self._with_indices: tuple[tuple[str, ...], pq.ParquetFile] | None = None
+        self._statistics_fit = False
+        self._bounds: RowGroupBounds | None = None
+        try:
+            self._source = storage.open_input(ref.path)
+        except FileNotFoundError:
+            raise self._gone() from None
+        try:
+            self._file = self._guarded(self._open)
+            schema, physical = self._guarded(self._layout)
+            sources = column_sources(schema, physical, record, wanted, self._where, names)
+            self._encode(schema, sources, may_be_encoded)
+            self._calendar = legacy_calendar(self._file.metadata.metadata) if calendars else None
+            self._rebase = CalendarRebase(self._calendar, schema, physical) if self._calendar is not None else None
+        except BaseException:
+            self._source.close()
+            raise
+        if any(isinstance(source, Lacking) and source.name == key for source in sources):
+            self._source.close()
+            raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
+        self._sources = sources
+        self._stored_schema = schema
+
+    def __enter__(self) -> BaseFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the file; no row can be read any more."""
+        self._file.close(force=True)
+        self._source.close()
+
+    @property
+    def where(self) -> str:
+        """Table and file, for errors."""
+        return self._where
+
+    def row_group_bounds(self) -> RowGroupBounds:
+        """What the footer tells of the columns that are read; looked at once. CorruptFile if its statistics are not of
+        their types."""
+        if self._bounds is None:
+            self._check_statistics()
+            self._bounds = RowGroupBounds(self._file.metadata, self._stored_schema, self._sources, self._calendar)
+        return self._bounds
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the whole file."""
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def num_row_groups(self) -> int:
+        """Row groups of the whole file."""
+        return int(self._file.num_row_groups)
+
+    def row_groups(self, part: WholeFile | RowGroupRun, size: BatchSize) -> Iterator[BaseRowGroup]:
+        """The row groups of this part, in file order. CorruptFile if the file has not so many."""
+        total = self.num_row_groups
+        first, end = (part.first, part.end) if isinstance(part, RowGroupRun) else (0, total)
+        if not 0 <= first <= end <= total:
+            raise CorruptFile(
+                f"{self._where}: row groups {first} to {end - 1} were planned, it has {total}: the file was replaced "
+                "under the reader; plan the query again"
+            )
+        for number in range(first, end):
+            yield BaseRowGroup(self, number, size)
+
+    def rows_of(self, number: int) -> int:
+        """How many rows the row group has."""
+        return int(self._file.metadata.row_group(number).num_rows)
+
+    def read(self, number: int, size: BatchSize, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The row group's rows in file order, the wanted columns in their order and the table's types; with `columns`
+        only those of them."""
+        batches = self._read(number, size, columns)
+        return batches if self._tally is None else self._tally.timed("base_decode", batches)
+
+    def _read(self, number: int, size: BatchSize, columns: Collection[str] | None) -> Iterator[pa.RecordBatch]:
+        sources = [source for source in self._sources if columns is None or source.name in columns]
+        stored = [source.column for source in sources if not isinstance(source, Lacking)]
+        told = self._told_constants(number)
+        stored = [column for column in stored if column not in told] or stored
+        self._check_pages(number, stored)
+        read = self._guarded(lambda: self._read_size(number, size, stored))
+        file = self._guarded(lambda: self._opened_as(read.as_indices))
+        batches = self._guarded(
+            lambda: file.iter_batches(read.rows, row_groups=[number], columns=stored, use_threads=False)
+        )
+        constants = {column: one_value(text, read.rows) for column, text in told.items()}
+        left = self.rows_of(number)
+        while (raw := self._guarded(lambda: next(batches, None))) is not None:
+            left -= raw.num_rows
+            parts = pieces(raw, size, self._stored_schema, self._encoded)
+            while (piece := self._guarded(partial(next, parts, None))) is not None:
+                batch = self._conformed(self._rebased(piece), sources, constants)
+                step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, text_bytes(batch))))
+                for begin in range(0, batch.num_rows, step):
+                    yield batch if step >= batch.num_rows else batch.slice(begin, step)
+        self._check_count(number, left)
+
+    def read_keys(self, number: int, size: BatchSize) -> pa.Array | None:
+        """The keys of all rows of the row group, in file order; None if they take too much memory to hold at once."""
+        return joined_keys(batch.column(0) for batch in self._read(number, size, [self._key]))
+
+    def _check_count(self, number: int, left: int) -> None:
+        if left:
+            raise CorruptFile(
+                f"{self._where}: row group {number} lacks {left} of the {self.rows_of(number)} rows that the footer "
+                "says: the file is damaged, restore or rewrite it"
+            )
+
+    def _encode(self, schema: pa.Schema, sources: Sequence[ColumnSource], may_be_encoded: Collection[str]) -> None:
+        """Opens the file once more, with those columns as indices that are worth it."""
+        plain = {
+            source.column
+            for source in sources
+            if isinstance(source, Stored) and source.type == pa.string() and source.name in may_be_encoded
+        }
+        if plain:
+            self._encoded = self._guarded(lambda: worth_encoding(self._file.metadata, schema, plain))
+        if self._encoded:
+            self._file = self._guarded(lambda: self._open(self._file.metadata))
+
+    def _opened_as(self, as_indices: tuple[str, ...]) -> pq.ParquetFile:
+        """The file, with these leaves as indices too; the last such file is kept, as row groups are mostly alike."""
+        if not as_indices:
+            return self._file
+        if self._with_indices is None or self._with_indices[0] != as_indices:
+            self._with_indices = as_indices, self._open(self._file.metadata, as_indices)
+        return self._with_indices[1]
+
+    def _open(self, footer: pq.FileMetaData | None = None, as_indices: tuple[str, ...] = ()) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._source,
+            metadata=read_footer(self._source) if footer is None else footer,
+            read_dictionary=[*self._encoded, *as_indices],
+            buffer_size=_NEAR_BUFFER_BYTES if is_near(self._storage) else _FAR_BUFFER_BYTES,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit="us",
+            thrift_string_size_limit=_HEADER_BYTES,
+            thrift_container_size_limit=_HEADER_BYTES,
+        )
+
+    def _check_pages(self, number: int, columns: Collection[str]) -> None:
+        """Once each column of a row group: no page of it fills the memory. A far store would take a request a page."""
+        fresh = frozenset(columns) - self._checked_columns.setdefault(number, frozenset())
+        if fresh and is_near(self._storage):
+            found = self._guarded(lambda: check_pages(self._source, self._file.metadata, number, fresh))
+            self._pages.setdefault(number, {}).update(found)
+        self._checked_columns[number] |= fresh
+
+    def _check_statistics(self) -> None:
+        if not self._statistics_fit:
+            self._guarded(lambda: check_statistics(self._source))
+            self._statistics_fit = True
+
+    def _told_constants(self, number: int) -> Mapping[str, str]:
+        """The row group's encoded columns of which the footer tells the one value. A far store would take a request
+        for the footer, and columns as small as these take no more. Statistics that are damaged tell none: rows can be
+        read without them."""
+        if self._encoded and is_near(self._storage):
+            with suppress(CorruptFile):
+                self._check_statistics()
+                return told_constants(self._file.metadata, number, self._encoded)
+        return {}
+
+    def _layout(self) -> tuple[pa.Schema, list[str]]:
+        """The file's schema, and of each leaf its physical type, or that it is an enum."""
+        leaves = (self._file.schema.column(place) for place in range(len(self._file.schema)))
+        kinds = [ENUM if leaf.logical_type.type == ENUM else leaf.physical_type for leaf in leaves]
+        return self._file.schema_arrow, kinds
+
+    def _rebased(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        if self._rebase is None:
+            return raw
+        try:
+            return self._rebase.rebased(raw)
+        except UnknownZone as error:
+            raise CorruptFile(
+                f"{self._where}: its timestamps before 1900 are of the legacy calendar, and its footer names {error} "
+                "(org.apache.spark.timeZone), expected one that Java knows: they cannot be told; rewrite the file, as "
+                "clustering with Spark 3.2 or later does"
+            ) from None
+
+    def _conformed(
+        self, raw: pa.RecordBatch, sources: Sequence[ColumnSource], constants: Mapping[str, pa.Array]
+    ) -> pa.RecordBatch:
+        columns: list[pa.Array] = []
+        for source in sources:
+            match source:
+                case Lacking(_, kind):
+                    columns.append(pa.nulls(raw.num_rows, kind))
+                case Stored() if source.column in constants:
+                    columns.append(constants[source.column].slice(0, raw.num_rows))
+                case Stored(name, kind):
+                    column = raw.column(source.column)
+                    if source.column in self._encoded:
+                        column = self._checked_indices(column)
+                    elif column.type != kind:
+                        column = self._cast(name, column, kind)
+                    columns.append(self._checked_keys(column) if name == self._key else column)
+                case Widened():
+                    columns.append(self._widened(source, raw.column(source.column)))
+        return pa.RecordBatch.from_arrays(columns, names=[source.name for source in sources])
+
+    def _checked_indices(self, column: pa.Array) -> pa.Array:
+        return self._guarded(lambda: checked(column))
+
+    def _cast(self, name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid as error:
+            reason = str(error).partition("\n")[0][:200]
+            raise SchemaMismatch(
+                f"{self._where}: column {name!r}: {column.type} holds a value that {kind} cannot: {reason}"
+            ) from None
+
+    def _widened(self, source: Widened, column: pa.Array) -> pa.Array:
+        try:
+            return widened(column, source.written, source.wanted)
+        except NotExact as error:
+            raise SchemaMismatch(f"{self._where}: column {source.name!r}: {error}; {HUDI_TOO}") from None
+
+    def _checked_keys(self, keys: pa.Array) -> pa.Array:
+        if keys.null_count:
+            raise CorruptFile(f"{self._where}: a row without {self._key}: the file is damaged, restore or rewrite it")
+        return keys
+
+    def _read_size(self, number: int, size: BatchSize, columns: Collection[str]) -> ReadSize:
+        pages = self._pages.get(number, {})
+        return read_size(
+            self._file.metadata,
+            number,
+            columns,
+            size,
+            pages,
+            lambda path: self._longest_value(number, path),
+            skip=self._encoded,
+        )
+
+    def _longest_value(self, number: int, path: str) -> int | None:
+        """Of the leaf's dictionary in the row group, which one row, read as indices, brings along."""
+        file = self._open(self._file.metadata, (path,))
+        batch = next(file.iter_batches(1, row_groups=[number], columns=[path], use_threads=False), None)
+        return None if batch is None or not batch.num_columns else longest_value(batch.column(0))
+
+    def _guarded(self, action: Callable[[], _T]) -> _T:
+        """The action's answer; a failure as CorruptFile, or StorageError where the storage is to blame."""
+        try:
+            return action()
+        except _FAILURES as error:
+            reason = str(error).partition("\n")[0][:300]
+            if tells_storage(error):
+                raise StorageError(f"{self._where}: reading failed: {reason}; asking again may help") from error
+            info = self._storage.file_info(self._ref.path)
+            if info is None:
+                raise self._gone() from None
+            short = f" (truncated: it has {info.size_bytes} bytes, the plan says {self._ref.size_bytes})"
+            raise CorruptFile(
+                f"{self._where} cannot be read{short if info.size_bytes < self._ref.size_bytes else ''}: {reason}; "
+                "it is damaged: restore it, or roll back or rewrite the instant that wrote it"
+            ) from None
+
+    def _gone(self) -> CorruptFile:
+        error = CorruptFile(
+            f"{self._where} is named by the plan and gone: cleaned under the reader? Plan the query again, and keep "
+            "cleaned versions longer than a query lasts"
+        )
+        error.is_gone = True
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRowGroup:
+    """One row group of an open base file."""
+
+    file: BaseFile
+    number: int
+    size: BatchSize
+    columns: Collection[str] | None = None
+    """None for all that `BaseFile` was asked for; else its rows are no part of an answer, and only met by a log."""
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether its rows may be part of an answer."""
+        return self.columns is None
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return self.file.rows_of(self.number)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Its rows in file order; columns and types as `BaseFile` was asked for."""
+        return self.file.read(self.number, self.size, self.columns)
+
+    def keys(self) -> pa.Array | None:
+        """The record keys of all its rows, in file order; None if they take too much memory to hold at once."""
+        return self.file.read_keys(self.number, self.size)

@@ -1,0 +1,147 @@
+"""Dates and timestamps of the hybrid calendar as those of the proleptic Gregorian one that show the same fields. Pure.
+
+Belongs here: the arithmetic, and its way into nested columns. Not here: which files need it
+(`penstock.table.parquet.legacy_calendar`), the zones' offsets (`calendar_zones`). Source: Spark `RebaseDateTime`: what
+`java.util.Calendar` shows of a stored value, `java.time` takes for the date, or in the zone for the timestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.reader.base.legacy_zones import UnknownZone, ZoneOffsets, zone_offsets
+from penstock.table.parquet.legacy_calendar import LegacyCalendar
+
+_FIRST_GREGORIAN_DAY: Final = -141427
+_FIRST_SAME_SECOND: Final = -2_208_988_800
+"""1582-10-15, and 1900-01-01T00:00Z: from then on dates, and timestamps in any zone, are the same in both calendars."""
+
+_DAYS_FROM_MARCH_OF_0: Final = 719_470
+"""From 0000-03-01 to 1970-01-01 as the hybrid calendar counts."""
+
+_FOUR_YEARS: Final = 1461
+_DAY_S: Final = 86_400
+_IN_A_SECOND: Final = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+_INT96: Final = "INT96"
+
+
+class CalendarRebase:
+    """Rebases batches of one file that has such columns."""
+
+    def __init__(self, calendar: LegacyCalendar, schema: pa.Schema, physical: Sequence[str]) -> None:
+        """`schema` is the file's own, `physical` the physical types of its leaves in order."""
+        self._zone = calendar.zone
+        leaves = iter(physical)
+        columns = {field.name: tuple(_flags(field.type, leaves, calendar)) for field in schema}
+        self._columns: Mapping[str, tuple[bool, ...]] = {name: flags for name, flags in columns.items() if any(flags)}
+
+    def rebased(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch, its types and nulls as they are. UnknownZone if a timestamp before 1900 needs the offsets of a
+        zone of which none are known."""
+        columns = [self._column(batch, place) for place in range(batch.num_columns)]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+    def _column(self, batch: pa.RecordBatch, place: int) -> pa.Array:
+        column = batch.column(place)
+        flags = self._columns.get(batch.schema.field(place).name)
+        return column if flags is None else self._rebased(column, iter(flags))
+
+    def _rebased(self, array: pa.Array, flags: Iterator[bool]) -> pa.Array:
+        kind = array.type
+        if pa.types.is_map(kind):
+            children = [self._rebased(array.keys, flags), self._rebased(array.items, flags)]
+            entries = pa.StructArray.from_arrays(children, fields=[kind.key_field, kind.item_field])
+            return _rebuilt(array, entries)
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            return _rebuilt(array, self._rebased(array.values, flags))
+        if pa.types.is_struct(kind):
+            children = [self._rebased(array.field(place), flags) for place in range(kind.num_fields)]
+            mask = array.is_null() if array.null_count else None
+            return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+        return self._leaf(array) if next(flags) else array
+
+    def _leaf(self, array: pa.Array) -> pa.Array:
+        if pa.types.is_date32(array.type):
+            if not _has_below(array.view(pa.int32()), _FIRST_GREGORIAN_DAY):
+                return array
+            return _with_values(array, np.int32, rebased_days)
+        unit = _IN_A_SECOND[array.type.unit]
+        if not _has_below(array.view(pa.int64()), _FIRST_SAME_SECOND * unit):
+            return array
+        if not self._zone:
+            raise UnknownZone("no time zone")
+        offsets = zone_offsets(self._zone)
+        return _with_values(array, np.int64, lambda values: rebased_instants(values, unit, offsets))
+
+
+def rebased_days(days: np.ndarray) -> np.ndarray:
+    """Days since 1970-01-01 of the dates with the same year, month and day; a February 29 that only the Julian calendar
+    has becomes March 1."""
+    days = days.astype(np.int64)
+    return np.where(days < _FIRST_GREGORIAN_DAY, days + _days_apart(days), days)
+
+
+def rebased_instants(values: np.ndarray, unit: int, zone: ZoneOffsets) -> np.ndarray:
+    """Timestamps, `unit` of them in a second, with the same local fields in the zone."""
+    seconds = values // unit
+    local_day = (seconds + zone.raw) // _DAY_S
+    diffs = zone.diffs[np.searchsorted(zone.switches, seconds, side="right")]
+    moved = np.where(local_day < _FIRST_GREGORIAN_DAY, _days_apart(local_day) * _DAY_S, 0) + diffs
+    return np.where(seconds < _FIRST_SAME_SECOND, values + moved * unit, values)
+
+
+def _days_apart(days: np.ndarray) -> np.ndarray:
+    """How many days later the Gregorian calendar has the dates that the Julian one has on these days.
+
+    In years that begin with March, both calendars agree on the day of the year; so only the leap days at the ends of
+    centuries tell.
+    """
+    since = days + _DAYS_FROM_MARCH_OF_0
+    fours, day = since // _FOUR_YEARS, since % _FOUR_YEARS
+    year: np.ndarray = 4 * fours + (day - day // (_FOUR_YEARS - 1)) // 365
+    apart: np.ndarray = 2 - year // 100 + year // 400
+    return apart
+
+
+def _flags(kind: pa.DataType, physical: Iterator[str], calendar: LegacyCalendar) -> Iterator[bool]:
+    """Of each leaf of a column whether its values are of the hybrid calendar. Timestamps without zone never are."""
+    if pa.types.is_map(kind):
+        yield from _flags(kind.key_type, physical, calendar)
+        yield from _flags(kind.item_type, physical, calendar)
+    elif pa.types.is_struct(kind):
+        for place in range(kind.num_fields):
+            yield from _flags(kind.field(place).type, physical, calendar)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        yield from _flags(kind.value_type, physical, calendar)
+    elif next(physical, "") == _INT96:
+        yield calendar.int96
+    else:
+        is_instant = pa.types.is_timestamp(kind) and kind.tz is not None
+        yield calendar.datetimes and (is_instant or pa.types.is_date32(kind))
+
+
+def _has_below(numbers: pa.Array, limit: int) -> bool:
+    lowest = pc.min(numbers).as_py()
+    return lowest is not None and lowest < limit
+
+
+def _with_values(array: pa.Array, kind: type[np.signedinteger], change: Callable[[np.ndarray], np.ndarray]) -> pa.Array:
+    """The array with changed values: its own type, nulls and place."""
+    validity, data = array.buffers()
+    end = array.offset + len(array)
+    values = np.frombuffer(data, kind, end).copy()
+    values[array.offset :] = change(values[array.offset :])
+    return pa.Array.from_buffers(
+        array.type, len(array), [validity, pa.py_buffer(values)], array.null_count, array.offset
+    )
+
+
+def _rebuilt(array: pa.Array, child: pa.Array) -> pa.Array:
+    """A list or map array with other children: its own type, validity, offsets and place."""
+    validity, offsets = array.buffers()[:2]
+    return pa.Array.from_buffers(array.type, len(array), [validity, offsets], offset=array.offset, children=[child])

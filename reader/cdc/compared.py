@@ -1,0 +1,271 @@
+"""Changes found by comparing a group's state before a commit with the one after it.
+
+A row that is in the state after and was not before, in that version, is new: an update where its key was there before,
+else an insert. What was there before and is not any more was deleted. A write that lost its merge, and a late delete,
+leave no trace in the state, so they are no change. Not here: reading states (`states`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.model.changes import ComparedStates
+from penstock.proto.model.files import SliceFiles
+from penstock.reader.cdc.appended import differing_rows
+from penstock.reader.cdc.images import ChangeBatch, ChangeKind, Images, ImageStyle
+from penstock.reader.cdc.states import IDENTITY, SEQUENCE, States, flat, one_batch, rows_of_keys, states_style
+from penstock.reader.merge.keys import RecordTable, number_keys
+from penstock.reader.read_schema import COMMIT_TIME
+from penstock.reader.values.record_keys import RECORD_KEY
+from penstock.table.schema.avro import META_COLUMNS, RecordSchema
+
+KEYS_AT_ONCE: Final = 1 << 20
+"""Keys of a base file that are looked for in another at once, which bounds what a comparison holds."""
+
+
+def compared_changes(
+    states: States, source: ComparedStates, columns: tuple[str, ...], record: RecordSchema, batch_rows: int
+) -> Iterator[ChangeBatch]:
+    """The step's changes: deletes in the order of the state before, then the others in that of the state after.
+
+    `columns` are the table's columns that images need. Memory grows with the number of changes; of a group that is all
+    new or all gone not even with that.
+    """
+    comparison = _Comparison(states, tuple(dict.fromkeys((*columns, *IDENTITY))), record, batch_rows)
+    before, after = source.before, source.after
+    if before is None and after is not None:
+        for batch in states.after(after, comparison.columns):
+            yield comparison.inserted(batch)
+    elif after is None and before is not None:
+        for batch in states.before(before, comparison.columns):
+            yield comparison.deleted(batch)
+    elif before is not None and after is not None:
+        if (before.base and before.base.path) == (after.base and after.base.path):
+            yield from comparison.appended(before, after)
+        else:
+            yield from comparison.rewritten(before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    states: States
+    columns: tuple[str, ...]
+    record: RecordSchema
+    batch_rows: int
+
+    def inserted(self, batch: pa.RecordBatch) -> ChangeBatch:
+        return ChangeBatch(_all(ChangeKind.INSERT, batch), None, Images(batch, self.record))
+
+    def deleted(self, batch: pa.RecordBatch) -> ChangeBatch:
+        return ChangeBatch(_all(ChangeKind.DELETE, batch), Images(batch, self.record), None)
+
+    def appended(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
+        """The commit wrote logs: only keys in them can have changed."""
+        keys = self.states.touched(after)
+        if keys is None:
+            return
+        found = differing_rows(self.states, before, after, keys, self.columns, self.batch_rows)
+        if found is None:
+            old, old_numbers, new, new_numbers = self._both(before, after, keys)
+        else:
+            (old, old_numbers), (new, new_numbers) = ((side.rows, side.numbers) for side in found)
+        if old is not None and new is not None and self._may_be_unchanged(old, new):
+            names = _contents if found is None else _versions
+            old_names, new_names = names(old, old_numbers), names(new, new_numbers)
+            old_stays, new_stays = _is_among(old_names, new_names), _is_among(new_names, old_names)
+            old, old_numbers = old.filter(pa.array(~old_stays)), old_numbers[~old_stays]
+            new, new_numbers = new.filter(pa.array(~new_stays)), new_numbers[~new_stays]
+        style = states_style(self.states)
+        for batch in self._paired(old, old_numbers, new, new_numbers):
+            yield ChangeBatch(batch.kinds, _styled(batch.before, style), _styled(batch.after, style))
+
+    def _both(
+        self, before: SliceFiles, after: SliceFiles, keys: RecordTable
+    ) -> tuple[pa.Table | None, np.ndarray, pa.Table | None, np.ndarray]:
+        """The touched rows of either state, each read for itself, with all columns: a late record may fill gaps of the
+        row that stays and keeps its instant."""
+        columns = tuple(dict.fromkeys((*self.columns, *(item.name for item in self.record.fields))))
+        old, old_numbers, _ = rows_of_keys(self.states.before(before, columns), keys)
+        new, new_numbers, _ = rows_of_keys(self.states.after(after, columns), keys)
+        return old, old_numbers, new, new_numbers
+
+    def rewritten(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
+        """The commit wrote a new base file: its own rows are new, and row counts tell whether others are gone."""
+        written, rows_after = self._written(after)
+        keys, numbers = number_keys(_keys(written), compiled=self.states.compiled)
+        old, old_numbers, rows_before = rows_of_keys(self.states.before(before, self.columns), keys)
+        if old is not None:  # of a key that the base holds twice some rows may stay
+            kept, kept_numbers, _ = rows_of_keys(self.states.after(after, IDENTITY), keys)
+            if kept is not None:
+                others = pc.not_equal(kept[COMMIT_TIME], self.states.step.instant).combine_chunks()
+                standing = _versions(kept, kept_numbers).filter(others)
+                stays = _is_among(_versions(old, old_numbers), standing)
+                old, old_numbers = old.filter(pa.array(~stays)), old_numbers[~stays]
+        written_rows = written.num_rows if written is not None else 0
+        replaced_rows = old.num_rows if old is not None else 0
+        gone = rows_before + written_rows - rows_after - replaced_rows
+        if gone > 0:
+            for batch in self._vanished(before, after):
+                gone -= len(batch.kinds)
+                yield batch
+        if gone > 0:
+            yield from self._copies_gone(before, after, keys)
+        yield from self._paired(old, old_numbers, written, numbers)
+
+    def _written(self, after: SliceFiles) -> tuple[pa.Table | None, int]:
+        """The rows of the commit itself, and how many rows there are in all."""
+        kept: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in self.states.after(after, self.columns):
+            rows += batch.num_rows
+            own = batch.filter(pc.equal(batch.column(COMMIT_TIME), self.states.step.instant))
+            if own.num_rows:
+                kept.append(own)
+        return (pa.Table.from_batches(kept) if kept else None), rows
+
+    def _vanished(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
+        """Deletes of the rows before whose keys the state after does not have."""
+        absent: list[pa.Array] = []
+        held: list[pa.Array] = []
+        for batch in self.states.before(before, (RECORD_KEY,)):
+            held.append(batch.column(RECORD_KEY))
+            if sum(map(len, held)) >= KEYS_AT_ONCE:
+                absent.append(self._absent(held, after))
+                held = []
+        if held:
+            absent.append(self._absent(held, after))
+        keys, _ = number_keys(absent, compiled=self.states.compiled)
+        for batch in self.states.before(before, self.columns):
+            rows = keys.match(batch.column(RECORD_KEY), 0).rows
+            if len(rows):
+                yield self.deleted(batch.take(pa.array(rows)))
+
+    def _copies_gone(self, before: SliceFiles, after: SliceFiles, written: RecordTable) -> Iterator[ChangeBatch]:
+        """Deletes of rows of which another with the same key stays: the base holds the key twice, and the delete lost
+        against one of them. Rarely asked for, so it holds the names of all rows."""
+        standing = pa.Table.from_batches(list(self.states.after(after, IDENTITY)))
+        names = _names(standing)
+        for batch in self.states.before(before, self.columns):
+            left = _is_among(batch.column(RECORD_KEY), flat(standing[RECORD_KEY])) & ~_is_among(_names(batch), names)
+            left[written.match(batch.column(RECORD_KEY), 0).rows] = False
+            if left.any():
+                yield self.deleted(batch.filter(pa.array(left)))
+
+    def _absent(self, wanted: list[pa.Array], after: SliceFiles) -> pa.Array:
+        """Those of the keys that the state after does not have."""
+        table, numbers = number_keys(wanted, compiled=self.states.compiled)
+        seen = np.zeros(table.count, bool)
+        for batch in self.states.after(after, (RECORD_KEY,)):
+            seen[table.match(batch.column(RECORD_KEY), 0).numbers] = True
+        return pa.chunked_array(wanted).combine_chunks().filter(pa.array(~seen[numbers]))
+
+    def _may_be_unchanged(self, old: pa.Table, new: pa.Table) -> bool:
+        """Whether a row of either side may be one of the other's: two versions of one instant. By version and not by
+        the step's instant: a write may bring an older row back (it beats a delete, and then loses against the base)."""
+        instants = pc.unique(old[COMMIT_TIME])
+        return bool(pc.is_in(pc.unique(new[COMMIT_TIME]), value_set=instants).true_count)
+
+    def _paired(
+        self, old: pa.Table | None, old_numbers: np.ndarray, new: pa.Table | None, new_numbers: np.ndarray
+    ) -> Iterator[ChangeBatch]:
+        """Deletes of old rows without a new one, then new rows, each with the old one of its key if there is one."""
+        partner = _partners(old_numbers, new_numbers)
+        whole = None if old is None else one_batch(old)
+        if whole is not None:
+            left = np.ones(whole.num_rows, bool)
+            left[partner[partner >= 0]] = False
+            if left.any():
+                for batch in _batches(whole.filter(pa.array(left)), self.batch_rows):
+                    yield self.deleted(batch)
+        if new is None:
+            return
+        rows = one_batch(new)
+        for first in range(0, rows.num_rows, self.batch_rows):
+            places = partner[first : first + self.batch_rows]
+            found = places >= 0
+            kinds = np.where(found, ChangeKind.UPDATE, ChangeKind.INSERT).astype(np.uint8)
+            images = None
+            if whole is not None and found.any():
+                images = Images(_taken(whole, places, found), self.record)
+            yield ChangeBatch(kinds, images, Images(rows.slice(first, self.batch_rows), self.record))
+
+
+def _taken(rows: pa.RecordBatch, places: np.ndarray, found: np.ndarray) -> pa.RecordBatch:
+    """The rows at these places, nulls where none was found; a slice where they lie side by side."""
+    if found.all() and (np.diff(places) == 1).all():
+        return rows.slice(int(places[0]), len(places))
+    return rows.take(pa.array(places, mask=~found))
+
+
+def _all(kind: ChangeKind, batch: pa.RecordBatch) -> np.ndarray:
+    return np.full(batch.num_rows, kind, np.uint8)
+
+
+def _styled(images: Images | None, style: ImageStyle) -> Images | None:
+    return None if images is None else replace(images, style=style)
+
+
+def _keys(rows: pa.Table | None) -> list[pa.Array]:
+    return [] if rows is None else rows[RECORD_KEY].chunks
+
+
+def _versions(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
+    """A text for each row that names this version of it."""
+    parts = (pa.array(numbers).cast(pa.string()), rows[COMMIT_TIME], rows[SEQUENCE])
+    return pc.binary_join_element_wise(
+        *(flat(part) for part in parts), "\n", null_handling="replace", null_replacement="\t"
+    )
+
+
+def _names(rows: pa.Table | pa.RecordBatch) -> pa.Array:
+    """A text for each row that names this version of it, by its key."""
+    parts = (flat(rows.column(name)) for name in IDENTITY)
+    return pc.binary_join_element_wise(*parts, "\n", null_handling="replace", null_replacement="\t")
+
+
+def _contents(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
+    """A text for each row of what is in it, meta columns apart."""
+    own = [name for name in rows.column_names if name not in META_COLUMNS or name == COMMIT_TIME]
+    texts = [str(row) for row in rows.select(own).to_pylist()]
+    return pc.binary_join_element_wise(pa.array(numbers).cast(pa.string()), pa.array(texts, pa.string()), "\n")
+
+
+def _is_among(values: pa.Array, known: pa.Array) -> np.ndarray:
+    return np.array(pc.is_in(values, value_set=known).to_numpy(zero_copy_only=False))
+
+
+def _partners(old_numbers: np.ndarray, new_numbers: np.ndarray) -> np.ndarray:
+    """For each new row the old row of its key: the first with the first, the second with the second; -1 without."""
+    if not len(old_numbers) or not len(new_numbers):
+        return np.full(len(new_numbers), -1, np.int64)
+    highest = int(max(old_numbers.max(), new_numbers.max()))
+    if all(int(np.bincount(numbers).max()) == 1 for numbers in (old_numbers, new_numbers)):
+        place_of = np.full(highest + 1, -1, np.int64)
+        place_of[old_numbers] = np.arange(len(old_numbers))
+        return np.asarray(place_of[new_numbers])
+    old_codes, new_codes = _places(old_numbers), _places(new_numbers)
+    order = np.argsort(old_codes, kind="stable")
+    at = np.minimum(np.searchsorted(old_codes[order], new_codes), len(order) - 1)
+    return np.where(old_codes[order][at] == new_codes, order[at], -1)
+
+
+def _places(numbers: np.ndarray) -> np.ndarray:
+    """Of each row its key's number and which of the key's rows it is, in one number."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.int64)
+    lengths = np.diff(np.r_[starts, len(ordered)])
+    ranks = np.empty(len(numbers), np.int64)
+    ranks[order] = np.arange(len(numbers)) - np.repeat(starts, lengths)
+    return numbers.astype(np.int64) * (1 << 31) + ranks
+
+
+def _batches(rows: pa.RecordBatch, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    for first in range(0, rows.num_rows, batch_rows):
+        yield rows.slice(first, batch_rows)

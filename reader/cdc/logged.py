@@ -1,0 +1,263 @@
+"""Changes that the writer logged in `.cdc` log files (Hudi `HoodieCDCDataBlock`), with images it left out looked up.
+
+What is logged depends on the table's logging mode: key and operation, the old row too, or both rows. Not here: the
+schema's shape (`logged_schema`), states (`states`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation
+from penstock.proto.model.changes import ChangeFormat, LoggedImages
+from penstock.proto.model.files import SliceFiles
+from penstock.reader.avro.decoder import AvroDecoder, record_bounds
+from penstock.reader.cdc.images import ChangeBatch, ChangeKind, Images, ImageStyle
+from penstock.reader.cdc.logged_schema import (
+    KEY,
+    MARKERS,
+    SIDES,
+    Flat,
+    LoggedSchema,
+    is_stored_alike,
+    parse_logged_schema,
+    physical_record,
+)
+from penstock.reader.cdc.states import States, one_batch, rows_of_keys, states_style
+from penstock.reader.log_bytes import LogFiles
+from penstock.reader.merge.keys import number_keys
+from penstock.reader.partition_columns import PartitionConstants
+from penstock.reader.read_schema import ReadShape
+from penstock.reader.values.record_keys import RECORD_KEY, NoKey, key_maker
+from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks
+from penstock.table.schema.arrow import arrow_type
+from penstock.table.schema.avro import META_COLUMNS, OPERATION, AvroField, Primitive, RecordSchema
+
+_PARTITION_PATH: Final = "_hoodie_partition_path"
+_UNLOGGED: Final = {*META_COLUMNS, OPERATION}
+_OPS: Final = {ord("i"): ChangeKind.INSERT, ord("u"): ChangeKind.UPDATE, ord("d"): ChangeKind.DELETE}
+_ALL: Final = tuple(ChangeKind)
+_DELETES: Final = (ChangeKind.DELETE,)
+_OTHERS: Final = (ChangeKind.INSERT, ChangeKind.UPDATE)
+_ADVICE: Final = "restore the file from a copy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedChanges:
+    """The logged changes of one step. `columns` are the table's columns that images need."""
+
+    states: States
+    source: LoggedImages
+    columns: tuple[str, ...]
+    shape: ReadShape
+    format: ChangeFormat
+
+    def batches(self) -> Iterator[ChangeBatch]:
+        """Deletes first, those of all blocks; else in the order of the log, a batch for each block. CorruptBlock and
+        CorruptFile name the file, and what it lacks."""
+        files = LogFiles(self.states.storage, self.source.files, self.states.scan.table)
+        try:
+            blocks = [(place, block) for place in range(len(self.source.files)) for block in self._blocks(files, place)]
+            for wanted in (_ALL,) if len(blocks) == 1 else (_DELETES, _OTHERS):
+                for place, block in blocks:
+                    yield self._block(files.data(place), block, self.source.files[place].path, wanted)
+        finally:
+            files.release()
+
+    def _blocks(self, files: LogFiles, place: int) -> Iterator[LogBlock]:
+        """The blocks of changes of one file."""
+        path = self.source.files[place].path
+        for block in read_blocks(files.data(place), f"table {self.states.scan.table}: {path}"):
+            if isinstance(block, Damage):
+                raise CorruptBlock(
+                    f"{self.states.where}: bytes {block.start} to {block.end} of {path} are no log block "
+                    f"({block.reason}): logged changes are lost; {_ADVICE}"
+                )
+            if block.kind is BlockKind.CDC_DATA:
+                yield block
+
+    def _block(self, data: pa.Buffer, block: LogBlock, path: str, wanted: Collection[ChangeKind]) -> ChangeBatch:
+        place = BlockPlace(self.states.scan.table, path, block.offset, block.header.instant_time)
+        schema = parse_logged_schema(block.header.schema_json, str(place))
+        compiled = self.states.compiled
+        begin, end = record_bounds(data, place, block.content_start, block.content_end, compiled=compiled)
+        kinds = _kinds(data, begin, end, schema, place)
+        order = np.argsort(np.where(kinds == ChangeKind.DELETE, 0, 1), kind="stable")
+        order = order[np.isin(kinds[order], list(wanted))]
+        kinds, begin, end = kinds[order], begin[order], end[order]
+        decoding = _Decoding(self, schema, data, place, kinds, begin, end)
+        logged = frozenset(side for side in MARKERS if schema.image(side) is not None)
+        return ChangeBatch(kinds, decoding.side("before"), decoding.side("after"), logged)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoding:
+    """One block's records, in the order in which they are handed on."""
+
+    changes: LoggedChanges
+    schema: LoggedSchema
+    data: pa.Buffer
+    place: BlockPlace
+    kinds: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+
+    def side(self, side: str) -> Images | None:
+        """The images of one side: as logged, or looked up in the state on that side."""
+        absent = ChangeKind.INSERT if side == "before" else ChangeKind.DELETE
+        has = self.kinds != absent
+        if not has.any():
+            return None
+        if self.schema.image(side) is None:
+            return self._looked_up(side, has)
+        if self.changes.format is ChangeFormat.HUDI:
+            return self._as_stored(side)
+        return self._as_rows(side, has)
+
+    def _as_stored(self, side: str) -> Images:
+        """The table's columns without the meta columns: stored values, converted where the table's type is another."""
+        written, record = self._written(side), self.changes.shape.record
+        fields = [field for field in record.fields if field.name not in _UNLOGGED]
+        alike = [field.name for field in fields if is_stored_alike(written.get(field.name), field)]
+        others = [field.name for field in fields if field.name not in alike]
+        stored = physical_record(fields, str(self.place))
+        columns: dict[str, pa.Array] = {}
+        for names, target in ((alike, stored), (others, record)):
+            if names:
+                decoded = self._decoded(side, names, target, physical=target is stored)
+                columns.update(zip(names, decoded.columns, strict=True))
+        types = {**record.by_name(), **{name: stored.by_name()[name] for name in alike}}
+        own = replace(record, fields=tuple(types[field.name] for field in fields))
+        rows = pa.RecordBatch.from_arrays([columns[field.name] for field in fields], [field.name for field in fields])
+        return Images(rows, own, ImageStyle.LOGGED)
+
+    def _written(self, side: str) -> dict[str, AvroField]:
+        """The logged columns, as the table calls them."""
+        names = self.changes.shape.file_names(self.changes.states.step.instant, str(self.place))
+        image = self.schema.image(side)
+        if image is None:
+            raise InvariantViolation(f"{self.place}: no image {side!r} in the schema of logged changes")
+        found = image.fields if names is None else [names.in_table(field) for field in image.fields]
+        return {field.name: field for field in found}
+
+    def _as_rows(self, side: str, has: np.ndarray) -> Images:
+        """The table's columns, of the meta columns key and partition."""
+        shape, states = self.changes.shape, self.changes.states
+        own = self._written(side)
+        key_fields = self.changes.source.key_fields
+        wanted = [name for name in (*self.changes.columns, *key_fields) if name in own]
+        wanted = list(dict.fromkeys(wanted)) or [next(field.name for field in shape.record.fields if field.name in own)]
+        decoded = self._decoded(side, wanted, shape.record, physical=False)
+        constants = PartitionConstants(states.scan, states.split, shape.table, self.changes.columns)
+        rows = decoded.num_rows
+        columns: list[pa.Array] = []
+        for name in self.changes.columns:
+            constant = constants.column(name, rows)
+            if constant is not None:
+                columns.append(constant)
+            elif name == RECORD_KEY:
+                columns.append(self._made_keys(decoded, has) if key_fields else self._keys())
+            elif name == _PARTITION_PATH:
+                columns.append(pa.repeat(pa.scalar(states.split.partition), rows))
+            elif name in decoded.schema.names:
+                columns.append(decoded.column(name))
+            else:
+                columns.append(pa.nulls(rows, shape.table.field(name).type))
+        table = pa.schema([shape.table.field(name) for name in self.changes.columns])
+        return Images(pa.RecordBatch.from_arrays(columns, schema=table), shape.record)
+
+    def _made_keys(self, decoded: pa.RecordBatch, has: np.ndarray) -> pa.Array:
+        """The record keys of the rows that are there."""
+        try:
+            maker = key_maker(self.changes.source.key_fields, self.changes.shape.record, str(self.place))
+            keys = maker.keys(decoded.filter(pa.array(has)))
+        except NoKey as error:
+            raise CorruptBlock(f"{self.place}: a logged row {error}; {_ADVICE}") from None
+        return keys.take(pa.array(np.cumsum(has) - 1, mask=~has))
+
+    def _looked_up(self, side: str, has: np.ndarray) -> Images:
+        states = self.changes.states
+        files: SliceFiles | None = self.changes.source.before if side == "before" else self.changes.source.after
+        if not self.schema.has_key or files is None:
+            raise CorruptFile(
+                f"{self.place}: a change without {'key' if files else 'image'} although the table's logging mode says "
+                "that it has one: the mode was changed since; use cdcFormat on a later range, or restore the mode"
+            )
+        wanted = self._keys().filter(pa.array(has))
+        keys, numbers = number_keys([wanted], compiled=states.compiled)
+        columns = tuple(dict.fromkeys((*self.changes.columns, RECORD_KEY)))
+        found, met, _ = rows_of_keys((states.before if side == "before" else states.after)(files, columns), keys)
+        first = np.full(keys.count, -1, np.int64)
+        first[met[::-1]] = np.arange(len(met))[::-1]
+        rows = first[numbers]
+        if (rows < 0).any() or found is None:
+            lost = wanted[int(np.flatnonzero(rows < 0)[0])]
+            raise CorruptFile(
+                f"{self.place}: the change of key {str(lost)[:100]!r} has no row in the state {side} the commit: a "
+                f"data file was replaced; {_ADVICE}"
+            )
+        places = np.zeros(len(has), np.int64)
+        places[has] = rows
+        style = states_style(states) if side == "before" else ImageStyle.ENGINE
+        return Images(one_batch(found.take(pa.array(places, mask=~has))), self.changes.shape.record, style)
+
+    def _keys(self) -> pa.Array:
+        target = RecordSchema("key", (AvroField(KEY, Primitive("string"), True, 0),), "")
+        return self._decoded("", [KEY], target, physical=False).column(0)
+
+    def _decoded(self, side: str, columns: Sequence[str], target: RecordSchema, *, physical: bool) -> pa.RecordBatch:
+        """These columns of one side of every record; nulls where a record's kind has no such side."""
+        shape, states = self.changes.shape, self.changes.states
+        names = shape.file_names(states.step.instant, str(self.place))
+        parts: list[pa.RecordBatch] = []
+        places: list[np.ndarray] = []
+        for kind in ChangeKind:
+            mine = np.flatnonzero(self.kinds == kind)
+            if not len(mine):
+                continue
+            places.append(mine)
+            if side and side not in SIDES[kind]:
+                types = target.by_name()
+                absent = [pa.nulls(len(mine), arrow_type(types[name].type)) for name in columns]
+                parts.append(pa.RecordBatch.from_arrays(absent, names=list(columns)))
+                continue
+            flat = self.schema.flat(kind, side, names, physical=physical)
+            parts.extend(self._of_kind(flat, columns, target, mine))
+        together = pa.Table.from_batches(parts)
+        return one_batch(together.take(pa.array(np.argsort(np.concatenate(places), kind="stable"))))
+
+    def _of_kind(
+        self, flat: Flat, columns: Sequence[str], target: RecordSchema, mine: np.ndarray
+    ) -> Iterator[pa.RecordBatch]:
+        markers = [AvroField(name, Primitive("long")) for name in flat.branches]
+        wanted = replace(target, fields=(*target.fields, *markers))
+        names = [*columns, *flat.branches]
+        decoder = AvroDecoder(flat.writer, names, wanted, compiled=self.changes.states.compiled, where=str(self.place))
+        for batch in decoder.decode(self.data, self.begin[mine], self.end[mine], self.place):
+            for name, branch in flat.branches.items():
+                if not (batch.column(name).to_numpy(zero_copy_only=False) == branch).all():
+                    raise CorruptBlock(
+                        f"{self.place}: a logged change has another image than its operation says; {_ADVICE}"
+                    )
+            yield batch.select(list(columns))
+
+
+def _kinds(data: pa.Buffer, begin: np.ndarray, end: np.ndarray, schema: LoggedSchema, place: BlockPlace) -> np.ndarray:
+    """The kind of each record: `op` is its first field, a union of null and a text of one letter."""
+    view = np.frombuffer(data, np.uint8)
+    if len(begin) and int((end - begin).min()) < 3:
+        raise CorruptBlock(f"{place}: a logged change of less than 3 bytes; {_ADVICE}")
+    branch = 2 * (1 - schema.fields[0].null_branch)
+    letters = view[begin + 2]
+    legal = (view[begin] == branch) & (view[begin + 1] == 2) & np.isin(letters, list(_OPS))
+    if not legal.all():
+        raise CorruptBlock(f"{place}: logged change {int(np.flatnonzero(~legal)[0])} is no i, u or d; {_ADVICE}")
+    kinds = np.empty(len(begin), np.uint8)
+    for letter, kind in _OPS.items():
+        kinds[letters == letter] = kind
+    return kinds

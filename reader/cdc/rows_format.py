@@ -1,0 +1,110 @@
+"""Changes as rows of the table: each side of a change is a row, with its kind, its commit and its place in the order.
+
+Of the meta columns a change row tells key and partition, and a new row the commit's instant; file and sequence number
+are null, whichever way the change was found. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.model.changes import ChangeStep
+from penstock.reader.cdc.images import Batch, ChangeBatch, ChangeKind, Images, StoredBatch
+from penstock.reader.cdc.states import SEQUENCE
+from penstock.reader.cdc.stored import is_minus
+from penstock.reader.read_schema import COMMIT_TIME
+from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
+
+_FILE_NAME: Final = "_hoodie_file_name"
+_TYPES: Final = pa.array(["+I", "-U", "+U", "-D"], pa.string())
+_SEQUENCE_DIGITS: Final = 18
+_THREE_DIGITS: Final = np.array([[ord(digit) for digit in f"{number:03}"] for number in range(1000)], np.uint8)
+_PLUS_I, _MINUS_U, _PLUS_U, _MINUS_D = range(4)
+
+
+def change_rows(batch: Batch, step: ChangeStep, first: int, carried: pa.Schema) -> pa.RecordBatch:
+    """The rows of a batch of changes, the first of which is number `first` of its step; columns as `carried`."""
+    match batch:
+        case StoredBatch(kinds=kinds, rows=rows):
+            minus = is_minus(kinds)
+            numbers = np.arange(first, first + len(kinds))
+            return _finished(
+                rows, kinds, minus, _sequence(step, numbers, np.ones(len(kinds), np.int64), minus), step, carried
+            )
+        case ChangeBatch():
+            return _sides(batch, step, first, carried)
+
+
+def _sides(batch: ChangeBatch, step: ChangeStep, first: int, carried: pa.Schema) -> pa.RecordBatch:
+    count = len(batch.kinds)
+    wanted = np.stack([batch.has_before, batch.has_after], axis=1).ravel()
+    change = np.repeat(np.arange(count), 2)[wanted]
+    minus = np.tile([True, False], count)[wanted]
+    kinds = batch.kinds[change]
+    types = np.where(
+        minus,
+        np.where(kinds == ChangeKind.DELETE, _MINUS_D, _MINUS_U),
+        np.where(kinds == ChangeKind.INSERT, _PLUS_I, _PLUS_U),
+    )
+    rows = _interleaved(batch.before, batch.after, change, minus, count)
+    phase = (kinds != ChangeKind.DELETE).astype(np.int64)
+    sequence = _sequence(step, first + change, phase, minus)
+    return _finished(rows, _TYPES.take(pa.array(types)), minus, sequence, step, carried)
+
+
+def _interleaved(
+    before: Images | None, after: Images | None, change: np.ndarray, minus: np.ndarray, count: int
+) -> pa.RecordBatch:
+    """Row by row the old or the new one of its change."""
+    if before is None or after is None:
+        only = after if before is None else before
+        if only is None:
+            raise InvariantViolation("a change without an image before or after it")
+        return only.rows if len(change) == count else only.rows.take(pa.array(change))
+    places = pa.array(np.where(minus, change, count + change))
+    names = [name for name in before.rows.schema.names if name in after.rows.schema.names]
+    columns = [pa.concat_arrays([before.rows.column(name), after.rows.column(name)]).take(places) for name in names]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _finished(
+    rows: pa.RecordBatch, kinds: pa.Array, minus: np.ndarray, sequence: pa.Array, step: ChangeStep, carried: pa.Schema
+) -> pa.RecordBatch:
+    count = len(kinds)
+    instants = pa.repeat(pa.scalar(str(step.instant), pa.string()), count)
+    made = {CHANGE_TYPE: kinds, CHANGE_INSTANT: instants, CHANGE_SEQ: sequence}
+    columns: list[pa.Array] = []
+    for field in carried:
+        if field.name in made:
+            columns.append(made[field.name])
+        elif field.name == COMMIT_TIME:
+            columns.append(pc.if_else(pa.array(minus), pa.scalar(None, pa.string()), instants))
+        elif field.name in (SEQUENCE, _FILE_NAME):
+            columns.append(pa.nulls(count, pa.string()))
+        else:
+            columns.append(rows.column(field.name))
+    return pa.RecordBatch.from_arrays(columns, schema=carried)
+
+
+def _sequence(step: ChangeStep, numbers: np.ndarray, phase: np.ndarray, minus: np.ndarray) -> pa.Array:
+    """Text in the order of changes: order key; in a commit deletes before all else, then the group's place in it and
+    the number in the group's step; the old row before the new one."""
+    place = phase * 10**17 + step.place * 10**10 + numbers
+    key = str(step.order_key).encode()
+    texts = np.empty((len(place), len(key) + _SEQUENCE_DIGITS + 3), np.uint8)
+    texts[:, : len(key) + 1] = np.frombuffer(key + b".", np.uint8)
+    at = texts.shape[1] - 2
+    for _ in range(_SEQUENCE_DIGITS // 6):
+        place, six = np.divmod(place, 10**6)
+        for three in (six % 1000, six // 1000):
+            at -= 3
+            texts[:, at : at + 3] = _THREE_DIGITS[three]
+    texts[:, -2] = ord(".")
+    texts[:, -1] = np.where(minus, ord("0"), ord("1"))
+    offsets = np.arange(len(texts) + 1, dtype=np.int32) * np.int32(texts.shape[1])
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(offsets), pa.py_buffer(texts))

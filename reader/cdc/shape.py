@@ -1,0 +1,80 @@
+"""Which columns a read of changes needs: of the finished change, and of its images. Pure; decided once a split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.proto.errors import ConfigurationError, InvariantViolation
+from penstock.proto.model.changes import ChangeFormat, ChangesOf
+from penstock.proto.model.splits import AllRows, Scan
+from penstock.reader.read_schema import ReadShape, read_shape
+from penstock.table.predicate.parse import parse_predicate
+from penstock.table.predicate.tree import Predicate, columns_of
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.changes import change_schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeShape:
+    """The columns of one read of changes.
+
+    format: what a change becomes. carried: the columns of the finished change for output, filter and report. output:
+    as the scan names them. images: the table's columns that images need, never none. table: how those are read.
+    """
+
+    format: ChangeFormat
+    carried: pa.Schema
+    output: pa.Schema
+    images: tuple[str, ...]
+    predicate: Predicate | None
+    table: ReadShape
+
+
+def changes_output(scan: Scan) -> pa.Schema:
+    """The Arrow schema of a scan's batches of changes. ConfigurationError for columns that changes do not have."""
+    return _chosen(_schema(scan), scan.columns, scan)
+
+
+def change_shape(scan: Scan, *, event_time: str = "") -> ChangeShape:
+    """What to read for a scan of changes. ConfigurationError for a column or filter that does not suit it."""
+    schema = _schema(scan)
+    output = _chosen(schema, scan.columns, scan)
+    predicate = parse_predicate(scan.where, schema) if scan.where else None
+    more = columns_of(predicate) if predicate is not None else ()
+    names = tuple(dict.fromkeys((*output.names, *more, *((event_time,) if event_time else ()))))
+    carried = _chosen(schema, names, scan)
+    record = parse_record_schema(scan.schema_json, f"schema of table {scan.table}")
+    own = arrow_schema(record).names
+    if _format(scan) is ChangeFormat.HUDI:
+        needed = {"before", "after"} & set(carried.names)
+        images = tuple(own) if needed else (own[0],)
+    else:
+        images = tuple(name for name in carried.names if name in own) or (own[0],)
+    table = read_shape(replace(scan, columns=images, where="", rows=AllRows()))
+    return ChangeShape(
+        format=_format(scan), carried=carried, output=output, images=images, predicate=predicate, table=table
+    )
+
+
+def _format(scan: Scan) -> ChangeFormat:
+    if not isinstance(scan.rows, ChangesOf):
+        raise InvariantViolation(f"table {scan.table}: the scan is not one of changes")
+    return scan.rows.format
+
+
+def _schema(scan: Scan) -> pa.Schema:
+    table = arrow_schema(parse_record_schema(scan.schema_json, f"schema of table {scan.table}"))
+    return change_schema(table, _format(scan))
+
+
+def _chosen(schema: pa.Schema, names: tuple[str, ...], scan: Scan) -> pa.Schema:
+    missing = [name for name in names if name not in schema.names]
+    if missing or not names or len(set(names)) < len(names):
+        raise ConfigurationError(
+            f"table {scan.table}: changes have the columns {', '.join(schema.names)[:1000]}, each asked for at most "
+            f"once; got {', '.join(names)[:1000] or 'none'}"
+        )
+    return pa.schema([schema.field(name) for name in names])

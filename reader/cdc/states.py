@@ -1,0 +1,165 @@
+"""Rows of a file group's states around one commit: read like any slice, kept where a key is asked for.
+
+Belongs here: which instants a state holds, reading it, finding rows by key. Not here: what differs between states
+(`compared`), which files a state has (enumerator).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.model.changes import ChangesOf, ChangeStep
+from penstock.proto.model.files import SliceFiles
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import AllRows, Scan, Split, VisibleInstants, WholeFile
+from penstock.reader.cdc.images import ImageStyle
+from penstock.reader.emit import SplitBatch
+from penstock.reader.log.scanner import read_log
+from penstock.reader.log_bytes import LogFiles
+from penstock.reader.merge.keys import RecordTable
+from penstock.reader.read_schema import COMMIT_TIME, read_shape
+from penstock.reader.report import SplitTally
+from penstock.reader.values.record_keys import RECORD_KEY
+from penstock.table.storage.filesystem import Storage
+
+SEQUENCE = "_hoodie_commit_seqno"
+_ENGINE_ROWS = 8
+"""From this table version on Hudi's reader of changes holds engine rows."""
+
+IDENTITY = (RECORD_KEY, COMMIT_TIME, SEQUENCE)
+"""The meta columns that together name one version of one row."""
+
+ReadSlice = Callable[[Scan, Split, SplitTally], Generator[SplitBatch, None, None]]
+"""Reads the merged rows of one file slice (`penstock.reader.read_split`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class States:
+    """The states of one split's file group right before and right after one step."""
+
+    scan: Scan
+    split: Split
+    step: ChangeStep
+    storage: Storage
+    tally: SplitTally
+    read_slice: ReadSlice
+    compiled: bool
+
+    @property
+    def where(self) -> str:
+        """Begins an error's text."""
+        return (
+            f"table {self.scan.table}: changes of instant {self.step.instant} in file group {self.split.file_group} of "
+            f"partition {self.split.partition!r}"
+        )
+
+    def before(self, files: SliceFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows right before the step, in the slice's order."""
+        return self._rows(files, self.before_scan(columns))
+
+    def after(self, files: SliceFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows right after the step, in the slice's order."""
+        return self._rows(files, self.after_scan(columns))
+
+    def before_scan(self, columns: Sequence[str]) -> Scan:
+        """A scan of all rows right before the step."""
+        return self._scan(self._visible(self._rank), columns)
+
+    def after_scan(self, columns: Sequence[str]) -> Scan:
+        """A scan of all rows right after the step."""
+        return self._scan(self._visible(self._rank + 1), columns)
+
+    def own_scan(self, columns: Sequence[str]) -> Scan:
+        """A scan that sees what the step's own instant wrote, and nothing else."""
+        return self._scan(VisibleInstants(frozenset([self.step.instant])), columns)
+
+    def slice_split(self, files: SliceFiles) -> Split:
+        """A split of these files in the group's place."""
+        return replace(
+            self.split,
+            split_id=f"{self.split.split_id}/{self.step.instant}",
+            base=files.base,
+            base_instant=files.base_instant,
+            logs=files.logs,
+            part=WholeFile(),
+        )
+
+    def touched(self, files: SliceFiles) -> RecordTable | None:
+        """The keys of the log records that the step's instant wrote, deletes too; None without any."""
+        scan = self.own_scan([RECORD_KEY])
+        logs_alone = replace(self.slice_split(files), base=None, base_instant="")
+        log_files = LogFiles(self.storage, files.logs, scan.table)
+        shape = read_shape(scan)
+        found = read_log(log_files, scan, logs_alone, shape, self.tally, compiled=self.compiled)
+        return None if found is None else found.table
+
+    @property
+    def _rank(self) -> int:
+        return self._instants.index(self.step.instant)
+
+    @property
+    def _instants(self) -> Sequence[InstantTime]:
+        if not isinstance(self.scan.rows, ChangesOf):
+            raise InvariantViolation(f"{self.where}: the scan is not one of changes")
+        return self.scan.rows.instants
+
+    def _visible(self, known: int) -> VisibleInstants:
+        return replace(
+            self.scan.visible,
+            members=frozenset(self._instants[:known]),
+            archived_before=min(self.scan.visible.archived_before, self.step.order_key),
+        )
+
+    def _scan(self, visible: VisibleInstants, columns: Sequence[str]) -> Scan:
+        return replace(self.scan, columns=tuple(columns), where="", rows=AllRows(), visible=visible)
+
+    def _rows(self, files: SliceFiles, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
+        tally = self.tally.within()
+        with closing(self.read_slice(scan, self.slice_split(files), tally)) as found:
+            for piece in found:
+                yield piece.batch
+        self.tally.absorb(tally)
+
+
+def rows_of_keys(batches: Iterator[pa.RecordBatch], keys: RecordTable) -> tuple[pa.Table | None, np.ndarray, int]:
+    """The rows whose record key is among `keys`, the number of each one's key, and how many rows were looked at.
+
+    The table is None if there are none.
+    """
+    kept: list[pa.RecordBatch] = []
+    numbers: list[np.ndarray] = []
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        matches = keys.match(batch.column(RECORD_KEY), 0)
+        if len(matches.rows):
+            kept.append(batch.take(pa.array(matches.rows)))
+            numbers.append(matches.numbers)
+    if not kept:
+        return None, np.empty(0, np.int64), rows
+    return pa.Table.from_batches(kept), np.concatenate(numbers), rows
+
+
+def states_style(states: States) -> ImageStyle:
+    """How Hudi spells rows that it merges from logs, or looks up before a change."""
+    return ImageStyle.RECORD if states.scan.table_version < _ENGINE_ROWS else ImageStyle.ENGINE
+
+
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """The rows of a table as one batch."""
+    return pa.RecordBatch.from_arrays([flat(column) for column in rows.columns], schema=rows.schema)
+
+
+def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

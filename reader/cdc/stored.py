@@ -1,0 +1,65 @@
+"""Records of a changelog that the writer stored (`_hoodie_operation`, Flink writers): each one, unmerged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.errors import CorruptFile
+from penstock.proto.model.changes import StoredKinds
+from penstock.reader.cdc.images import StoredBatch
+from penstock.reader.cdc.states import States
+from penstock.reader.log.scanner import unmerged_records
+from penstock.reader.log_bytes import LogFiles
+from penstock.reader.partition_columns import PartitionConstants
+from penstock.reader.read_schema import COMMIT_TIME, read_shape
+from penstock.table.schema.avro import OPERATION
+
+_KINDS: Final = {"I": "+I", "-U": "-U", "U": "+U", "D": "-D"}
+"""Hudi `HoodieOperation` by name; a record without one was inserted."""
+
+
+def stored_changes(states: States, source: StoredKinds, columns: tuple[str, ...]) -> Iterator[StoredBatch]:
+    """What the step's instant wrote into these files: the base file's rows of its own, then the logs' records in the
+    order in which they were written."""
+    wanted = tuple(dict.fromkeys((*columns, OPERATION, COMMIT_TIME)))
+    files = source.files
+    if files.base is not None:
+        for batch in states.after(type(files)(files.base, files.base_instant), wanted):
+            own = batch.filter(pc.equal(batch.column(COMMIT_TIME), states.step.instant))
+            if own.num_rows:
+                yield _stored(own, columns, states)
+    if not files.logs:
+        return
+    scan = states.own_scan(wanted)
+    logs_alone = type(files)(None, "", files.logs)
+    split = states.slice_split(logs_alone)
+    log_files = LogFiles(states.storage, files.logs, scan.table)
+    shape = read_shape(scan)
+    constants = PartitionConstants(scan, split, shape.table, shape.carried)
+    for batch in unmerged_records(log_files, scan, split, shape, states.tally, compiled=states.compiled):
+        found = [_column(name, batch, constants) for name in wanted]
+        yield _stored(pa.RecordBatch.from_arrays(found, names=list(wanted)), columns, states)
+
+
+def _column(name: str, batch: pa.RecordBatch, constants: PartitionConstants) -> pa.Array:
+    constant = constants.column(name, batch.num_rows)
+    return batch.column(name) if constant is None else constant
+
+
+def _stored(batch: pa.RecordBatch, columns: tuple[str, ...], states: States) -> StoredBatch:
+    operations = batch.column(OPERATION).fill_null("I").dictionary_encode()
+    odd = [text for text in operations.dictionary.to_pylist() if text not in _KINDS]
+    if odd:
+        raise CorruptFile(f"{states.where}: {OPERATION} {odd[0][:40]!r}, expected one of {', '.join(_KINDS)}")
+    texts = pa.array([_KINDS[text] for text in operations.dictionary.to_pylist()], pa.string())
+    return StoredBatch(texts.take(operations.indices), batch.select(list(columns)))
+
+
+def is_minus(kinds: pa.Array) -> np.ndarray:
+    """Which kinds take a row away."""
+    return np.asarray(pc.starts_with(kinds, "-").to_numpy(zero_copy_only=False))

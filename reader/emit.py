@@ -1,0 +1,157 @@
+"""From merged rows to what a reader hands on: ordinals counted, constants added, filters applied, columns chosen.
+
+Ordinals count merged rows before any filter, so that a row keeps its ordinal whatever is asked for. Not here: merging,
+reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.errors import PositionExpired
+from penstock.proto.model.splits import Exclusions, Origin, RowLineage, RowsOf, Scan, Split
+from penstock.reader.filter import kept_rows
+from penstock.reader.partition_columns import PartitionConstants
+from penstock.reader.read_schema import COMMIT_TIME, ReadShape
+from penstock.reader.values.dictionary_text import PlainText, among
+from penstock.reader.values.record_keys import RECORD_KEY
+from penstock.table.predicate.tree import columns_of
+
+BATCH_BYTES: Final = 16 << 20
+"""About how many bytes a batch has at most, however wide its rows are."""
+
+KeysOf = Callable[[Origin], pa.Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitBatch:
+    """Rows of a split: `batch` has those of the merged rows first_ordinal..next_ordinal-1 that the filters kept.
+
+    `kept`: their offsets from first_ordinal (int64, ascending), or None if all were kept. A reader that has taken this
+    batch goes on with read_split(start=next_ordinal).
+    """
+
+    split_id: str
+    first_ordinal: int
+    next_ordinal: int
+    batch: pa.RecordBatch
+    kept: np.ndarray | None = None
+
+    def ordinals(self) -> np.ndarray:
+        """int64, the ordinal of each row of `batch`."""
+        if self.kept is None:
+            return np.arange(self.first_ordinal, self.next_ordinal, dtype=np.int64)
+        return self.kept + self.first_ordinal
+
+
+class BatchFinisher:
+    """What turns merged batches into split batches: one split's constants, filters and columns."""
+
+    def __init__(
+        self, scan: Scan, split: Split, shape: ReadShape, constants: PartitionConstants, keys_of: KeysOf
+    ) -> None:
+        """`keys_of` reads an origin of the split's ancestry: the keys of its rows that are of the range."""
+        self._split_id, self._shape, self._constants = split.split_id, shape, constants
+        self._table = scan.table
+        self._instants = self._unknown = None
+        self._origins = {}
+        self._begins_inside = split.left_out.some_rows if split.left_out is not None else frozenset()
+        if isinstance(scan.rows, RowsOf):
+            ancestry = split.ancestry or RowLineage()
+            left_out = split.left_out or Exclusions()
+            known = (scan.rows.instants | ancestry.inside) - left_out.rows - left_out.some_rows
+            self._instants = pa.array(sorted(known), pa.string())
+            stamps = scan.rows.log_compactions - ancestry.inside - ancestry.outside
+            if unknown := stamps | left_out.some_rows:
+                self._unknown = pa.array(sorted(unknown), pa.string())
+                self._origins = {str(origin.service): origin for origin in ancestry.origins}
+        self._plain = PlainText()
+        self._filtered_by = () if shape.predicate is None else columns_of(shape.predicate)
+        self._keys_of = keys_of
+        self._keys: dict[str, pa.Array] = {}
+
+    def emit(self, merged: pa.RecordBatch, ordinal: int, start: int) -> tuple[SplitBatch, pa.RecordBatch] | None:
+        """Rows of a merged batch (whose first row has `ordinal`) from ordinal `start` on, if any is kept.
+
+        The second batch has the same rows with the columns that only the report looks at; text columns of either
+        input may be encoded (`encoded_text`), those of the answer are not.
+        """
+        next_ordinal = ordinal + merged.num_rows
+        if next_ordinal <= start:
+            return None
+        if ordinal < start:
+            merged = merged.slice(start - ordinal)
+            ordinal = start
+        carried = self._carried(merged)
+        kept = self._kept(carried)
+        if kept is not None:
+            if not len(kept):
+                return None
+            carried = carried.take(pa.array(kept))
+        names = self._shape.output.names
+        columns = [self._plain.column(name, carried.column(name)) for name in names]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._shape.output)
+        return SplitBatch(self._split_id, ordinal, next_ordinal, batch, kept), carried
+
+    def _is_wanted(self, carried: pa.RecordBatch) -> pa.Array:
+        """Which rows are of the range. One that a service stamped is if the row of its key was, before that."""
+        commit_times = carried.column(COMMIT_TIME)
+        wanted = among(commit_times, self._instants)
+        if self._unknown is None:
+            return wanted
+        stamped = among(commit_times, self._unknown)
+        if not stamped.true_count:
+            return wanted
+        commit_times = self._plain.column(COMMIT_TIME, commit_times)
+        for service in pc.unique(commit_times.filter(stamped)).to_pylist():
+            of_service = pc.and_(
+                pc.equal(commit_times, service),
+                among(carried.column(RECORD_KEY), self._origin_keys(service))
+                if service in self._origins
+                else self._refuse(service),
+            )
+            wanted = pc.or_(wanted, of_service)
+        return wanted
+
+    def _origin_keys(self, service: str) -> pa.Array:
+        if service not in self._keys:
+            self._keys[service] = self._keys_of(self._origins[service])
+        return self._keys[service]
+
+    def _refuse(self, service: str) -> NoReturn:
+        what = f"service {service} (a log compaction or bucket rescale)"
+        if service in self._begins_inside:
+            what = f"instant {service}, inside which the range begins and whose file groups a clustering mixed"
+        raise PositionExpired(
+            f"table {self._table}: split {self._split_id}: a range over rows whose {COMMIT_TIME} is that of {what}, "
+            "and files of the slices that were rewritten, which alone tell what is of the range, are gone; ask for a "
+            "range that begins behind it, or read a snapshot (a cleaner that keeps more commits prevents this)"
+        )
+
+    def _carried(self, merged: pa.RecordBatch) -> pa.RecordBatch:
+        columns: list[pa.Array] = []
+        for name in self._shape.carried:
+            constant = self._constants.column(name, merged.num_rows)
+            columns.append(merged.column(name) if constant is None else constant)
+        return pa.RecordBatch.from_arrays(columns, names=list(self._shape.carried))
+
+    def _kept(self, carried: pa.RecordBatch) -> np.ndarray | None:
+        """Offsets of the rows that the instants asked for and the filter keep; None for all."""
+        kept: np.ndarray | None = None
+        if self._instants is not None:
+            answers = self._is_wanted(carried)
+            if answers.true_count < len(answers):
+                kept = np.flatnonzero(answers.to_numpy(zero_copy_only=False))
+                carried = carried.take(pa.array(kept))
+        if self._shape.predicate is None or (kept is not None and not len(kept)):
+            return kept
+        filtered = kept_rows(self._shape.predicate, self._plain.batch(carried.select(self._filtered_by)))
+        if filtered is None:
+            return kept
+        return filtered if kept is None else kept[filtered]

@@ -1,0 +1,92 @@
+"""Which rows of a batch a filter keeps. Three-valued (Kleene) logic as in SQL: only rows that answer true are kept.
+
+Belongs here: evaluation over Arrow batches. Not here: parsing and typing (`penstock.table.predicate.parse`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.errors import InvariantViolation
+from penstock.table.predicate.literals import Op
+from penstock.table.predicate.tree import (
+    And,
+    Column,
+    Compare,
+    Decided,
+    IsNull,
+    Not,
+    OneOf,
+    Or,
+    Predicate,
+    StartsWith,
+)
+
+_ARROW: Final[Mapping[Op, Callable[[pa.Array, pa.Scalar], pa.Array]]] = {
+    Op.EQ: pc.equal,
+    Op.NE: pc.not_equal,
+    Op.LT: pc.less,
+    Op.LE: pc.less_equal,
+    Op.GT: pc.greater,
+    Op.GE: pc.greater_equal,
+}
+
+
+def evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+    """The predicate's answer for each row: true, false or null. The batch holds the predicate's columns by name.
+
+    As in Spark, NaN is greater than any number, and -0.0 equals 0.0.
+    """
+    match predicate:
+        case And(terms):
+            return functools.reduce(pc.and_kleene, (evaluate(term, batch) for term in terms))
+        case Or(terms):
+            return functools.reduce(pc.or_kleene, (evaluate(term, batch) for term in terms))
+        case Not(term):
+            return pc.invert(evaluate(term, batch))
+        case IsNull(column):
+            return pc.is_null(_values(column, batch))
+        case Decided(column, answer):
+            values = _values(column, batch)
+            return pc.if_else(pc.is_valid(values), pa.scalar(answer), pa.scalar(None, pa.bool_()))
+        case StartsWith(column, prefix):
+            return pc.starts_with(_values(column, batch), pattern=prefix)
+        case Compare(column, op, value):
+            return _compare(_values(column, batch), op, value)
+        case OneOf(column, wanted):
+            values = _values(column, batch)
+            if pa.types.is_floating(values.type):
+                values = pc.add(values.cast(pa.float64()), 0.0)  # -0.0 becomes 0.0, as the looked-up values are
+                wanted = pc.add(wanted, 0.0)
+            found = pc.is_in(values, value_set=wanted)
+            return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+    raise InvariantViolation(f"a predicate that is none: {predicate!r}")
+
+
+def kept_rows(predicate: Predicate, batch: pa.RecordBatch) -> np.ndarray | None:
+    """Offsets of the rows to keep, ascending int64; None if the filter keeps them all."""
+    answers = evaluate(predicate, batch)
+    if answers.true_count == len(answers):
+        return None
+    return np.flatnonzero(answers.fill_null(False).to_numpy(zero_copy_only=False))
+
+
+def _compare(values: pa.Array, op: Op, value: pa.Scalar) -> pa.BooleanArray:
+    if not pa.types.is_floating(values.type):
+        return _ARROW[op](values, value)
+    doubles = values.cast(pa.float64())
+    answers = _ARROW[op](doubles, value)
+    return pc.or_(answers, pc.is_nan(doubles)) if op in (Op.GT, Op.GE) else answers
+
+
+def _values(column: Column, batch: pa.RecordBatch) -> pa.Array:
+    values = batch.column(column.path[0])
+    for name in column.path[1:]:
+        values = pc.struct_field(values, [name])
+    return values

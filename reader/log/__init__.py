@@ -1,0 +1,1 @@
+"""Log files: blocks, the records that count, damage."""

@@ -1,0 +1,150 @@
+"""A Parquet data block of a log (`HoodieParquetDataBlock`): its content is a whole Parquet file.
+
+Belongs here: reading such a content in the table's columns and types, by the rules of base files (`base_file`). Not
+here: which blocks count, what wins. The file's own schema counts, the block's SCHEMA header does not; nor does a footer
+that tells of the legacy calendar (`HoodieSparkParquetReader`, which reads logs, takes all for CORRECTED).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation, OutOfMemory
+from penstock.proto.model.splits import FileRef, WholeFile
+from penstock.reader.avro.decoder import CHUNK_BYTES, CHUNK_ROWS
+from penstock.reader.base.decoded_size import BatchSize
+from penstock.reader.base.file import BaseFile
+from penstock.table.log.blocks import BlockPlace
+from penstock.table.schema.avro import RecordSchema
+from penstock.table.schema.history import FileNames
+from penstock.table.storage.filesystem import FileInfo
+
+_SIZE = BatchSize(CHUNK_ROWS, CHUNK_BYTES)
+_HELD_BYTES = 2 << 30
+_HELD_PER_BYTE = 256
+"""Rows of a block are held until the base has gone by. Those of one block may take 2 GiB, or so much for each byte of
+its content if that is more: what a dictionary repeats beyond that is no log of a table."""
+_ROWS_A_BYTE = 8
+"""Each row has a key and a sequence number of its own, so no codec puts more of them into a byte: a block that claims
+to is not decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetBlock:
+    """The content of one block. `table` is the table's name for errors, `record` its schema.
+
+    names: what the block calls the columns, if not as the table does. ordering: the columns that the table is ordered
+    by.
+    """
+
+    content: pa.Buffer
+    place: BlockPlace
+    table: str
+    record: RecordSchema
+    names: FileNames | None = None
+
+    def num_rows(self) -> int:
+        """Records of the block, as its footer says. CorruptBlock if that is no Parquet, or too many to be true."""
+        with _as_block(), self._open(()) as file:
+            return self._checked(file.num_rows)
+
+    def decode(self, columns: Sequence[str], rows: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
+        """These columns of the table in this order and its types, of all records in the block's order, or of `rows`.
+
+        `rows` ascend, from 0; row groups without any are not decoded. Batches have at most 8192 rows, about 16 MiB.
+        CorruptBlock for content that is no Parquet; UnsupportedFeature for a column whose type does not read as the
+        table's; OutOfMemory for rows that take much more memory than the content has bytes.
+        """
+        with _as_block(), self._open(columns) as file:
+            total = self._checked(file.num_rows)
+            if rows is not None and len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < total:
+                raise InvariantViolation(f"rows {rows[0]} to {rows[-1]} of a block of {total}")
+            place = held_bytes = 0
+            for group in file.row_groups(WholeFile(), _SIZE):
+                behind = place + group.num_rows
+                if rows is None or np.searchsorted(rows, place) < np.searchsorted(rows, behind):
+                    for batch in group.batches():
+                        for chosen in _chosen(batch, place, rows):
+                            held_bytes += chosen.nbytes
+                            self._check_held(held_bytes)
+                            yield chosen
+                        place += batch.num_rows
+                    self._check_count(place, behind)
+                place = behind
+            self._check_count(place, total)
+
+    def _open(self, columns: Sequence[str]) -> BaseFile:
+        where = f"table {self.table}: {self.place.file}: Parquet block at byte {self.place.offset} of instant "
+        ref = FileRef(self.place.file, self.content.size)
+        where += self.place.instant
+        content = _Content(self.content)
+        return BaseFile(
+            content, ref, self.record, columns, table=self.table, where=where, names=self.names, calendars=False
+        )
+
+    def _checked(self, rows: int) -> int:
+        if not 0 <= rows <= self.content.size * _ROWS_A_BYTE:
+            raise CorruptBlock(f"{self.place}: {rows} rows cannot be in {self.content.size} bytes: restore the file")
+        return rows
+
+    def _check_held(self, size_bytes: int) -> None:
+        limit = max(_HELD_BYTES, self.content.size * _HELD_PER_BYTE)
+        if size_bytes > limit:
+            raise OutOfMemory(
+                f"{self.place}: the rows of a Parquet block of {self.content.size} bytes take more than {limit} bytes "
+                "of memory, and are held until the base file has gone by; compact the table, or read fewer columns"
+            )
+
+    def _check_count(self, got: int, expected: int) -> None:
+        if got != expected:
+            raise CorruptBlock(f"{self.place}: records up to {got}, the footer says {expected}: restore the file")
+
+
+def _chosen(batch: pa.RecordBatch, place: int, rows: np.ndarray | None) -> Iterator[pa.RecordBatch]:
+    """Those rows of a batch, which begins at record `place`, that are wanted."""
+    if rows is None:
+        yield batch
+        return
+    low, high = np.searchsorted(rows, (place, place + batch.num_rows))
+    if low < high:
+        yield batch.take(pa.array(rows[low:high] - place))
+
+
+@contextmanager
+def _as_block() -> Iterator[None]:
+    """Content that is no Parquet file is a damaged block: the file it lies in is a log. The text names the block."""
+    try:
+        yield
+    except CorruptFile as error:
+        raise CorruptBlock(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """A storage whose one file, whatever path is asked for, is the block's content."""
+
+    content: pa.Buffer
+    base_path: str = ""
+
+    def open_input(self, _path: str) -> pa.NativeFile:
+        """The content."""
+        return pa.BufferReader(self.content)
+
+    def file_info(self, path: str) -> FileInfo | None:
+        """Its size."""
+        name = path.rpartition("/")[2]
+        return FileInfo(name=name, path=path, size_bytes=self.content.size, is_dir=False, modified_ns=0)
+
+    def list_dir(self, _path: str) -> list[FileInfo]:
+        """There are no folders."""
+        return []
+
+    def read_bytes(self, _path: str, limit_bytes: int) -> bytes:
+        """The content."""
+        content: bytes = self.content.slice(0, limit_bytes).to_pybytes()
+        return content

@@ -1,0 +1,201 @@
+"""Which data records of a log say that their key is deleted, instead of holding a row.
+
+Belongs here: Hudi's marks (`DeleteContext`): the column `_hoodie_is_deleted`, the operation of a change log, a custom
+column with a custom value. Not here: deletes that are blocks of their own, and what a delete wins against.
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.errors import ConfigurationError, InvariantViolation
+from penstock.proto.model.splits import DeleteMarker, Scan
+from penstock.table.schema.avro import OPERATION, AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema
+
+_PLAIN_FLOATS: Final = (1e-3, 1e7)
+"""Java writes doubles from the first on and below the second without an exponent."""
+
+_LARGEST_TEXT: Final = 400
+_JAVA_FLOAT: Final = re.compile(r"-?[0-9]+\.[0-9]+(E-?[0-9]+)?|NaN|-?Infinity")
+_DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?")
+_PLAIN_EXPONENT: Final = -6
+
+
+def has_text(kind: AvroType) -> bool:
+    """Whether values of the type have a text to compare with: all but nested ones."""
+    return isinstance(kind, Primitive | EnumType | Decimal | Fixed)
+
+
+def has_mark(column: pa.Array, kind: AvroType, mark: str) -> pa.Array:
+    """Which values' Java text is `mark`; null where the value is. `column` is Arrow's form of the Avro type `kind`.
+
+    Bytes and fixed never are: Java's text of an array is its address.
+    """
+    wanted = _wanted(column.type, kind, mark)
+    if wanted is None:
+        return pa.array(np.zeros(len(column), bool))
+    if pa.types.is_floating(column.type):
+        return _same_float(column, wanted)
+    return pc.equal(_compared(column), wanted)
+
+
+def _compared(column: pa.Array) -> pa.Array:
+    """Dates, times and timestamps as their numbers; others as they are."""
+    if pa.types.is_temporal(column.type):
+        return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    return column
+
+
+def _wanted(column_type: pa.DataType, kind: AvroType, mark: str) -> pa.Scalar | None:
+    """The one value of the column's type that has this text; None if none has."""
+    if pa.types.is_string(column_type):
+        return pa.scalar(mark, column_type)
+    if pa.types.is_boolean(column_type):
+        return {"true": pa.scalar(True), "false": pa.scalar(False)}.get(mark)
+    if pa.types.is_floating(column_type):
+        return _wanted_float(column_type, mark)
+    if pa.types.is_decimal(column_type):
+        return _wanted_decimal(column_type, mark)
+    if pa.types.is_integer(column_type) or pa.types.is_temporal(column_type):
+        millis = isinstance(kind, Primitive) and kind.logical == "time-millis"
+        return _wanted_integer(column_type, mark, 1000 if millis else 1)
+    return None
+
+
+def _wanted_integer(column_type: pa.DataType, mark: str, scale: int) -> pa.Scalar | None:
+    """Spark has no time of day: it sees the file's number, whose unit `scale` turns into ours."""
+    if not mark.lstrip("-").isascii() or len(mark) > _LARGEST_TEXT or not mark.lstrip("-").isdigit():
+        return None
+    number = int(mark)
+    try:
+        wanted = pa.scalar(number * scale, pa.int32() if column_type.bit_width == 32 else pa.int64())
+    except (pa.ArrowInvalid, OverflowError):
+        return None
+    return wanted if str(number) == mark else None
+
+
+def _wanted_float(column_type: pa.DataType, mark: str) -> pa.Scalar | None:
+    if len(mark) > _LARGEST_TEXT or not _JAVA_FLOAT.fullmatch(mark):
+        return None
+    with np.errstate(over="ignore"):
+        number = (np.float32 if column_type == pa.float32() else np.float64)(mark)
+    return pa.scalar(number, column_type) if java_text(number) == mark else None
+
+
+def java_text(number: np.floating) -> str:
+    """`Float.toString` and `Double.toString`: the fewest digits that tell the value from its neighbours."""
+    if not np.isfinite(number):
+        return "NaN" if np.isnan(number) else ("-Infinity" if number < 0 else "Infinity")
+    least, most = _PLAIN_FLOATS
+    if number == 0 or least <= abs(number) < most:
+        return np.format_float_positional(number, unique=True, trim="0")
+    mantissa, _, exponent = np.format_float_scientific(number, unique=True, trim="0").partition("e")
+    return f"{mantissa}E{int(exponent)}"
+
+
+def _same_float(column: pa.Array, wanted: pa.Scalar) -> pa.Array:
+    """Equal as texts: NaN equals itself, -0.0 is not 0.0."""
+    number = wanted.as_py()
+    if number != number:
+        return pc.is_nan(column)
+    same = pc.equal(column, wanted)
+    if number == 0:
+        signs = pa.array(np.signbit(column.fill_null(0.0).to_numpy(zero_copy_only=False)))
+        same = pc.and_(same, pc.equal(signs, bool(np.signbit(number))))
+    return same
+
+
+def _wanted_decimal(column_type: pa.DataType, mark: str) -> pa.Scalar | None:
+    if len(mark) > _LARGEST_TEXT or not _DECIMAL.fullmatch(mark):
+        return None
+    number = decimal.Decimal(mark)
+    if number.as_tuple().exponent != -column_type.scale or _big_decimal_text(number) != mark:
+        return None
+    try:
+        return pa.scalar(number, column_type)
+    except (pa.ArrowInvalid, ValueError):
+        return None
+
+
+def _big_decimal_text(number: decimal.Decimal) -> str:
+    """`BigDecimal.toString` of a value with a scale of 0 or above."""
+    sign, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int):
+        raise InvariantViolation(f"a decimal of exponent {exponent!r}")
+    text = "".join(map(str, digits))
+    adjusted = exponent + len(text) - 1
+    if adjusted >= _PLAIN_EXPONENT:
+        plain = text if not exponent else f"{text.zfill(1 - exponent)[:exponent]}.{text.zfill(1 - exponent)[exponent:]}"
+    else:
+        plain = text[0] + (f".{text[1:]}" if len(text) > 1 else "") + f"E{adjusted}"
+    return ("-" if sign and number != 0 else "") + plain
+
+
+DELETE_MARK: Final = "_hoodie_is_deleted"
+_GONE: Final = ("D", "-U")
+_TEXT: Final = Primitive("string")
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMarks:
+    """flag: the boolean column or ''. operation: the operation column or ''. custom: a column's value, or None;
+    custom_type: that column's type."""
+
+    flag: str = ""
+    operation: str = ""
+    custom: DeleteMarker | None = None
+    custom_type: AvroType = _TEXT
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to look at."""
+        custom = self.custom.field if self.custom is not None else ""
+        return tuple(filter(None, (self.flag, self.operation, custom)))
+
+    def marked(self, batch: pa.RecordBatch) -> np.ndarray | None:
+        """Which rows of a batch with these columns are deletes; None if none is."""
+        found: list[pa.Array] = []
+        if self.flag:
+            found.append(batch.column(self.flag))
+        if self.operation:
+            found.append(pc.is_in(batch.column(self.operation), value_set=pa.array(_GONE)))
+        if self.custom is not None:
+            found.append(has_mark(batch.column(self.custom.field), self.custom_type, self.custom.value))
+        marked: np.ndarray | None = None
+        for answers in found:
+            if answers.true_count:
+                truths = answers.fill_null(False).to_numpy(zero_copy_only=False)
+                marked = truths if marked is None else marked | truths
+        return marked
+
+
+def delete_marks(scan: Scan, record: RecordSchema) -> DeleteMarks:
+    """The marks of the scan's table. A custom column that the table lacks marks nothing, as in Hudi.
+
+    ConfigurationError for a nested custom column: its values have no text of their own.
+    """
+    fields = record.by_name()
+    flag = fields.get(DELETE_MARK)
+    operation = fields.get(OPERATION)
+    custom = scan.delete_marker
+    if custom is not None and custom.field not in fields:
+        custom = None
+    kind = _TEXT if custom is None else fields[custom.field].type
+    if custom is not None and not has_text(kind):
+        raise ConfigurationError(
+            f"table {scan.table}: column {custom.field!r} marks deletes and is {kind}, whose values have no text to "
+            "compare with the marker; name a column that is no record, list or map"
+        )
+    return DeleteMarks(
+        flag=DELETE_MARK if flag is not None and flag.type == Primitive("boolean") else "",
+        operation=OPERATION if operation is not None and operation.type == Primitive("string") else "",
+        custom=custom,
+        custom_type=kind,
+    )

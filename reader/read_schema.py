@@ -1,0 +1,158 @@
+"""Which columns a read of a scan needs: for output, for filters, for the merge. Pure; decided once a split."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.splits import RowsOf, Scan
+from penstock.reader.merge.delete_markers import DeleteMarks, delete_marks
+from penstock.reader.merge.ordering_columns import OrderingColumns, ordering_columns
+from penstock.reader.values.record_keys import RECORD_KEY, STORED_KEY, KeyMaker, key_maker
+from penstock.table.predicate.parse import parse_predicate
+from penstock.table.predicate.tree import Predicate, columns_of
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import AvroField, RecordSchema, parse_record_schema
+from penstock.table.schema.history import FileNames, SchemaHistory, parse_history
+
+COMMIT_TIME: Final = "_hoodie_commit_time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadShape:
+    """The columns of one read.
+
+    record, table: the table's columns, as Avro and as Arrow. output: as the scan names them. carried: what a merged
+    row must have for output, filters and report. stored: those of `carried` that come from files, never none; the
+    others are constants of the split. ordering: the ordering columns, none where the newer always wins. deletes: which
+    columns mark deletes in the log. keys: how the record key is made. history: by which columns of
+    files are found by id; None: by name.
+    """
+
+    record: RecordSchema
+    table: pa.Schema
+    output: pa.Schema
+    carried: tuple[str, ...]
+    stored: tuple[str, ...]
+    predicate: Predicate | None
+    ordering: OrderingColumns
+    deletes: DeleteMarks
+    keys: KeyMaker = STORED_KEY
+    history: SchemaHistory | None = None
+
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The columns that the record key is, or is made of."""
+        return self.keys.columns()
+
+    @property
+    def base_with_log(self) -> tuple[str, ...]:
+        """The columns of a base file that meets a log."""
+        return _unique(*self.stored, *self.merged_by)
+
+    @property
+    def merged_by(self) -> tuple[str, ...]:
+        """The columns of a base file that decide against a log."""
+        return _unique(*self.key_fields, *self.ordering.names)
+
+    @property
+    def handed_through(self) -> tuple[str, ...]:
+        """The columns of files whose values only filters and the one who asked look at."""
+        return tuple(name for name in self.stored if name not in self.merged_by and name != RECORD_KEY)
+
+    @property
+    def log_keys(self) -> tuple[str, ...]:
+        """The columns of a log record that decide what becomes of it."""
+        return _unique(*self.key_fields, *self.ordering.names, *self.deletes.columns)
+
+    @property
+    def ordering_fields(self) -> tuple[AvroField, ...]:
+        """The ordering columns, as the table has them."""
+        fields = self.record.by_name()
+        return tuple(fields[name] for name in self.ordering.names)
+
+    def file_names(self, instant: str, where: str) -> FileNames | None:
+        """What a file or block of this instant calls the columns; None if as the table does."""
+        if self.history is None:
+            return None
+        return FileNames(self.history.at(instant).columns, self.history.current.columns, where)
+
+
+def output_schema(scan: Scan) -> pa.Schema:
+    """The Arrow schema of a scan's batches: `scan.columns` in their order, the table's types, all nullable.
+
+    ConfigurationError if the table has no such column, or one is named twice.
+    """
+    schema = _table_schema(scan.schema_json)[1]
+    missing = [name for name in scan.columns if schema.get_field_index(name) < 0]
+    if missing or not scan.columns:
+        raise ConfigurationError(
+            f"table {scan.table}: no column {', '.join(missing) or '(none is asked for)'}: the table has "
+            f"{', '.join(schema.names)[:1000]}"
+        )
+    if len(set(scan.columns)) < len(scan.columns):
+        raise ConfigurationError(f"table {scan.table}: a column is asked for twice: {', '.join(scan.columns)}")
+    return pa.schema([schema.field(name) for name in scan.columns])
+
+
+def read_shape(scan: Scan, *, event_time: str = "", keyed: bool = False) -> ReadShape:
+    """What to read for this scan; `event_time` names one more column that the report looks at, `keyed` asks for the
+    record key too.
+
+    UnsupportedFeature for ordering by a column whose values have no order, and as `delete_marks`; SchemaMismatch if
+    the table has no such ordering column; ConfigurationError for a column or filter that does not suit the table.
+    """
+    record, schema = _table_schema(scan.schema_json)
+    output = output_schema(scan)
+    predicate = _predicate(scan.where, scan.schema_json) if scan.where else None
+    extra: tuple[str, ...] = (COMMIT_TIME,) if isinstance(scan.rows, RowsOf) else ()
+    if extra and COMMIT_TIME not in schema.names:
+        raise ConfigurationError(f"table {scan.table}: rows of a range without column {COMMIT_TIME} (virtual keys)")
+    if keyed:
+        extra += (RECORD_KEY,)
+    if event_time:
+        extra += (event_time,)
+    carried = _unique(*output.names, *(columns_of(predicate) if predicate is not None else ()), *extra)
+    absent = [name for name in carried if name not in schema.names]
+    if absent:
+        raise ConfigurationError(f"table {scan.table}: no column {', '.join(absent)}")
+    stored = tuple(name for name in carried if name not in scan.partition_fields)
+    if not stored:
+        stored = (RECORD_KEY,) if RECORD_KEY in schema.names else (schema.names[0],)
+    return ReadShape(
+        record=record,
+        table=schema,
+        output=output,
+        carried=carried,
+        stored=stored,
+        predicate=predicate,
+        ordering=ordering_columns(scan, schema),
+        deletes=delete_marks(scan, record),
+        keys=_keys(scan, record),
+        history=parse_history(scan.schema_history, f"table {scan.table}") if scan.schema_history else None,
+    )
+
+
+def _keys(scan: Scan, record: RecordSchema) -> KeyMaker:
+    if not scan.key_fields:
+        return STORED_KEY
+    return key_maker(scan.key_fields, record, f"table {scan.table}", may_be_named=scan.keys_may_be_named)
+
+
+def _unique(*names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+@functools.lru_cache(maxsize=32)
+def _table_schema(schema_json: str) -> tuple[RecordSchema, pa.Schema]:
+    record = parse_record_schema(schema_json, "the table's schema")
+    return record, arrow_schema(record)
+
+
+@functools.lru_cache(maxsize=64)
+def _predicate(where: str, schema_json: str) -> Predicate:
+    return parse_predicate(where, _table_schema(schema_json)[1])

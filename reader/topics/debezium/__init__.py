@@ -1,0 +1,1 @@
+"""Debezium's envelope, in JSON and Avro."""

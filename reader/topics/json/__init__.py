@@ -1,0 +1,1 @@
+"""JSON records of a topic to columns."""

@@ -1,0 +1,140 @@
+"""JSON objects as columns in bulk: two compiled passes for what they take exactly, the row-wise road for the rest.
+
+Belongs here: which column is made how, lanes handed to Arrow. What a value becomes is decided by `json_values`; the
+kernels take only what they make the same of. Columns of other types go value by value, their records do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.reader.kernels import json_scan as scan
+from penstock.reader.kernels import json_values as kernel
+from penstock.reader.topics.decoded import Values, replaced
+from penstock.reader.topics.errors import Unfit
+from penstock.reader.topics.json.objects import JsonObjects, Spans, Tokens, spans_of
+from penstock.reader.topics.json.rows import JsonRows
+from penstock.reader.topics.json.texts import parse_json
+from penstock.reader.topics.json.values import Converter, converter
+from penstock.table.schema.avro import AvroField, AvroType, Primitive
+
+_INT_MAX: Final = (1 << 31) - 1
+_LONG_MAX: Final = (1 << 63) - 1
+_EXACT: Final = {"double": (1 << 53, 22), "float": (1 << 24, 10)}
+"""Digits and powers of ten by which one multiplication or division rounds once."""
+
+
+class JsonColumns:
+    """Decodes to these columns, with the answers of `JsonRows`. Not for two threads at once."""
+
+    def __init__(self, fields: Sequence[AvroField], schema: pa.Schema, known: Collection[str]) -> None:
+        self._rows = JsonRows(fields, schema, known)
+        self._schema = schema
+        self._columns = [JsonColumn(field.type, schema.field(field.name).type) for field in fields]
+        self._objects = JsonObjects([field.name for field in fields], known)
+
+    def values(self, texts: Sequence[bytes | None]) -> Values:
+        """See `JsonRows.values`. A name that is no column's and comes twice in a record counts twice."""
+        parsed, slow, strange = self.parsed(spans_of(texts))
+        unknown = int(strange[slow == 0].sum())
+        places = [place for place in np.flatnonzero(slow).tolist() if texts[place] is not None]
+        if not places:
+            return Values(rows=parsed, reasons={}, unknown=unknown)
+        others = self._rows.values([texts[place] for place in places])
+        reasons = {places[number]: reason for number, reason in others.reasons.items()}
+        return Values(rows=replaced(parsed, places, others.rows), reasons=reasons, unknown=unknown + others.unknown)
+
+    def parsed(self, spans: Spans) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray]:
+        """The columns; which rows are for the other road (not 0; what the columns have there means nothing); how many
+        members of each other one have no column."""
+        found = self._objects.scanned(spans)
+        columns = [column.array(tokens) for column, tokens in zip(self._columns, found.members, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema), found.slow, found.strange
+
+
+class JsonColumn:
+    """How one column is made of tokens. Immutable."""
+
+    def __init__(self, kind: AvroType, target: pa.DataType) -> None:
+        self._kind = kind if isinstance(kind, Primitive) else Primitive("")
+        self._target = target
+        self._convert: Converter = converter(kind)
+
+    def array(self, tokens: Tokens) -> pa.Array:
+        """The column; `tokens.slow` tells of records that it could not take."""
+        match self._kind:
+            case Primitive("boolean"):
+                return self._booleans(tokens)
+            case Primitive("float" | "double" as kind):
+                return self._reals(tokens, *_EXACT[kind])
+            case Primitive("string" | "bytes"):
+                return self._texts(tokens)
+            case Primitive("int", "" | "date") | Primitive("long", ""):
+                return self._wholes(tokens)
+            case Primitive("long", logical) if "timestamp" in logical:
+                return self._stamps(tokens, logical)
+        return self._others(tokens)
+
+    def _booleans(self, tokens: Tokens) -> pa.Array:
+        wide, valid = _lanes(tokens)
+        kernel.booleans(tokens.at, wide, valid, tokens.slow)
+        return self._made(valid, np.packbits(wide.astype(np.uint8), bitorder="little"))
+
+    def _wholes(self, tokens: Tokens) -> pa.Array:
+        wide, valid = _lanes(tokens)
+        limit = _INT_MAX if self._kind.kind == "int" else _LONG_MAX
+        if self._kind.logical == "date":
+            kernel.days(tokens.data, tokens.at, wide, valid, tokens.slow)
+        else:
+            kernel.whole_numbers(tokens.data, tokens.at, limit, 1, wide, valid, tokens.slow)
+        return self._made(valid, wide.astype(np.int32) if limit == _INT_MAX else wide)
+
+    def _stamps(self, tokens: Tokens, logical: str) -> pa.Array:
+        wide, valid = _lanes(tokens)
+        scale = 1000 if logical.endswith("-millis") else 1
+        local = logical.startswith("local-")
+        kernel.stamps(tokens.data, tokens.at, _LONG_MAX // scale, scale, local, wide, valid, tokens.slow)
+        return self._made(valid, wide)
+
+    def _reals(self, tokens: Tokens, most_digits: int, furthest: int) -> pa.Array:
+        _, valid = _lanes(tokens)
+        real, left = np.zeros(tokens.rows, np.float64), np.zeros(tokens.rows, np.uint8)
+        kernel.reals(tokens.data, tokens.at, most_digits, furthest, real, valid, left, tokens.slow)
+        rows = np.flatnonzero(left)
+        if len(rows):
+            numbers = pa.array([tokens.cut(row).decode("ascii") for row in rows.tolist()], pa.string())
+            found = numbers.cast(self._target).to_numpy().astype(np.float64)
+            real[rows] = found + 0.0
+            tokens.slow[rows[~np.isfinite(found)]] = 1
+        return self._made(valid, real.astype(np.float32) if self._target == pa.float32() else real)
+
+    def _texts(self, tokens: Tokens) -> pa.Array:
+        _, valid = _lanes(tokens)
+        offsets = np.zeros(tokens.rows + 1, np.int32)
+        lengths = (tokens.at[2] - tokens.at[1])[tokens.at[0] != scan.ABSENT]
+        text = np.empty(int(lengths.sum()) + 1, np.uint8)
+        kernel.texts(tokens.data, tokens.at, offsets, text, valid, tokens.slow)
+        return self._made(valid, offsets, text[: offsets[-1]])
+
+    def _others(self, tokens: Tokens) -> pa.Array:
+        cells: list[object] = [None] * tokens.rows
+        for row in np.flatnonzero(tokens.at[0] != scan.ABSENT).tolist():
+            try:
+                cells[row] = self._convert(parse_json(tokens.cut(row)))
+            except Unfit:
+                tokens.slow[row] = 1
+        return pa.array(cells, self._target)
+
+    def _made(self, valid: np.ndarray, *lanes: np.ndarray) -> pa.Array:
+        """The column of these buffers."""
+        validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        buffers = [validity, *(pa.py_buffer(lane) for lane in lanes)]
+        return pa.Array.from_buffers(self._target, len(valid), buffers)
+
+
+def _lanes(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros(tokens.rows, np.int64), np.zeros(tokens.rows, np.uint8)

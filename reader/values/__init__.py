@@ -1,0 +1,1 @@
+"""Conversions of values: widening, Java's text, keys."""

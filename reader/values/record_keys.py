@@ -1,0 +1,189 @@
+"""Record keys of rows: the stored one, or in tables without meta columns made of the row's key columns. Vectorised.
+
+Source: Hudi `KeyGenUtils.getRecordKey`, and the delete blocks that 1.2.0 writes: decimals with all digits of their
+scale, dates as ISO dates, timestamps as their number, bytes in hexadecimal. Belongs here: the text of a key. Not here:
+which columns (`table.config.record_keys`), what records of one key become (`merge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.errors import CorruptFile, SchemaMismatch, TableError
+from penstock.reader.base.decoded_size import joined_keys
+from penstock.reader.values.java_text import float_texts
+from penstock.table.schema.avro import AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema, RecordType
+
+RECORD_KEY: Final = "_hoodie_record_key"
+_NULL: Final = "__null__"
+_EMPTY: Final = "__empty__"
+_SCALARS: Final = (Primitive, Decimal, EnumType, Fixed)
+_MILLIS: Final = ("timestamp-millis", "local-timestamp-millis", "time-millis")
+
+
+class NoKey(ValueError):
+    """A row without a record key; the message goes on "a row ..." and says which column is null or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMaker:
+    """How a table's keys are made: of its columns `fields` (`a.b`: a nested one), `millis` of which are numbers of
+    milliseconds. may_be_named: deletes may have `<column>:` in front of a key of one column."""
+
+    fields: tuple[str, ...]
+    millis: frozenset[str] = frozenset()
+    may_be_named: bool = False
+
+    def columns(self) -> tuple[str, ...]:
+        """The top-level columns that a key needs."""
+        return tuple(dict.fromkeys(top_level(name) for name in self.fields))
+
+    def keys(self, batch: pa.RecordBatch) -> pa.Array:
+        """The key of each row, text, none null (the stored key is the one column of its own). NoKey if a row has none;
+        TableError for a value that deletes cannot tell from another's name."""
+        if self.fields == (RECORD_KEY,):
+            return _held(batch.column(RECORD_KEY), RECORD_KEY)
+        texts = [self._texts(name, _column(batch, name)) for name in self.fields]
+        if len(texts) > 1:
+            parts = (_part(name, text) for name, text in zip(self.fields, texts, strict=True))
+            return pc.binary_join_element_wise(*parts, ",")
+        keys = _held(texts[0], self.fields[0])
+        if pc.any(pc.equal(pc.binary_length(keys), 0)).as_py():
+            raise NoKey(f"with an empty {self.fields[0]}")
+        if self.may_be_named and pc.any(pc.starts_with(keys, f"{self.fields[0]}:")).as_py():
+            raise TableError(
+                f"virtual keys: column {self.fields[0]!r} holds a value that begins with {self.fields[0]}:, which "
+                "deletes of this key generator may mean as the column's name; let Hudi compact the table"
+            )
+        return keys
+
+    def of_deletes(self, keys: pa.Array) -> pa.Array:
+        """The keys of a delete block as `keys` makes them."""
+        if not self.may_be_named:
+            return keys
+        name = f"{self.fields[0]}:"
+        return pc.if_else(pc.starts_with(keys, name), pc.utf8_slice_codeunits(keys, len(name)), keys)
+
+    def _texts(self, name: str, column: pa.Array) -> pa.Array:
+        kind = column.type
+        if pa.types.is_floating(kind):
+            return float_texts(column)
+        if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+            numbers = column.cast(pa.int64()) if pa.types.is_time64(kind) else column.view(pa.int64())
+            return (pc.divide(numbers, 1000) if name in self.millis else numbers).cast(pa.string())
+        if pa.types.is_binary(kind):
+            return _hexadecimal(column)
+        return column.cast(pa.string())
+
+
+STORED_KEY: Final = KeyMaker((RECORD_KEY,))
+
+
+def top_level(name: str) -> str:
+    """The column that holds a key field."""
+    return name.partition(".")[0]
+
+
+def key_maker(fields: Sequence[str], record: RecordSchema, where: str, *, may_be_named: bool = False) -> KeyMaker:
+    """The keys of a table with this schema. SchemaMismatch, beginning with `where`, for key columns that the table
+    lacks or that are lists, maps or records."""
+    millis = set()
+    for name in fields:
+        kind = _field_type(name, record)
+        if kind is None or not isinstance(kind, _SCALARS):
+            raise SchemaMismatch(
+                f"{where}: key column {name!r} (virtual keys) is {'nested' if kind else 'no column'}: expected one "
+                "with a text"
+            )
+        if isinstance(kind, Primitive) and kind.logical in _MILLIS:
+            millis.add(name)
+    return KeyMaker(tuple(fields), frozenset(millis), may_be_named)
+
+
+def _field_type(name: str, record: RecordSchema) -> AvroType | None:
+    whole = record.by_name().get(name)
+    if whole is not None:
+        return whole.type
+    fields, kind = record.fields, None
+    for part in name.split("."):
+        found = next((field for field in fields if field.name == part), None)
+        if found is None:
+            return None
+        kind = found.type
+        fields = kind.fields if isinstance(kind, RecordType) else ()
+    return kind
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    if name in batch.schema.names:
+        return batch.column(name)
+    head, *inner = name.split(".")
+    return pc.struct_field(batch.column(head), inner)
+
+
+def _held(keys: pa.Array, name: str) -> pa.Array:
+    if keys.null_count:
+        raise NoKey(f"without {name}")
+    return keys
+
+
+def _hexadecimal(column: pa.Array) -> pa.Array:
+    """Two digits a byte; one step a distinct value."""
+    encoded = column.dictionary_encode()
+    texts = [None if value is None else value.hex() for value in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _part(name: str, texts: pa.Array) -> pa.Array:
+    texts = pc.if_else(pc.equal(pc.binary_length(texts), 0), _EMPTY, texts).fill_null(_NULL)
+    return pc.binary_join_element_wise(pa.scalar(f"{name}:"), texts, "")
+
+
+class _RowGroup(Protocol):
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def hands_on(self) -> bool: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRowGroup:
+    """A row group of a base file without meta columns, `_hoodie_record_key` behind its columns."""
+
+    group: _RowGroup
+    maker: KeyMaker
+    where: str
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has."""
+        return self.group.num_rows
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether its rows may be part of the answer."""
+        return self.group.hands_on
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Its rows in file order. CorruptFile for a row without key."""
+        for batch in self.group.batches():
+            keys = self._keys(batch)
+            yield pa.RecordBatch.from_arrays([*batch.columns, keys], names=[*batch.schema.names, RECORD_KEY])
+
+    def keys(self) -> pa.Array | None:
+        """The keys of all its rows, in file order; None if they take too much memory to hold at once."""
+        return joined_keys(self._keys(batch) for batch in self.group.batches())
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.Array:
+        try:
+            return self.maker.keys(batch)
+        except NoKey as error:
+            raise CorruptFile(f"{self.where}: a row {error}: the file is damaged, restore or rewrite it") from None

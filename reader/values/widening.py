@@ -1,0 +1,197 @@
+"""Values of an older type as the table's: numbers wider, numbers and dates as text, text as either; stored
+vectors as lists. Vectorised.
+
+One conversion for base files and for both roads of log records, so that they agree. Values come out as Hudi 1.2.0 gives
+them; what it fails on, or reads differently from base files and logs, is refused. Source: Hudi
+`HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, `SparkSchemaTransformUtils`, `AvroSchemaRepair`. Not here: which
+pairs of types are allowed (`table.schema.compatibility`), Java's texts (`java_texts`).
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.reader.values.java_text import float_texts, rounded_decimals
+from penstock.table.schema.arrow import arrow_type
+from penstock.table.schema.avro import ArrayType, AvroType, Decimal, MapType, Primitive, RecordType, Vector
+
+HUDI_TOO: Final = "Hudi does not read it either: it fails, or gives different values by different roads"
+"""What the error of a `NotExact` goes on with."""
+
+_EPOCH: Final = datetime.date(1970, 1, 1)
+_FIRST_DATE: Final = datetime.date(1582, 10, 15)
+_LAST_DATE: Final = datetime.date(9999, 12, 31)
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_MOST_ITEMS: Final = (1 << 31) - 1
+_MILLIS_LIMIT: Final = ((1 << 63) - 1) // 1000
+
+
+class NotExact(ValueError):
+    """A value that the table's type cannot hold; the message says which."""
+
+
+def widened(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
+    """`array`, values of the Avro type `written`, as the Arrow form of `wanted`, with which it is `compatible`.
+
+    Nested fields go by name; those that `written` lacks are null, those that `wanted` lacks are dropped. The array's
+    own Arrow type may be any that casts to that of `written` (a Parquet file's, names of nested fields aside).
+    NotExact for a value that would change.
+    """
+    target = arrow_type(wanted)
+    match written, wanted:
+        case ArrayType(items), ArrayType(wanted_items):
+            array = array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
+            child = widened(array.values, items, wanted_items)
+            return _rebuilt(array, target, child)
+        case MapType(values), MapType(wanted_values):
+            keys, found = _cast(array.keys, pa.string()), widened(array.items, values, wanted_values)
+            entries = pa.StructArray.from_arrays([keys, found], fields=[target.key_field, target.item_field])
+            return _rebuilt(array, target, entries)
+        case RecordType(fields_), RecordType(wanted_fields):
+            parts = {field.name: (part, field.type) for field, part in zip(fields_, array.flatten(), strict=True)}
+            children = [
+                widened(*parts[field.name], field.type)
+                if field.name in parts
+                else pa.nulls(len(array), arrow_type(field.type))
+                for field in wanted_fields
+            ]
+            mask = array.is_null() if array.null_count else None
+            return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+        case Vector(), Vector() if written == wanted:
+            return _numbers_of(array, written, target)
+    return _leaf(_cast(array, arrow_type(written)), written, wanted, target)
+
+
+def _numbers_of(array: pa.Array, vector: Vector, target: pa.ListType) -> pa.Array:
+    """Lists of the numbers that stored vectors (binary or fixed) hold."""
+    valid = array.is_valid()
+    behind = np.concatenate([[0], np.cumsum(valid.to_numpy(zero_copy_only=False)) * vector.dimension])
+    if behind[-1] > _MOST_ITEMS:
+        raise NotExact(f"{behind[-1]} numbers of vectors in one batch, at most {_MOST_ITEMS}")
+    there = _cast(array.drop_null(), pa.binary(vector.size))  # a null of a fixed width takes that width
+    start = there.offset * vector.size
+    numbers = pa.Array.from_buffers(
+        target.value_type,
+        len(there) * vector.dimension,
+        [None, there.buffers()[1].slice(start, len(there) * vector.size)],
+    )
+    mask = array.is_null() if array.null_count else None
+    return pa.ListArray.from_arrays(pa.array(behind, pa.int32()), numbers, type=target, mask=mask)
+
+
+def _leaf(array: pa.Array, written: AvroType, wanted: AvroType, target: pa.DataType) -> pa.Array:
+    match written, wanted:
+        case Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis"):
+            return _from_millis(array.view(pa.int64()), target)
+        case Primitive("long", ""), Primitive("long", "local-timestamp-millis"):
+            return _from_millis(array, target)
+        case _ if array.type == target:
+            return array
+        case Primitive("float" | "double", ""), Primitive("string"):
+            return float_texts(array)
+        case Primitive("float", ""), Primitive("double"):
+            return _floats_as_doubles(array)
+        case Primitive("int" | "long", ""), Primitive("float" | "double"):
+            return array.cast(target, safe=False)  # to the nearest, ties to even, as Java does
+        case Primitive("int" | "long", ""), Decimal():
+            return _cast(array.cast(pa.string()), target)
+        case Primitive("float" | "double", ""), Decimal():
+            return _decimals(float_texts(array), target)
+        case Primitive("string", ""), Decimal():
+            return _decimals(array, target)
+        case Primitive("int", "date"), Primitive("string"):
+            return _date_texts(array)
+        case Primitive("string", ""), Primitive("int", "date"):
+            return _dates(array)
+        case Primitive("bytes", ""), Primitive("string"):
+            return _lossy_texts(array)
+    return _cast(array, target)
+
+
+def _from_millis(millis: pa.Array, target: pa.DataType) -> pa.Array:
+    """Longs that older writers called micros, or nothing, and that the table calls millis: they always were
+    (`AvroSchemaRepair`)."""
+    if pc.any(pc.greater(pc.abs(millis), _MILLIS_LIMIT)).as_py():
+        raise NotExact("millis that do not fit as micros")
+    return pc.multiply(millis, 1000).view(target)
+
+
+def _floats_as_doubles(array: pa.Array) -> pa.Array:
+    """By their text, as `Double.valueOf(Float.toString(f))`."""
+    finite = pc.is_finite(array)
+    texts = float_texts(pc.if_else(finite, array, pa.scalar(0, pa.float32())))
+    return pc.if_else(finite, texts.cast(pa.float64()), array.cast(pa.float64()))
+
+
+def _decimals(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    try:
+        return rounded_decimals(texts, target)
+    except ValueError as error:
+        raise NotExact(str(error)) from None
+
+
+def _dates(texts: pa.Array) -> pa.Array:
+    """`java.sql.Date.valueOf`: a year of four digits, then month and day of one or two."""
+    encoded = texts.dictionary_encode()
+    days = pa.array([_date(text) for text in encoded.dictionary.to_pylist()], pa.date32())
+    return days.take(encoded.indices)
+
+
+def _date(text: str | None) -> datetime.date | None:
+    if text is None:
+        return None
+    found = _DATE.fullmatch(text)
+    try:
+        if found:
+            return datetime.date(*(int(part) for part in found.groups()))
+    except ValueError:
+        pass
+    raise NotExact(f"{text[:60]!r} is no date")
+
+
+def _lossy_texts(array: pa.Array) -> pa.Array:
+    """Bytes as UTF-8, what is none as U+FFFD, as `new String(bytes, UTF_8)`."""
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        encoded = array.dictionary_encode()
+    texts = pa.array([_lossy(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return texts.take(encoded.indices)
+
+
+def _lossy(value: bytes | None) -> str | None:
+    """A surrogate's three bytes are one replacement in Java, and three in Python."""
+    return None if value is None else _SURROGATE.sub("\ufffd".encode(), value).decode("utf-8", "replace")
+
+
+def _date_texts(array: pa.Array) -> pa.Array:
+    """ISO dates of the calendar that all of Java's classes agree on."""
+    if len(array) > array.null_count:
+        ends = pc.min_max(array)
+        first, last = ends["min"].cast(pa.int32()).as_py(), ends["max"].cast(pa.int32()).as_py()
+        if first < (_FIRST_DATE - _EPOCH).days or last > (_LAST_DATE - _EPOCH).days:
+            raise NotExact(f"a date outside {_FIRST_DATE} to {_LAST_DATE} as text")
+    return array.cast(pa.string())
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if array.type == target:
+        return array
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise NotExact(f"{array.type} holds a value that {target} cannot: {reason}") from None
+
+
+def _rebuilt(array: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
+    """A list or map array with other children: its own validity, offsets and place."""
+    validity, offsets = array.buffers()[:2]
+    return pa.Array.from_buffers(target, len(array), [validity, offsets], offset=array.offset, children=[child])

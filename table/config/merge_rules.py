@@ -1,0 +1,169 @@
+"""What a table's settings mean for merging, and which settings no query can answer. Pure.
+
+Sources: Hudi `HoodieTableConfig.inferMergingConfigsForPreV9Table`, RFC-97 (payload classes folded into merge modes).
+What a payload class means is `payload_classes`' part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NoReturn
+
+from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
+from penstock.proto.model.splits import (
+    CommitTimeOrdering,
+    DeleteMarker,
+    EventTimeOrdering,
+    FillDefaults,
+    FillMarked,
+    FillMode,
+    MergeMode,
+    WholeRecords,
+)
+from penstock.table.config.payload_classes import MergeRules, is_plain, payload_rules
+from penstock.table.config.properties import TableProperties
+from penstock.table.storage.filesystem import shown_uri
+
+_EVENT_TIME: Final = "EVENT_TIME_ORDERING"
+_COMMIT_TIME: Final = "COMMIT_TIME_ORDERING"
+_CUSTOM: Final = "CUSTOM"
+_EVENT_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+_COMMIT_STRATEGY: Final = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+_PAYLOAD_STRATEGY: Final = "00000000-0000-0000-0000-000000000000"
+_MERGE_PROPERTY: Final = "hoodie.record.merge.property."
+_DELETE_FIELD: Final = "hoodie.payload.delete.field"
+_DELETE_MARKER: Final = "hoodie.payload.delete.marker"
+_UNAVAILABLE: Final = "hoodie.write.partial.update.unavailable.value"
+
+
+def merge_mode(properties: TableProperties) -> MergeMode:
+    """How records of one key are ordered in this table; see `merge_rules`."""
+    return merge_rules(properties).mode
+
+
+def merge_rules(properties: TableProperties, asked_marker: DeleteMarker | None = None) -> MergeRules:
+    """How records of one key merge in this table.
+
+    EventTimeOrdering(()) is event time without an ordering field: every record has the same ordering value, so the
+    newer wins. `asked_marker` is the reader's own delete marker: the table's goes before it, as in Hudi. A
+    copy-on-write table never merges: any mode is returned, nothing is refused. UnsupportedFeature, naming the setting,
+    for custom mergers and payload classes that are not Hudi's; ConfigurationError for a partial update mode that 1.2.0
+    does not know.
+    """
+    if not properties.is_merge_on_read:
+        fields = properties.ordering_fields
+        return MergeRules(mode=EventTimeOrdering(fields) if fields else CommitTimeOrdering())
+    rules = _stored_rules(properties) if properties.version >= 9 else _inferred_rules(properties)
+    return replace(rules, delete_marker=_own_marker(properties) or rules.delete_marker or asked_marker)
+
+
+def _own_marker(properties: TableProperties) -> DeleteMarker | None:
+    field, marker = (_merge_property(properties, name) for name in (_DELETE_FIELD, _DELETE_MARKER))
+    if bool(field) != bool(marker):
+        given, lacking = (_DELETE_FIELD, _DELETE_MARKER) if field else (_DELETE_MARKER, _DELETE_FIELD)
+        raise ConfigurationError(
+            f"table {shown_uri(properties.base_path)} sets {given}={(field or marker)[:60]} and not {lacking}: Hudi "
+            "reads neither without the other; set both in the table's properties"
+        )
+    return DeleteMarker(field, marker) if field else None
+
+
+def _merge_property(properties: TableProperties, name: str) -> str:
+    """A setting of the merge, under its prefix since Hudi 1.1, else by its plain name."""
+    return properties.raw.get(_MERGE_PROPERTY + name, "") or properties.raw.get(name, "")
+
+
+def _stored_rules(properties: TableProperties) -> MergeRules:
+    """The rules a version 9 table stores; the legacy payload class says nothing about them after an upgrade."""
+    return MergeRules(mode=_stored_mode(properties), fill=_stored_fill(properties))
+
+
+def _stored_fill(properties: TableProperties) -> FillMode:
+    match properties.partial_update_mode:
+        case "":
+            return WholeRecords()
+        case "IGNORE_DEFAULTS" if properties.version >= 9:
+            return FillDefaults(by_identity=True)
+        case "FILL_UNAVAILABLE" if properties.version >= 9:
+            marker = _merge_property(properties, _UNAVAILABLE)
+            return FillMarked(marker, from_newer=True) if marker else WholeRecords()
+    raise ConfigurationError(
+        f"table {shown_uri(properties.base_path)} (version {properties.version}) sets hoodie.table.partial.update.mode="
+        f"{properties.partial_update_mode[:60]}: Hudi 1.2 knows IGNORE_DEFAULTS and FILL_UNAVAILABLE, from version 9 on"
+    )
+
+
+def _stored_mode(properties: TableProperties) -> MergeMode:
+    """The mode as versions 8 and 9 store it."""
+    _refuse_strategy(properties)
+    if properties.merge_mode not in (_EVENT_TIME, _COMMIT_TIME):
+        (_refuse if properties.merge_mode == _CUSTOM else _contradict)(
+            properties,
+            f"record merge mode {properties.merge_mode or '(none)'} with strategy "
+            f"{properties.merge_strategy or '(none)'} and payload {properties.payload_class or '(none)'}",
+        )
+    if properties.payload_class and not is_plain(properties.payload_class):
+        of_hudi = payload_rules(properties.payload_class, properties.ordering_fields) is not None
+        (_contradict if of_hudi else _refuse)(
+            properties, f"payload class {properties.payload_class} with record merge mode {properties.merge_mode}"
+        )
+    if properties.merge_mode == _COMMIT_TIME:
+        return CommitTimeOrdering()
+    return EventTimeOrdering(properties.ordering_fields)
+
+
+def _inferred_rules(properties: TableProperties) -> MergeRules:
+    """The rules of a table below version 9: as stored by version 8, else what the payload class stands for.
+
+    Without payload class Hudi orders by event time if there is an ordering field.
+    """
+    _stored_fill(properties)
+    stored = properties.version >= 8 and bool(properties.merge_mode)
+    rules = payload_rules(properties.payload_class, properties.ordering_fields)
+    if stored and (properties.merge_mode != _CUSTOM or rules is None):
+        return MergeRules(mode=_stored_mode(properties))
+    _refuse_strategy(properties)
+    if rules is not None:
+        return rules
+    if properties.payload_class:
+        _refuse(properties, f"payload class {properties.payload_class}")
+    fields = properties.ordering_fields
+    return MergeRules(mode=EventTimeOrdering(fields) if fields else CommitTimeOrdering())
+
+
+def _refuse_strategy(properties: TableProperties) -> None:
+    """Hudi's own strategies say no more than mode or payload do; any other id is a merger of the user's."""
+    strategy = properties.merge_strategy.lower()
+    if strategy not in ("", _EVENT_STRATEGY, _COMMIT_STRATEGY, _PAYLOAD_STRATEGY):
+        _refuse(properties, f"record merge strategy {properties.merge_strategy} (a custom record merger)")
+
+
+def refuse_unsupported(properties: TableProperties) -> None:
+    """UnsupportedFeature, naming the setting, if no query can read the table; TableError for a setting that Hudi 1.2.0
+    does not read or know itself.
+
+    Files of other formats in a table that may hold several are refused one by one, when a query needs them.
+    """
+    raw = properties.raw
+    if properties.base_file_format != "PARQUET":
+        _refuse(properties, f"base file format {properties.base_file_format} (hoodie.table.base.file.format)")
+    if raw.get("hoodie.bootstrap.base.path", "").strip():
+        _refuse(properties, "bootstrapped table (hoodie.bootstrap.base.path is set)")
+    if properties.log_file_format != "HOODIE_LOG":
+        _contradict(properties, f"log file format {properties.log_file_format} (hoodie.table.log.file.format)")
+    if raw.get("hoodie.table.format", "native").strip().lower() not in ("", "native"):
+        _contradict(properties, f"table format {raw['hoodie.table.format'][:60]} (hoodie.table.format)")
+    if (properties.version >= 8) != (properties.layout == 2):
+        _contradict(properties, f"table version {properties.version} on timeline layout {properties.layout}")
+
+
+def _refuse(properties: TableProperties, feature: str) -> NoReturn:
+    raise UnsupportedFeature(f"{feature}: {_who(properties)} uses it and this build does not read it")
+
+
+def _contradict(properties: TableProperties, setting: str) -> NoReturn:
+    raise TableError(f"{setting}: {_who(properties)} says so, and Hudi 1.2 by itself writes and reads none")
+
+
+def _who(properties: TableProperties) -> str:
+    return f"table {shown_uri(properties.base_path)} (version {properties.version}, {properties.table_type})"

@@ -1,0 +1,1 @@
+"""The HFile format of Hudi's metadata table."""

@@ -1,0 +1,1 @@
+"""Parquet files before Arrow decodes them: footers, page headers, the legacy calendar."""

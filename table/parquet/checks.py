@@ -1,0 +1,241 @@
+"""What a Parquet file must be held against before pyarrow is asked about it: what would end the process, or fill it.
+
+pyarrow's reader answers most damage with an error. Not so its accessors of a footer: a row group of more columns than
+the schema has, a column of another type than the schema says, statistics shorter than a value of their type, size
+statistics of other levels and encrypted columns throw through code that does not catch, and end the process. Belongs
+here: those checks. Not here: page headers (`parquet_pages`), reading rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.table.parquet.thrift import BINARY, INTEGERS, LISTS, STRUCT, ThriftError, ThriftReader
+from penstock.table.timeline.fields import MAX_COUNT
+
+_TAIL: Final = 64 << 10
+_MOST_FOOTER_BYTES: Final = 256 << 20
+_REMOTE: Final = ("AWS Error", "HTTP", "curl", "timed out", "Timeout", "GcsClient", "Azure")
+"""What failures of a remote store have in their text, where Parquet's own have not."""
+
+_MAGIC: Final = b"PAR1"
+_WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
+"""Bytes of a value: BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE."""
+_STATISTICS: Final = (1, 2, 5, 6)
+"""max, min, max_value, min_value."""
+_REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
+_BYTE_ARRAY: Final = 6
+_CRYPTO_METADATA: Final = 8
+"""Field of `ColumnChunk`."""
+_SIZE_STATISTICS: Final = 16
+"""Field of `ColumnMetaData`."""
+
+
+class ParquetError(ValueError):
+    """A Parquet file that must not be read: what was got and what was expected."""
+
+
+def tells_storage(error: Exception) -> bool:
+    """Whether a failure of pyarrow's Parquet reader is the storage's, not the file's: it says both as OSError."""
+    return isinstance(error, OSError) and (error.errno is not None or any(sign in str(error) for sign in _REMOTE))
+
+
+def check_columns(metadata: pq.FileMetaData) -> None:
+    """ParquetError unless each row group has a chunk for each column of the schema.
+
+    A part of `read_footer`. Cost: about 1 µs a row group.
+    """
+    expected = metadata.num_columns
+    for number in range(metadata.num_row_groups):
+        found = metadata.row_group(number).num_columns
+        if found != expected:
+            raise ParquetError(f"row group {number} has {found} columns, the schema {expected}")
+
+
+def check_rows(metadata: pq.FileMetaData) -> None:
+    """ParquetError unless each row group has a number of rows that a file can have."""
+    for number in range(metadata.num_row_groups):
+        rows = metadata.row_group(number).num_rows
+        if not 0 <= rows <= MAX_COUNT:
+            raise ParquetError(f"row group {number} has {rows} rows, expected 0 to {MAX_COUNT}")
+
+
+def check_statistics(source: pa.NativeFile) -> None:
+    """ParquetError unless types and statistics of every column chunk fit the schema.
+
+    Before this, no `statistics` of a column may be asked for. Reads the footer: its last 64 KiB, or all of it.
+    """
+    _check_bytes(*_footer_bytes(source), statistics=True)
+
+
+def read_footer(source: pa.NativeFile) -> pq.FileMetaData:
+    """The footer of a file, of which any column chunk may then be asked for, but not its statistics.
+
+    ParquetError, or pyarrow's own, for a footer that cannot be read, and for a column chunk whose sizes or encryption
+    do not fit the schema. pyarrow makes such a chunk outside of what catches its exceptions
+    (`SizeStatistics::Validate`, a chunk's crypto metadata), so that the process ends. One read of 64 KiB for most
+    files; about 20 µs a column chunk.
+    """
+    tail, length = _footer_bytes(source)
+    with pq.ParquetFile(
+        pa.BufferReader(tail),
+        pre_buffer=False,
+        thrift_string_size_limit=_MOST_FOOTER_BYTES,
+        thrift_container_size_limit=_MOST_FOOTER_BYTES,
+    ) as file:
+        metadata: pq.FileMetaData = file.metadata
+    check_columns(metadata)
+    _check_bytes(tail, length, statistics=False)
+    return metadata
+
+
+def _footer_bytes(source: pa.NativeFile) -> tuple[bytes, int]:
+    """The end of the file, from the footer's begin or before it, and the footer's length."""
+    size = source.size()
+    tail = source.read_at(min(size, _TAIL), max(0, size - _TAIL))
+    if len(tail) < 8 or tail[-4:] != _MAGIC:
+        raise ParquetError(f"it ends in {bytes(tail[-4:])!r}, expected {_MAGIC!r}")
+    length = int.from_bytes(tail[-8:-4], "little")
+    if length > min(size - 12, _MOST_FOOTER_BYTES):
+        raise ParquetError(f"a footer of {length} bytes in a file of {size}")
+    return (tail if length <= len(tail) - 8 else source.read_at(length + 8, size - 8 - length)), length
+
+
+def _check_bytes(tail: bytes, length: int, *, statistics: bool) -> None:
+    whole = tail[:-8]
+    try:
+        _check_footer(ThriftReader(whole, len(whole) - length), statistics=statistics)
+    except ThriftError as error:
+        raise ParquetError(f"its footer: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A column of the schema: its type, and its levels as the writer counts them."""
+
+    kind: int
+    definition_levels: int
+    repetition_levels: int
+
+
+def _check_footer(reader: ThriftReader, *, statistics: bool) -> None:
+    """Chunks against the leaves of the schema, whose field comes before that of the row groups."""
+    leaves: list[_Leaf] = []
+    for number, kind in reader.fields():
+        if number == 2 and kind in LISTS:
+            leaves = list(_leaves(reader))
+        elif number == 4 and kind in LISTS:
+            for place, _ in enumerate(reader.structs()):
+                _check_group(reader, place, leaves, statistics)
+        else:
+            reader.skip(kind)
+
+
+def _leaves(reader: ThriftReader) -> Iterator[_Leaf]:
+    """The leaves of a schema, which is a tree in depth-first order."""
+    open_groups: list[tuple[int, int, int]] = []  # children to come, levels
+    for place, _ in enumerate(reader.structs()):
+        kind_of, repetition, children = _element(reader)
+        definition_levels = repetition_levels = 0
+        if place and open_groups:
+            left, definition_levels, repetition_levels = open_groups.pop()
+            if left > 1:
+                open_groups.append((left - 1, definition_levels, repetition_levels))
+        if place:
+            definition_levels += repetition in (_OPTIONAL, _REPEATED)
+            repetition_levels += repetition == _REPEATED
+        if children > 0:
+            open_groups.append((children, definition_levels, repetition_levels))
+        elif kind_of is not None:
+            yield _Leaf(kind_of, definition_levels, repetition_levels)
+
+
+def _element(reader: ThriftReader) -> tuple[int | None, int, int]:
+    """(type, repetition, number of children) of a schema element; a group has no type."""
+    kind_of, repetition, children = None, _REQUIRED, 0
+    for number, kind in reader.fields():
+        if number == 1 and kind in INTEGERS:
+            kind_of = reader.integer()
+        elif number == 3 and kind in INTEGERS:
+            repetition = reader.integer()
+        elif number == 5 and kind in INTEGERS:
+            children = reader.integer()
+        else:
+            reader.skip(kind)
+    return kind_of, repetition, children
+
+
+def _check_group(reader: ThriftReader, place: int, leaves: list[_Leaf], statistics: bool) -> None:
+    chunks = 0
+    for number, kind in reader.fields():
+        if number == 1 and kind in LISTS:
+            for column, _ in enumerate(reader.structs()):
+                if column >= len(leaves):
+                    raise ParquetError(f"row group {place} has more columns than the schema, which has {len(leaves)}")
+                _check_column(reader, f"row group {place}, column {column}", leaves[column], statistics)
+                chunks = column + 1
+        else:
+            reader.skip(kind)
+    if chunks != len(leaves):
+        raise ParquetError(f"row group {place} has {chunks} columns, the schema {len(leaves)}")
+
+
+def _check_column(reader: ThriftReader, where: str, leaf: _Leaf, statistics: bool) -> None:
+    found = False
+    for number, kind in reader.fields():
+        if number == 3 and kind == STRUCT:
+            found = True
+            _check_metadata(reader, where, leaf, statistics)
+        elif number == _CRYPTO_METADATA:
+            raise ParquetError(f"{where} is encrypted, which no reader of Hudi tables reads")
+        else:
+            reader.skip(kind)
+    if not found and statistics:
+        raise ParquetError(f"{where} has no metadata")
+
+
+def _check_metadata(reader: ThriftReader, where: str, leaf: _Leaf, statistics: bool) -> None:
+    stored = None
+    for number, kind in reader.fields():
+        if number == 1 and kind in INTEGERS:
+            stored = reader.integer()
+        elif number == 12 and kind == STRUCT and statistics:
+            for size in _statistics(reader):
+                if size < _WIDTHS.get(leaf.kind, 0):
+                    raise ParquetError(f"{where} has statistics of {size} bytes, expected {_WIDTHS[leaf.kind]}")
+        elif number == _SIZE_STATISTICS and kind == STRUCT:
+            _check_size_statistics(reader, where, leaf)
+        else:
+            reader.skip(kind)
+    if stored != leaf.kind and statistics:
+        raise ParquetError(f"{where} is of type {stored}, the schema says {leaf.kind}")
+
+
+def _check_size_statistics(reader: ThriftReader, where: str, leaf: _Leaf) -> None:
+    """Source: `SizeStatistics` of parquet.thrift. A histogram has a number for each level, or is empty."""
+    levels = {2: leaf.repetition_levels + 1, 3: leaf.definition_levels + 1}
+    for number, kind in reader.fields():
+        if number in levels and kind in LISTS:
+            count, item = reader.items()
+            if count not in (0, levels[number]):
+                raise ParquetError(f"{where} has size statistics of {count} levels, expected {levels[number]}")
+            for _ in range(count):
+                reader.skip(item)
+        elif number == 1 and leaf.kind != _BYTE_ARRAY:
+            raise ParquetError(f"{where} has size statistics of texts and is of type {leaf.kind}")
+        else:
+            reader.skip(kind)
+
+
+def _statistics(reader: ThriftReader) -> Iterator[int]:
+    """The lengths of the lowest and highest values."""
+    for number, kind in reader.fields():
+        if number in _STATISTICS and kind == BINARY:
+            yield reader.size_of_binary()
+        else:
+            reader.skip(kind)

@@ -1,0 +1,140 @@
+"""The value that a segment of a partition path stands for, as its column's type. Pure.
+
+Source: Hudi `HoodieSparkUtils.parsePartitionColumnValues` (the path's value, unescaped, cast to the column's type by
+Spark).
+Not here: which segment belongs to which column (`table.partitions.values`).
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.proto.errors import CorruptFile, SchemaMismatch
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_NO_NUMBER: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""As Java prints them."""
+
+_DATE: Final = re.compile(
+    r"(?P<year>[+-]?[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?", re.S
+)
+_TIMESTAMP: Final = re.compile(
+    r"(?P<year>[+-]?[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T](?P<hour>[0-9]{1,2})"
+    r"(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9.].*)?)?)?)?)?)?"
+)
+"""What Spark takes for a date and for a timestamp (`SparkDateTimeUtils.stringToDate`, `stringToTimestamp`). A year is
+enough, so some numbers are years."""
+
+_TIME_OF_TODAY: Final = re.compile(r"T.*|[0-9]{1,2}:.*")
+"""A time alone, which is one of the day of the read to Spark."""
+
+_TRIMMED: Final = "".join(map(chr, [*range(0x21), 0x7F]))
+"""What Spark takes off both ends before a cast (`UTF8String.isWhitespaceOrISOControl`)."""
+
+_EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
+_ERA_YEARS: Final = 400
+_ERA_DAYS: Final = 146_097
+_DAY_SECONDS: Final = 86_400
+_TRUTH: Final = {"true": True, "false": False}
+
+
+def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scalar:
+    """The value that a path's segment stands for, as a column's type; None is null. Errors begin with `where`.
+
+    Dates and timestamps are what Spark's cast gives: a year alone is its first day, text that Spark cannot cast is null
+    (so is a timestamp that the writer left as a number of few or many digits). A timestamp's text is UTC.
+    SchemaMismatch for types that Hudi fails on (nested ones, times, local timestamps, unless they are spelled out) and
+    for timestamps of a zone or without a day; CorruptFile for text that is no value of another type.
+    """
+    if text is None:
+        return pa.scalar(None, kind)
+    if pa.types.is_time(kind) or pa.types.is_nested(kind):
+        raise _refused(text, kind, where)
+    try:
+        if pa.types.is_date32(kind):
+            return pa.scalar(_date(text.strip(_TRIMMED)), pa.int32()).cast(kind)
+        if pa.types.is_timestamp(kind):
+            return pa.scalar(_timestamp(text.strip(_TRIMMED), kind, where), pa.int64()).cast(kind)
+        value = _parsed(text, kind)
+        if value is not None:
+            return pa.scalar(value, kind)
+    except (ValueError, OverflowError, pa.ArrowInvalid):
+        pass
+    raise CorruptFile(
+        f"{where}: partition value {text[:80]!r} is no {kind}: the folder or the table's schema is not what wrote "
+        "the rows"
+    )
+
+
+def _refused(text: str, kind: pa.DataType, where: str) -> SchemaMismatch:
+    return SchemaMismatch(f"{where}: partition value {text[:80]!r} as {kind}: Hudi does not read such a path either")
+
+
+def _date(text: str) -> int | None:
+    """Days since 1970; None if Spark casts the text to null."""
+    match = _DATE.fullmatch(text)
+    days = None if match is None else _day_of(match)
+    return days if days is not None and -(1 << 31) <= days < 1 << 31 else None
+
+
+def _timestamp(text: str, kind: pa.TimestampType, where: str) -> int | None:
+    """Microseconds since 1970; None if Spark casts the text to null."""
+    match = _TIMESTAMP.fullmatch(text)
+    if _TIME_OF_TODAY.fullmatch(text) or (match and match["zone"] not in (None, "Z")):
+        raise SchemaMismatch(
+            f"{where}: partition value {text[:80]!r} as {kind}: timestamps of a zone, and without a day, are not read; "
+            "write timestamps of UTC"
+        )
+    micros = None if match is None else _micros_of(match)
+    if kind.tz is None and (match is None or match["day"] is None or micros is None):
+        raise _refused(text, kind, where)
+    return micros
+
+
+def _day_of(match: re.Match[str]) -> int | None:
+    try:
+        return _days(int(match["year"]), int(match["month"] or 1), int(match["day"] or 1))
+    except ValueError:
+        return None
+
+
+def _micros_of(match: re.Match[str]) -> int | None:
+    days = _day_of(match)
+    hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
+    if days is None or hour > 23 or minute > 59 or second > 59:
+        return None
+    seconds = days * _DAY_SECONDS + hour * 3600 + minute * 60 + second
+    micros = seconds * 1_000_000 + int((match["fraction"] or "")[:6].ljust(6, "0"))
+    return micros if -(1 << 63) <= micros < 1 << 63 else None
+
+
+def _parsed(text: str, kind: pa.DataType) -> str | bytes | bool | int | float | decimal.Decimal | None:
+    """The value of a text that is exactly one of the type's; None if it is not."""
+    if pa.types.is_string(kind):
+        return text
+    if pa.types.is_binary(kind):
+        return text.encode()
+    if pa.types.is_boolean(kind):
+        return _TRUTH.get(text.lower())
+    if pa.types.is_integer(kind):
+        return int(text) if _INTEGER.fullmatch(text) else None
+    if pa.types.is_floating(kind) and text in _NO_NUMBER:
+        return _NO_NUMBER[text]
+    if not _NUMBER.fullmatch(text):
+        return None
+    return decimal.Decimal(text) if pa.types.is_decimal(kind) else float(text)
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Since 1970, of any year of the calendar, which repeats itself every 400 years. ValueError if there is no such
+    day."""
+    eras, of_era = divmod(year, _ERA_YEARS)
+    alike = datetime.date(_ERA_YEARS + of_era, month, day)
+    return alike.toordinal() - _EPOCH_DAY + (eras - 1) * _ERA_DAYS

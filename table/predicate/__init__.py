@@ -1,0 +1,1 @@
+"""Row filters: SQL text to a bound tree, and the bounds that a tree excludes."""

@@ -1,0 +1,232 @@
+"""Literals of a filter, and what a comparison with one means for a column's type: by value, never by truncation.
+
+Belongs here: pure decisions on one literal and one type. Not here: syntax (`table.predicate.parse`) or rows (the
+reader).
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.proto.errors import ConfigurationError
+
+_MAX_EXPONENT: Final = 400
+_SHOWN_CHARS: Final = 60
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_MOMENT = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?(?: ?(Z|UTC|[+-]\d\d:\d\d))?", re.IGNORECASE
+)
+_TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?")
+_EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
+_DAY_US: Final = 86_400_000_000
+
+
+class Op(StrEnum):
+    """A comparison of a column (left) with a value (right)."""
+
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An exact number as written."""
+
+    value: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A quoted text."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """TRUE or FALSE."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """DATE 'YYYY-MM-DD'."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """TIMESTAMP 'YYYY-MM-DD HH:MM:SS[.ffffff][zone]'; UTC without a zone."""
+
+    text: str
+
+
+Literal = Number | Text | Truth | Day | Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """Compare so: with this operator and this value, both as the column's own values compare."""
+
+    op: Op
+    value: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Every value of the type gives this answer."""
+
+    answer: bool
+
+
+def number(text: str) -> Number:
+    """The exact number that `text` spells; ConfigurationError if it is none, or it is too long or large."""
+    try:
+        value = Decimal(text)
+    except ArithmeticError:
+        raise ConfigurationError(f"not a number in the filter: {text[:_SHOWN_CHARS]!r}") from None
+    if not value.is_finite() or abs(value.adjusted()) > _MAX_EXPONENT:
+        raise ConfigurationError(
+            f"number {text[:_SHOWN_CHARS]!r} in the filter: more than {_MAX_EXPONENT} digits or an exponent beyond "
+            f"{_MAX_EXPONENT}"
+        )
+    return Number(value)
+
+
+def comparison(column: str, kind: pa.DataType, op: Op, literal: Literal) -> Against | Always:
+    """What `column op literal` means for a column of type `kind`.
+
+    Integers and decimals compare exactly with any number; `double` and `float` as doubles, the literal being the
+    nearest one. ConfigurationError if the literal's kind does not suit the type.
+    """
+    match literal:
+        case Number(value) if pa.types.is_integer(kind):
+            bits = kind.bit_width - (0 if pa.types.is_unsigned_integer(kind) else 1)
+            low = 0 if pa.types.is_unsigned_integer(kind) else -(2**bits)
+            return _on_lattice(kind, 0, range(low, 2**bits), op, value)
+        case Number(value) if pa.types.is_decimal(kind):
+            most = 10**kind.precision
+            return _on_lattice(kind, kind.scale, range(1 - most, most), op, value)
+        case Number(value) if pa.types.is_floating(kind):
+            nearest = float(value)
+            if math.isinf(nearest):
+                raise ConfigurationError(f"{value} is beyond what column {column!r} ({kind}) can hold")
+            return Against(op, pa.scalar(nearest, pa.float64()))
+        case Text(text) if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return Against(op, pa.scalar(text, kind))
+        case Truth(value) if pa.types.is_boolean(kind) and op in (Op.EQ, Op.NE):
+            return Against(op, pa.scalar(value, kind))
+        case Day(text) | Text(text) if pa.types.is_date(kind):
+            return Against(op, pa.scalar(_days(text), pa.int32()).cast(pa.date32()).cast(kind))
+        case Moment(text) | Day(text) | Text(text) if pa.types.is_timestamp(kind):
+            micros = pa.scalar(_micros(column, text, zoned=kind.tz is not None), pa.timestamp("us", kind.tz))
+            return Against(op, micros)
+        case Text(text) if pa.types.is_time(kind):
+            return Against(op, pa.scalar(_time_of_day(text), pa.time64("us")))
+    raise ConfigurationError(f"column {column!r} is {kind}: {op} {_spelled(literal)} does not suit it; {_suited(kind)}")
+
+
+def _on_lattice(kind: pa.DataType, scale: int, units: range, op: Op, value: Decimal) -> Against | Always:
+    """Compares on the multiples of 10^-scale that the type holds: exact whatever the literal's digits."""
+    exact = Fraction(value) * 10**scale
+    floor = math.floor(exact)
+    if exact.denominator != 1:
+        if op in (Op.EQ, Op.NE):
+            return Always(op is Op.NE)
+        op = Op.LE if op in (Op.LT, Op.LE) else Op.GT
+    if floor in units:
+        unscaled = Decimal((0 if floor >= 0 else 1, tuple(int(digit) for digit in str(abs(floor))), -scale))
+        return Against(op, pa.scalar(floor if pa.types.is_integer(kind) else unscaled, kind))
+    beyond_above = floor >= units.stop
+    return Always(op is Op.NE or op in ((Op.LT, Op.LE) if beyond_above else (Op.GT, Op.GE)))
+
+
+def _days(text: str) -> int:
+    found = _DAY.fullmatch(text.strip())
+    try:
+        if found:
+            return datetime.date(*(int(part) for part in found.groups())).toordinal() - _EPOCH
+    except ValueError:
+        pass
+    raise ConfigurationError(f"not a date: {text[:_SHOWN_CHARS]!r}, expected 'YYYY-MM-DD'")
+
+
+def _clock_us(hours: str | None, minutes: str | None, seconds: str | None, fraction: str | None) -> int | None:
+    hour, minute, second = int(hours or 0), int(minutes or 0), int(seconds or 0)
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    return ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((fraction or "0").ljust(6, "0"))
+
+
+def _micros(column: str, text: str, *, zoned: bool) -> int:
+    found = _MOMENT.fullmatch(text.strip())
+    clock = _clock_us(*found.groups()[1:5]) if found else None
+    if found is None or clock is None:
+        raise ConfigurationError(
+            f"not a timestamp: {text[:_SHOWN_CHARS]!r}, expected 'YYYY-MM-DD[ HH:MM[:SS[.ffffff]]][zone]', "
+            "the zone Z or ±HH:MM (UTC without one)"
+        )
+    zone = (found[6] or "").upper()
+    if zone and not zoned:
+        raise ConfigurationError(f"column {column!r} holds local timestamps: {text[:_SHOWN_CHARS]!r} must have no zone")
+    shift_min = 0
+    if zone not in ("", "Z", "UTC"):
+        shift_min = int(zone[1:3]) * 60 + int(zone[4:6])
+        if shift_min > 18 * 60 or int(zone[4:6]) > 59:
+            raise ConfigurationError(f"not a zone: {zone!r} in {text[:_SHOWN_CHARS]!r}, expected up to ±18:00")
+        shift_min = -shift_min if zone[0] == "-" else shift_min
+    return _days(found[1]) * _DAY_US + clock - shift_min * 60_000_000
+
+
+def _time_of_day(text: str) -> int:
+    found = _TIME.fullmatch(text.strip())
+    clock = _clock_us(*found.groups()) if found else None
+    if clock is None:
+        raise ConfigurationError(f"not a time of day: {text[:_SHOWN_CHARS]!r}, expected 'HH:MM[:SS[.ffffff]]'")
+    return clock
+
+
+def _spelled(literal: Literal) -> str:
+    match literal:
+        case Number(value):
+            return str(value)[:_SHOWN_CHARS]
+        case Truth(value):
+            return str(value).upper()
+        case Text(text):
+            return repr(text[:_SHOWN_CHARS])
+        case Day(text):
+            return f"DATE {text[:_SHOWN_CHARS]!r}"
+        case Moment(text):
+            return f"TIMESTAMP {text[:_SHOWN_CHARS]!r}"
+
+
+def _suited(kind: pa.DataType) -> str:
+    """What may be compared with a column of this type."""
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind):
+        return "compare it with a number"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return "compare it with a quoted text"
+    if pa.types.is_boolean(kind):
+        return "compare it with = or != TRUE or FALSE"
+    if pa.types.is_date(kind):
+        return "compare it with DATE 'YYYY-MM-DD'"
+    if pa.types.is_timestamp(kind):
+        return "compare it with TIMESTAMP 'YYYY-MM-DD HH:MM:SS'"
+    if pa.types.is_time(kind):
+        return "compare it with 'HH:MM:SS'"
+    return "only IS [NOT] NULL is possible"

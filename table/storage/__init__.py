@@ -1,0 +1,1 @@
+"""File systems: listing, exact reads, and what their refusals mean."""

@@ -1,0 +1,389 @@
+"""Where a table's bytes are: one small protocol over `pyarrow.fs`, and the check every path from a table passes.
+
+Belongs here: opening, listing, reading, the mapping of storage failures to our errors. Not here: what a file means.
+Nothing assumes a local path; retries are those of pyarrow's own file systems.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from penstock.proto.errors import (
+    AccessError,
+    ConfigurationError,
+    CorruptFile,
+    StorageDenied,
+    StorageError,
+)
+from penstock.table.storage.exact_reads import ExactFile
+from penstock.table.storage.refusals import Denied, Unsaid, WrongRegion, refusal_of, region_asked
+
+MAX_PATH_BYTES: Final = 4096
+"""Longest path of a file inside a table, in UTF-8."""
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
+_ARROW_SCHEMES = {
+    "file": "file",
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "hdfs": "hdfs",
+    "viewfs": "viewfs",
+}
+"""The schemes that are opened, and what pyarrow calls them."""
+_EXPECTED: Final = "expected a local path or a URI such as s3://bucket/table"
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
+_DETAIL_CHARS = 300
+_SHARED_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "allow_delayed_open", "replication"})
+"""Parameters of pyarrow's URIs that hold no secret; any other is left out of `shared_uri`."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileInfo:
+    """A file or folder. `path` is relative to the table's base path, '/'-separated; `name` its last part.
+
+    `modified_ns` is nanoseconds since the epoch, or 0 where the store does not tell.
+    """
+
+    name: str
+    path: str
+    size_bytes: int
+    is_dir: bool
+    modified_ns: int
+
+
+class Storage(Protocol):
+    """A table's files by their path relative to `base_path`. Safe to call from several threads.
+
+    Every path passes `checked_path` first, so that nothing outside of `base_path` is touched. A failure that is not
+    named below is StorageError.
+    """
+
+    @property
+    def base_path(self) -> str:
+        """An absolute local path, or the URI as it was given, without a trailing '/'."""
+        ...
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        """The folder's files and folders, one level deep, sorted by name; [] if there is no such folder."""
+        ...
+
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        """The whole file. FileNotFoundError if there is none, CorruptFile if it is larger than `limit_bytes`."""
+        ...
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """The file for random access. FileNotFoundError if there is none."""
+        ...
+
+    def file_info(self, path: str) -> FileInfo | None:
+        """The file or folder at `path`, or None."""
+        ...
+
+
+def checked_path(path: str) -> str:
+    """`path` unchanged if it stays under a table's base path, else CorruptFile naming it.
+
+    Refused: absolute paths, a scheme, '.' and '..' and empty parts, NUL, text that is no Unicode, more than
+    MAX_PATH_BYTES. '' is the base path itself.
+    """
+    reason = _refusal(path)
+    if reason:
+        raise CorruptFile(
+            f"path {path[:200]!r} is refused: {reason}; expected a path relative to the table's base path "
+            "(the table's metadata is damaged or hostile)"
+        )
+    return path
+
+
+def _refusal(path: str) -> str:
+    if not path:
+        return ""
+    if "\0" in path:
+        return "it holds a NUL"
+    if path.startswith("/"):
+        return "it is absolute"
+    if _SCHEME.match(path):
+        return "it has a scheme"
+    if not _is_utf8(path):
+        return "it is no valid Unicode"
+    size_bytes = len(path.encode())
+    if size_bytes > MAX_PATH_BYTES:
+        return f"it is {size_bytes} bytes long, at most {MAX_PATH_BYTES} are read"
+    parts = path.split("/")
+    if ".." in parts or "." in parts:
+        return "it holds a '.' or '..' part"
+    return "it has an empty part" if "" in parts else ""
+
+
+def shown_uri(base_path: str) -> str:
+    """The base path for error texts and logs, never to be opened: without user name, password, query and fragment.
+
+    A name or local path comes back unchanged. A password that is not percent-encoded (it holds '/', '?' or '#') is
+    left out too.
+    """
+    if not _URI.match(base_path):
+        return base_path
+    scheme, _, rest = base_path.partition(":")
+    slashes = "//" if rest.startswith("//") else ""
+    rest = rest[len(slashes) :]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    user, _, port = authority.rpartition(":")
+    if "@" in authority:
+        rest = authority.rpartition("@")[2] + rest[len(authority) :]
+    elif user and not port.isdecimal():
+        rest = rest.rpartition("@")[2]
+    return f"{scheme}:{slashes}{re.split('[?#]', rest, maxsplit=1)[0]}"
+
+
+def shared_uri(base_path: str) -> str:
+    """The base path as it may be told to other processes, which open it with credentials of their own: without user
+    name and password, and of the query only what says where the storage is. A local path comes back unchanged."""
+    if not _URI.match(base_path):
+        return base_path
+    query = base_path.partition("?")[2].partition("#")[0]
+    kept = [
+        part
+        for part in query.split("&")
+        if part.partition("=")[0].lower() in _SHARED_PARAMETERS and "@" not in part and "%40" not in part
+    ]
+    return "?".join([shown_uri(base_path), *(["&".join(kept)] if kept else [])])
+
+
+def open_storage(base_path: str) -> Storage:
+    """The storage of a table at a local path or a URI: file, s3, gs, hdfs or viewfs.
+
+    A relative local path is made absolute; s3a, s3n and gcs are taken as s3 and gs. Nothing is read yet: a missing
+    folder shows later. ConfigurationError for text that is not UTF-8, another scheme, or a URI pyarrow refuses.
+    """
+    filesystem, root = open_folder(base_path)
+    if not _URI.match(base_path):
+        return ArrowStorage(root, filesystem, root)
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        return ArrowStorage(root.rstrip("/") or "/", filesystem, root)
+    return ArrowStorage(base_path.rstrip("/"), filesystem, root)
+
+
+def open_folder(place: str, what: str = "table path") -> tuple[pafs.FileSystem, str]:
+    """The file system and the folder in it that a local path or a URI names; else as `open_storage`."""
+    uri = folder_uri(place, what)
+    if not uri:
+        return pafs.LocalFileSystem(), os.path.abspath(place)  # noqa: PTH100  keeps symbolic links, unlike resolve()
+    shown = shown_uri(place)
+    try:
+        filesystem, root = pafs.FileSystem.from_uri(uri)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
+        told = storage_detail(error, uri)
+        raise ConfigurationError(f"{what} {shown[:200]!r} cannot be opened: {told}; {_EXPECTED}") from None
+    except OSError as error:
+        raise StorageError(f"storage of {shown} cannot be opened: {storage_detail(error, uri)}") from None
+    return filesystem, root
+
+
+def folder_uri(place: str, what: str = "table path") -> str:
+    """As pyarrow spells the URI, '' for a local path; nothing is connected. ConfigurationError as `open_storage`."""
+    shown = f"{what} {shown_uri(place)[:200]!r}"
+    if not place or "\0" in place:
+        raise ConfigurationError(f"{shown}: {_EXPECTED}")
+    if not _is_utf8(place):
+        raise ConfigurationError(f"{shown} is not UTF-8: {_EXPECTED}")
+    if not _URI.match(place):
+        return ""
+    scheme, _, rest = place.partition(":")
+    known = _ARROW_SCHEMES.get(scheme.lower())
+    if known is None:
+        raise ConfigurationError(
+            f"{shown}: no file system is known for {scheme[:40]}:, supported are {', '.join(_ARROW_SCHEMES)}; "
+            f"{_EXPECTED}"
+        )
+    return f"{known}:{rest}"
+
+
+def is_near(storage: Storage) -> bool:
+    """Whether reading a few bytes at a place costs microseconds: a local file system, or memory."""
+    return _URI.match(storage.base_path) is None
+
+
+class ArrowStorage:
+    """`Storage` over a `pyarrow.fs.FileSystem` and the folder `root` in it.
+
+    On a local file system a symbolic link that leads out of the base path is refused (CorruptFile) when a file behind
+    it is opened or a folder behind it is listed.
+    """
+
+    def __init__(self, base_path: str, filesystem: pafs.FileSystem, root: str) -> None:
+        self._base_path = base_path
+        self._filesystem = filesystem
+        self._root = root
+        self._tree = pafs.SubTreeFileSystem(root, filesystem)
+        self._local_root = pathlib.Path(root) if isinstance(filesystem, pafs.LocalFileSystem) else None
+
+    @property
+    def base_path(self) -> str:
+        return self._base_path
+
+    def __repr__(self) -> str:
+        return f"ArrowStorage({shown_uri(self._base_path)!r})"
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        self._check(path)
+        selector = pafs.FileSelector(path, allow_not_found=True, recursive=False)
+        try:
+            entries = self._guarded(path, lambda: self._tree.get_file_info(selector))
+        except FileNotFoundError:
+            return []
+        known = (pafs.FileType.File, pafs.FileType.Directory)
+        infos = [_file_info(entry, entry.path) for entry in entries if entry.type in known]
+        return sorted(infos, key=lambda info: info.name)
+
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        self._check(path)
+
+        def read() -> bytes:
+            with self._opened(path) as source:
+                return bytes(source.read(limit_bytes + 1))
+
+        data = self._guarded(path, read)
+        if len(data) > limit_bytes:
+            raise CorruptFile(
+                f"file {path} of table {shown_uri(self._base_path)} is larger than expected: at most {limit_bytes} "
+                "bytes are read of such a file"
+            )
+        return data
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        self._check(path)
+        return self._guarded(path, lambda: self._opened(path))
+
+    def file_info(self, path: str) -> FileInfo | None:
+        self._check(path)
+        try:
+            entry = self._guarded(path, lambda: self._stat(path))
+        except FileNotFoundError:
+            return None
+        return None if entry.type == pafs.FileType.NotFound else _file_info(entry, path)
+
+    def _opened(self, path: str) -> pa.NativeFile:
+        """The file; a remote one as `ExactFile`."""
+        source = self._tree.open_input_file(path)
+        return source if self._local_root is not None else pa.PythonFile(ExactFile(source), mode="r")
+
+    def _stat(self, path: str) -> pafs.FileInfo:
+        """pyarrow's answer; the base path itself is asked for without the '/' a subtree appends, which no file has."""
+        return self._tree.get_file_info(path) if path else self._filesystem.get_file_info(self._root)
+
+    def _check(self, path: str) -> None:
+        checked_path(path)
+        if self._local_root is None:
+            return
+        try:
+            inside = (self._local_root / path).resolve().is_relative_to(self._local_root.resolve())
+        except (RuntimeError, OSError) as error:
+            raise self._failure(path, error) or CorruptFile(
+                f"file {path} of table {shown_uri(self._base_path)}: {storage_detail(error)}"
+            ) from error
+        if not inside:
+            raise CorruptFile(
+                f"file {path} of table {shown_uri(self._base_path)} is refused: a symbolic link leads out of "
+                "the base path; expected every file under the base path"
+            )
+
+    def _guarded(self, path: str, action: Callable[[], _T]) -> _T:
+        """`action`'s answer; its failures as FileNotFoundError or one of our errors, all with the path."""
+        where = self._where(path)
+        try:
+            return action()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(f"no such file: {where}") from error
+        except (OSError, pa.ArrowException) as error:
+            raise self._failure(path, error) or StorageError(
+                f"storage failed on {where}: {storage_detail(error, self._base_path)}; asking again may help"
+            ) from error
+
+    def _failure(self, path: str, error: Exception) -> CorruptFile | AccessError | ConfigurationError | None:
+        """The error for a failure that asking again cannot mend, else None."""
+        told = storage_detail(error, self._base_path)
+        if isinstance(error, PermissionError) or getattr(error, "errno", None) in _FORBIDDEN:
+            return StorageDenied(
+                f"{self._where(path)} is not readable by this user ({told}); give the user the right to read the "
+                "table, or read as another user"
+            )
+        if isinstance(error, IsADirectoryError) or _tells_a_folder(error):
+            return CorruptFile(f"{self._where(path)} is a folder, expected a file")
+        if self._local_root is not None:
+            return None
+        match self._refusal(error):
+            case Denied() | Unsaid():
+                return StorageDenied(
+                    f"storage refuses {self._where(path)}: {told}: check the credentials of this process, their rights "
+                    "on the bucket, and the region"
+                )
+            case WrongRegion(region):
+                asked, variable = region_asked(self._base_path, os.environ)
+                return ConfigurationError(
+                    f"{self._where(path)}: the bucket is not in region {asked or '(none given)'}"
+                    f"{f', it is in {region}' if region else f' ({told})'}: give ?region={region or 'REGION'} in the "
+                    f"table's URI, or {variable}"
+                )
+            case None:
+                return None
+
+    def _refusal(self, error: Exception) -> Denied | WrongRegion | Unsaid | None:
+        """What the store means; where its answer had no body, what it says to a listing, which has one."""
+        found = refusal_of(str(error))
+        if isinstance(found, Unsaid):
+            try:
+                self._filesystem.get_file_info(pafs.FileSelector(self._root, allow_not_found=True))
+            except (OSError, pa.ArrowException) as told:
+                return refusal_of(str(told)) or found
+        return found
+
+    def _where(self, path: str) -> str:
+        return f"{path or 'the base folder'} of table {shown_uri(self._base_path)}"
+
+
+def _file_info(entry: pafs.FileInfo, path: str) -> FileInfo:
+    is_dir = entry.type == pafs.FileType.Directory
+    return FileInfo(
+        name=path.rpartition("/")[2],
+        path=path,
+        size_bytes=0 if is_dir else int(entry.size or 0),
+        is_dir=is_dir,
+        modified_ns=int(entry.mtime_ns or 0),
+    )
+
+
+def _tells_a_folder(error: Exception) -> bool:
+    """Whether pyarrow says so in words: it gives no errno for a folder that is opened as a file."""
+    text = str(error)
+    return isinstance(error, OSError) and (text.endswith("is a directory") or text.startswith("Not a regular file"))
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether text can be written as UTF-8: bytes of a command line that are not arrive as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def storage_detail(error: BaseException, uri: str = "") -> str:
+    """The first line of an error's text, bounded (pyarrow appends whole search logs), with `uri` as it may be shown."""
+    text = str(error).replace(uri, shown_uri(uri)) if uri else str(error)
+    lines = text.splitlines()
+    return lines[0][:_DETAIL_CHARS] if lines else type(error).__name__

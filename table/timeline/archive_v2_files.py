@@ -1,0 +1,223 @@
+"""Reading a history file (layout 2): instants as columns, and metadata of the chosen ones alone.
+
+A history file may be far smaller than its rows, as one dictionary value can stand in millions of them. So instants are
+filtered and made distinct as columns, a few rows at a time, before anything in Python is made of a row. Source: Hudi
+`LSMTimeline`, `HoodieLSMTimelineInstant`. Not here: which files count (`history`), what metadata means (`archive`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.proto.errors import CorruptFile, StorageError
+from penstock.table.parquet.checks import read_footer, tells_storage
+from penstock.table.parquet.pages import ChunkPages, check_pages
+from penstock.table.storage.filesystem import Storage, is_near
+
+MAX_INSTANTS: Final = 2_000_000
+"""Most distinct instants of a history that are held."""
+
+_MAX_ROWS: Final = 20_000_000
+_MAX_GROUP_BYTES: Final = 2 << 30
+_READ_BYTES: Final = 64 << 20
+"""What one read decodes at most, where no single value is larger."""
+_INSTANT_ROWS: Final = 65_536
+_METADATA_ROWS: Final = 1024
+_MAX_TEXT_BYTES: Final = 256
+"""Longest instant time or action."""
+_FRONT_CODED: Final = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
+"""Encodings that pyarrow does not decode into indices."""
+
+COLUMNS: Final = ("instantTime", "completionTime", "action")
+_METADATA: Final = "metadata"
+_ROW: Final = "row"
+
+_T = TypeVar("_T")
+
+
+def distinct_instants(storage: Storage, path: str, actions: Collection[str], where: str) -> pa.Table:
+    """The instants of these actions, each once, in the order of their first rows: `COLUMNS` as text, null where the
+    file has null, and `row`, the first row's number.
+
+    `where` names file and table. CorruptFile for a file that is damaged, missing, or has more than MAX_INSTANTS.
+    """
+    with _Opened(storage, path, COLUMNS, where) as file:
+        wanted = pa.array(sorted(actions), pa.string())
+        found: list[pa.Table] = []
+        held, first_row = 0, 0
+        for batch in file.batches(range(file.num_row_groups), _INSTANT_ROWS):
+            columns = [file.texts(column, name) for name, column in zip(COLUMNS, batch.columns, strict=True)]
+            rows = pa.array(np.arange(first_row, first_row + batch.num_rows))
+            first_row += batch.num_rows
+            part = pa.table([*columns, rows], names=[*COLUMNS, _ROW]).filter(pc.is_in(columns[2], value_set=wanted))
+            found.append(_first_rows(part))
+            held += found[-1].num_rows
+            if held > MAX_INSTANTS:
+                found = [_first_rows(pa.concat_tables(found))]
+                held = found[0].num_rows
+                file.check_instants(held)
+        if not found:
+            return pa.table({**{name: pa.array([], pa.string()) for name in COLUMNS}, _ROW: pa.array([], pa.int64())})
+        return _first_rows(pa.concat_tables(found))
+
+
+def metadata_of(storage: Storage, path: str, rows: np.ndarray, where: str) -> Iterator[bytes]:
+    """The metadata of these rows of a history file, ascending; b'' for null. Errors as for `distinct_instants`."""
+    with _Opened(storage, path, (_METADATA,), where) as file:
+        begin = read = 0
+        for number in range(file.num_row_groups):
+            end = begin + file.rows_of(number)
+            first, last = np.searchsorted(rows, (begin, end))
+            if first < last:
+                for body in _bodies(file, file.batches([number], _METADATA_ROWS), rows[first:last] - begin):
+                    read += 1
+                    yield body
+            begin = end
+        if read != len(rows):
+            raise CorruptFile(f"{where} has metadata for {read} of {len(rows)} instants: expected one value for each")
+
+
+def _bodies(file: _Opened, batches: Iterator[pa.RecordBatch], rows: np.ndarray) -> Iterator[bytes]:
+    begin = 0
+    for batch in batches:
+        first, last = np.searchsorted(rows, (begin, begin + batch.num_rows))
+        chosen = batch.column(0).take(pa.array(rows[first:last] - begin))
+        begin += batch.num_rows
+        if not pa.types.is_dictionary(chosen.type):
+            yield from (value.as_py() or b"" for value in file.as_bytes(chosen))
+            continue
+        place, body = -1, b""
+        for index in chosen.indices.to_pylist():
+            if index is None:
+                yield b""
+                continue
+            if index != place:
+                place, body = index, file.body_of(chosen.dictionary, index)
+            yield body
+
+
+def _first_rows(instants: pa.Table) -> pa.Table:
+    grouped = instants.group_by(list(COLUMNS), use_threads=False).aggregate([(_ROW, "min")])
+    return grouped.rename_columns([*COLUMNS, _ROW]).sort_by(_ROW)
+
+
+class _Opened:
+    """A history file, held against what pyarrow takes at its word."""
+
+    def __init__(self, storage: Storage, path: str, columns: Sequence[str], where: str) -> None:
+        self._columns, self._where = list(columns), where
+        self._near = is_near(storage)
+        try:
+            self._source = self._guarded(lambda: storage.open_input(path))
+        except FileNotFoundError as error:
+            raise CorruptFile(f"{where} is missing, although the manifest names it") from error
+        try:
+            self._file = self._guarded(self._open)
+        except BaseException:
+            self._source.close()
+            raise
+
+    def __enter__(self) -> _Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close(force=True)
+        self._source.close()
+
+    @property
+    def num_row_groups(self) -> int:
+        return int(self._file.num_row_groups)
+
+    def rows_of(self, number: int) -> int:
+        return int(self._file.metadata.row_group(number).num_rows)
+
+    def batches(self, groups: Collection[int], most_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of these row groups in file order, text as indices where that can be, a few rows at a time."""
+        for number in groups:
+            rows = self._guarded(partial(self._rows_at_once, number, most_rows))
+            parts = self._file.iter_batches(rows, row_groups=[number], columns=self._columns, use_threads=False)
+            while (batch := self._guarded(partial(next, parts, None))) is not None:
+                yield batch.select(self._columns)
+
+    def texts(self, column: pa.Array, name: str) -> pa.Array:
+        """A column of times or actions as text."""
+        values = column.dictionary if pa.types.is_dictionary(column.type) else column
+        longest = self._guarded(lambda: pc.max(pc.binary_length(values)).as_py() or 0)
+        if longest > _MAX_TEXT_BYTES:
+            raise CorruptFile(
+                f"{self._where} cannot be read as a history file: a value of {longest} bytes in {name}, expected "
+                f"at most {_MAX_TEXT_BYTES}"
+            )
+        return self._guarded(lambda: _valid(column.cast(pa.string())))
+
+    def as_bytes(self, values: pa.Array) -> pa.Array:
+        """Texts or bytes as bytes."""
+        return self._guarded(lambda: values.cast(pa.large_binary()))
+
+    def body_of(self, dictionary: pa.Array, index: int) -> bytes:
+        """A value of a dictionary, whose indices pyarrow does not look at; b'' for null."""
+        return self._guarded(lambda: dictionary[index].cast(pa.large_binary()).as_py() or b"")
+
+    def check_instants(self, held: int) -> None:
+        """CorruptFile for more than MAX_INSTANTS."""
+        if held > MAX_INSTANTS:
+            raise CorruptFile(f"{self._where} holds more than {MAX_INSTANTS} instants, no more are read")
+
+    def _open(self) -> pq.ParquetFile:
+        footer = read_footer(self._source)
+        file = pq.ParquetFile(self._source, metadata=footer, pre_buffer=False)
+        missing = set(self._columns) - set(file.schema_arrow.names)
+        if missing:
+            raise ValueError(f"it has no column {min(missing)}")
+        sizes = [footer.row_group(number).total_byte_size for number in range(footer.num_row_groups)]
+        if footer.num_rows > _MAX_ROWS or max(sizes, default=0) > _MAX_GROUP_BYTES:
+            raise CorruptFile(
+                f"{self._where} holds {footer.num_rows} instants in row groups of up to {max(sizes, default=0)} bytes, "
+                f"at most {_MAX_ROWS} and {_MAX_GROUP_BYTES} are read"
+            )
+        return pq.ParquetFile(self._source, metadata=footer, read_dictionary=self._as_indices(footer), pre_buffer=False)
+
+    def _as_indices(self, footer: pq.FileMetaData) -> list[str]:
+        """The columns that can be decoded into indices in every row group."""
+        chosen = []
+        for place in range(footer.num_columns):
+            leaf = footer.schema.column(place)
+            chunks = (footer.row_group(number).column(place) for number in range(footer.num_row_groups))
+            if (
+                leaf.path in self._columns
+                and leaf.physical_type == "BYTE_ARRAY"
+                and not any(_FRONT_CODED.intersection(chunk.encodings) for chunk in chunks)
+            ):
+                chosen.append(leaf.path)
+        return chosen
+
+    def _rows_at_once(self, number: int, most_rows: int) -> int:
+        pages: Collection[ChunkPages] = ()
+        if self._near:
+            pages = check_pages(self._source, self._file.metadata, number, self._columns).values()
+        widest = sum(page.largest_bytes if page.front_coded else page.bytes_per_value for page in pages)
+        return max(1, min(most_rows, _READ_BYTES // max(1, widest)))
+
+    def _guarded(self, action: Callable[[], _T]) -> _T:
+        try:
+            return action()
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, KeyError, ValueError, IndexError, OSError) as error:
+            if tells_storage(error):
+                raise StorageError(
+                    f"{self._where} cannot be read: {str(error)[:200]}; asking again may help"
+                ) from error
+            raise CorruptFile(f"{self._where} cannot be read as a history file: {str(error)[:200]}") from error
+
+
+def _valid(texts: pa.Array) -> pa.Array:
+    texts.validate(full=True)
+    return texts

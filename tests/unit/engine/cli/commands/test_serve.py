@@ -1,0 +1,220 @@
+"""`penstock serve`: one line on stdout, the log on stderr, a clean end."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parents[3]))
+
+from certificates import Authority
+
+from penstock.engine.cli.commands.serve import metrics_address, milliseconds, named_tables
+from penstock.enumerator.server.auth.tokens import new_token, parse_tokens
+from penstock.proto.client.client import EnumeratorClient
+from penstock.proto.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+    from tests.conftest import GoldenTables
+
+V9 = "A_merge_event_long_v9_h120"
+
+
+def test_named_tables() -> None:
+    assert named_tables(["a=/x", "b=s3://y/z=1"]) == {"a": "/x", "b": "s3://y/z=1"}
+
+
+@pytest.mark.parametrize("pairs", [["a"], ["=x"], ["a="], ["a=x", "a=y"]])
+def test_bad_tables(pairs: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="--table"):
+        named_tables(pairs)
+
+
+@pytest.mark.parametrize(
+    "pairs", [["s3://k:secret@b"], ["=s3://k:secret@b"], ["a=s3://k:secret@b", "a=s3://k:secret@c"]]
+)
+def test_bad_tables_are_told_without_credentials(pairs: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="--table") as caught:
+        named_tables(pairs)
+    assert "secret" not in str(caught.value)
+
+
+def test_no_table_is_told(cli: Cli) -> None:
+    ended = cli("serve")
+    assert (ended.code, ended.stdout) == (2, b"")
+    assert ended.stderr.startswith("error [CONFIGURATION]: no table to serve: name at least one, as NAME=PATH")
+
+
+def test_a_wrong_table_fails_at_once(cli: Cli, tmp_path: pathlib.Path) -> None:
+    ended = cli("serve", "--table", f"a={tmp_path}")
+    assert (ended.code, ended.stdout) == (1, b"")
+    assert ended.stderr.startswith("error [TABLE_NOT_FOUND]: ")
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "nowhere", "127.0.0.1:99999"])
+def test_a_wrong_address_is_refused(cli: Cli, tmp_path: pathlib.Path, listen: str) -> None:
+    ended = cli("serve", "--table", f"a={tmp_path}", "--listen", listen)
+    assert (ended.code, ended.stdout) == (2, b"")
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_process(golden: GoldenTables, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "penstock", "serve", "--table", f"orders={golden.table(V9)}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            assert re.fullmatch(r"127\.0\.0\.1:\d+", address)
+            assert EnumeratorClient(address).describe_table("orders").table_version == 9
+            process.send_signal(number)
+            rest, log = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, rest) == (0, "")
+    assert "Traceback" not in log
+
+
+@pytest.mark.golden
+def test_a_port_that_is_taken_is_told_in_one_line(golden: GoldenTables) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [sys.executable, "-m", "penstock", "serve", "--table", f"a={golden.table(V9)}", "--listen", address]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error [CONFIGURATION]: cannot listen at {address}")
+
+
+# --- configuration, tokens, metrics ---
+
+
+def test_times_and_metrics_addresses_of_flags() -> None:
+    assert [milliseconds("--lease", text) for text in ("500ms", "5s", "5", "1.5s", "2m", "1h")] == [
+        500,
+        5000,
+        5000,
+        1500,
+        120_000,
+        3_600_000,
+    ]
+    for text in ("", "5x", "-1s", "s", "1 2"):
+        with pytest.raises(ConfigurationError, match=r"--lease .*: expected a time such as"):
+            milliseconds("--lease", text)
+    assert [metrics_address(text) for text in ("9100", ":9100", "0.0.0.0:9100")] == [
+        "127.0.0.1:9100",
+        "127.0.0.1:9100",
+        "0.0.0.0:9100",
+    ]
+
+
+def test_a_configuration_is_checked(cli: Cli, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text('[tables]\norders = "nowhere"\n')
+    ended = cli("config", "check", str(file))
+    assert (ended.code, ended.text) == (0, "")
+    for text, told in (
+        ("lisen = 1", "unknown key 'lisen': did you mean listen?"),
+        ("", "tables: got none, expected at least one"),
+        ('[tables]\na = "x"\n[tls]\ncert = "none"\nkey = "none"', "tls.key: file 'none' cannot be read: No such file"),
+        (
+            '[tables.a]\npath = "x"\n[tables.a.kafka]\nbootstrap.servers = "h"\nsasl.password = "${env:NONE_SUCH}"',
+            "option kafka.sasl.password: environment variable NONE_SUCH is not set in this process",
+        ),
+    ):
+        file.write_text(text)
+        ended = cli("config", "check", str(file))
+        assert (ended.code, ended.stdout) == (2, b"")
+        assert told in ended.stderr
+        assert "error [CONFIGURATION]: " in ended.stderr
+
+
+def test_a_token_is_shown_once_with_its_line(cli: Cli) -> None:
+    ended = cli("token", "new", "spark", "--expires", "2030-01-01")
+    assert ended.code == 0
+    token, line = ended.stdout.decode().splitlines()
+    assert token.startswith("pst_")
+    assert [entry.name for entry in parse_tokens(line, "it")] == ["spark"]
+    assert line.endswith(":2030-01-01")
+    assert cli("token", "new", "a b").code == 2
+    assert cli("token", "new", "a", "--expires", "soon").code == 2
+
+
+@pytest.mark.golden
+def test_a_configured_server_with_tls_tokens_and_metrics(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+    authority = Authority(tmp_path / "pki")
+    pair = authority.signed("server", "127.0.0.1")
+    token, line = new_token("spark")
+    (tmp_path / "tokens").write_text(line)
+    (tmp_path / "token").write_text(token)
+    file = tmp_path / "penstock.toml"
+    file.write_text(
+        f"""
+        listen = "10.0.0.1:1"
+        tokens = "{tmp_path}/tokens"
+        [tables]
+        orders = "{golden.table(V9)}"
+        [tls]
+        cert = "{pair.cert}"
+        key = "{pair.key}"
+        [[acl]]
+        principal = "token:spark"
+        rights = ["read"]
+        """
+    )
+    command = [sys.executable, "-m", "penstock", "serve", "--config", str(file), "--listen", "127.0.0.1:0"]
+    command += ["--metrics-listen", "0", "--lease", "9s"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            desc = [sys.executable, "-m", "penstock", "table", "desc", "orders", "--server", address]
+            known = ["--server-ca", authority.ca, "--server-token", str(tmp_path / "token")]
+            told = subprocess.run([*desc, *known], capture_output=True, text=True, timeout=60, check=False)
+            unknown = subprocess.run([*desc, *known[:2]], capture_output=True, text=True, timeout=60, check=False)
+            process.send_signal(signal.SIGTERM)
+            rest, log = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (told.returncode, told.stderr) == (0, "")
+    assert (unknown.returncode, unknown.stdout) == (4, "")
+    assert unknown.stderr.startswith("error [UNAUTHENTICATED]: no token was sent")
+    assert (process.returncode, rest) == (0, "")
+    assert re.search(r"metrics at http://127\.0\.0\.1:\d+/metrics", log)
+    assert "DescribeTable from ipv4:127.0.0.1 refused: UNAUTHENTICATED" in log
+    assert token not in log
+
+
+@pytest.mark.golden
+def test_metrics_without_the_extra_name_it_and_a_server_without_them_runs(golden: GoldenTables) -> None:
+    script = """
+import sys
+for name in ("prometheus_client", "grpc_reflection"):
+    sys.modules[name] = None
+from penstock.engine.cli.main import run
+sys.exit(run(sys.argv[1:]))
+"""
+    command = [sys.executable, "-c", script, "serve", "--table", f"orders={golden.table(V9)}"]
+    told = subprocess.run([*command, "--metrics-listen", "0"], capture_output=True, text=True, timeout=60, check=False)
+    assert told.returncode == 2
+    assert 'metrics need the extra `server`: pip install "penstock[server]"' in told.stderr
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert EnumeratorClient(process.stdout.readline().strip()).describe_table("orders").table_version == 9
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 0

@@ -1,0 +1,159 @@
+"""`penstock state check`: a state at rest, beside a server, left by a killed one, damaged, of tomorrow."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.enumerator.store.open import open_sqlite
+from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
+from penstock.enumerator.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+
+def filled(directory: pathlib.Path) -> SqliteStore:
+    store = open_sqlite(directory)
+    store.append([StoredRecord("lease", 2, b"four"), StoredRecord("group", 1, b"six six")])
+    plans = [PlanPieces(f"p{i}", b"scan", (b"split",) * i) for i in range(4)]
+    store.append([StoredRecord("lease", 2, b"")], plans)
+    return store
+
+
+def digests(directory: pathlib.Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.iterdir()}
+
+
+def test_a_state_at_rest(cli: Cli, tmp_path: pathlib.Path) -> None:
+    filled(tmp_path / "s").close()
+    before = digests(tmp_path / "s")
+    ended = cli("state", "check", tmp_path / "s", "--format", "json")
+    assert ended.code == 0 and ended.stderr == ""
+    found = ended.json
+    assert found["kinds"] == [
+        {"kind": "group", "version": 1, "records": 1, "payload_bytes": 7},
+        {"kind": "lease", "version": 2, "records": 2, "payload_bytes": 4},
+    ]
+    assert len(found["state_id"]) == 32 and found["holder"]["pid"] == os.getpid()
+    expected = {"format_version": 1, "epoch": 1, "live": False, "records": 3, "plans": 4, "splits": 6, "damage": None}
+    assert expected.items() <= found.items() and found["whole"] is True
+    assert found["size_bytes"] == (tmp_path / "s" / "penstock.db").stat().st_size
+    assert digests(tmp_path / "s") == before
+
+
+def test_as_a_table(cli: Cli, tmp_path: pathlib.Path) -> None:
+    filled(tmp_path / "s").close()
+    text = cli("state", "check", tmp_path / "s").text
+    for line in (r"epoch           1", "live            no", "whole           yes", "lease  2        2        4"):
+        assert line in text
+
+
+def test_beside_a_server_that_goes_on(cli: Cli, tmp_path: pathlib.Path) -> None:
+    store = filled(tmp_path / "s")
+    for i in range(3):
+        found = cli("state", "check", tmp_path / "s", "--format", "json").json
+        assert found["live"] and found["whole"] and found["records"] == 3 + i and found["epoch"] == 1
+        store.append([StoredRecord("more", 1, b"")])
+    assert store.epoch == 1
+    store.close()
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+def test_what_a_killed_server_left_is_read_and_left_alone(cli: Cli, tmp_path: pathlib.Path, with_index: bool) -> None:
+    store = filled(tmp_path / "s")
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    for path in (tmp_path / "s").iterdir():
+        if with_index or not path.name.endswith("-shm"):
+            (killed / path.name).write_bytes(path.read_bytes())
+    store.close()
+    before = digests(killed)
+    found = cli("state", "check", killed, "--format", "json").json
+    assert found["whole"] and found["records"] == 3 and found["splits"] == 6 and not found["live"]
+    assert digests(killed) == before
+
+
+def test_damage_is_exit_3_with_what_was_read_before_it(cli: Cli, tmp_path: pathlib.Path) -> None:
+    filled(tmp_path / "s").close()
+    with closing(sqlite3.connect(tmp_path / "s" / "penstock.db")) as connection:
+        connection.execute("UPDATE records SET payload = x'00' WHERE seq = 2")
+        connection.commit()
+    ended = cli("state", "check", tmp_path / "s", "--format", "json")
+    assert ended.code == 3 and "[STATE_DAMAGED]" in ended.stderr and "record 2: its checksum" in ended.stderr
+    assert "restore a backup" in ended.stderr and "look with" not in ended.stderr
+    assert ended.json["records"] == 1 and not ended.json["whole"] and "record 2" in ended.json["damage"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        ("DELETE FROM records WHERE seq = 2", "record 2 is missing"),
+        ("DELETE FROM records WHERE seq = 3", "records from 3 up to 4 are missing"),
+        ("INSERT INTO records SELECT 4, epoch, kind, version, payload, crc FROM records WHERE seq = 3", "record 4"),
+        ("UPDATE records SET kind = 'other' WHERE seq = 1", "record 1"),
+        ("UPDATE records SET payload = 'text' WHERE seq = 1", "record 1"),
+        ("UPDATE records SET kind = CAST(x'ff' AS TEXT) WHERE seq = 1", "decode"),
+        ("UPDATE meta SET epoch = 9", "meta"),
+        ("DELETE FROM meta", "meta"),
+        ("DROP TABLE records", "no such table"),
+        ("DELETE FROM plans WHERE plan_id = 'p1'", "3 plans are there, 4 are kept"),
+        ("UPDATE plans SET splits = 1 WHERE plan_id = 'p2'", "plan 'p2'"),
+        ("UPDATE pieces SET bytes = x'01' WHERE id = (3 << 32) + 2", "plan p2: the checksum of its split 1"),
+        ("DELETE FROM pieces WHERE id = (4 << 32) + 3", "plan p3: its split 2 is missing"),
+        ("DELETE FROM pieces WHERE id = (2 << 32)", "plan p1: its scan is missing"),
+        ("INSERT INTO pieces VALUES ((4 << 32) + 99, x'', 0)", "belongs to no plan"),
+    ],
+)
+def test_every_kind_of_damage_is_named(cli: Cli, tmp_path: pathlib.Path, damage: str, named: str) -> None:
+    filled(tmp_path / "s").close()
+    with closing(sqlite3.connect(tmp_path / "s" / "penstock.db")) as connection:
+        connection.execute(damage)
+        connection.commit()
+    ended = cli("state", "check", tmp_path / "s")
+    assert ended.code == 3 and named in ended.stderr and str(tmp_path / "s") in ended.stderr
+
+
+def test_a_newer_store_is_exit_1(cli: Cli, tmp_path: pathlib.Path) -> None:
+    filled(tmp_path / "s").close()
+    with closing(sqlite3.connect(tmp_path / "s" / "penstock.db")) as connection:
+        connection.execute("DROP TABLE meta")
+        connection.execute("PRAGMA user_version = 2")
+    ended = cli("state", "check", tmp_path / "s")
+    assert ended.code == 1 and "[STATE_VERSION]" in ended.stderr and ended.text == ""
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_where_no_state_is_is_exit_2(cli: Cli, tmp_path: pathlib.Path, there: bool) -> None:
+    ended = cli("state", "check", tmp_path if there else tmp_path / "nowhere")
+    assert ended.code == 2 and "[CONFIGURATION]" in ended.stderr and str(tmp_path) in ended.stderr
+    assert cli("state", "check").code == 2
+
+
+def test_without_a_command_it_shows_its_help(cli: Cli) -> None:
+    ended = cli("state")
+    assert ended.code == 2 and "check" in ended.stderr
+
+
+def test_a_state_is_backed_up_beside_its_server_and_restored_when_it_ended(cli: Cli, tmp_path: pathlib.Path) -> None:
+    state, file = tmp_path / "s", tmp_path / "backup.db"
+    store = open_sqlite(state)
+    store.append([StoredRecord("numbers", 1, b'{"last":7}')])
+    ended = cli("state", "backup", state, file, "--format", "json")
+    assert ended.code == 0 and ended.json["file"] == str(file)
+    assert (ended.json["records"], ended.json["plans"], ended.json["splits"]) == (1, 0, 0)
+    again = cli("state", "backup", state, file)
+    assert again.code != 0 and "there already" in again.stderr
+    refused = cli("state", "restore", file, state)
+    assert refused.code != 0 and "serves from it" in refused.stderr
+    store.close()
+    restored = cli("state", "restore", file, state)
+    assert restored.code == 0 and "moved_to" in restored.text and str(state / "replaced-") in restored.text
+    assert cli("state", "restore", file, tmp_path / "new", "--format", "json").json["moved_to"] is None
+    assert cli("state", "check", state, "--format", "json").json["records"] == 2

@@ -1,0 +1,202 @@
+"""`penstock top`: one frame, JSON, and what a server of its groups tells over gRPC."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.engine.cli.commands import top as command
+from penstock.engine.cli.commands.top import COLUMNS, amount, frame, moment, span, status_fields
+from penstock.engine.consumer import Consumer
+from penstock.enumerator.server.run import RunningServer, serve_enumerator
+from penstock.enumerator.service import EnumeratorService
+from penstock.proto.client.client import EnumeratorClient
+from penstock.proto.codec.server_status import MAX_ERROR_CHARS, status_from_message, status_to_message
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.groups import GroupLag, GroupStatus, GroupSummary, ServerStatus, TableStatus
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.v1 import penstock_pb2 as pb
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+    from tests.conftest import GoldenTables
+
+V9 = "A_merge_event_long_v9_h120"
+GROUP = GroupStatus(
+    summary=GroupSummary(table="t[red]x", group="g", state="running", committed=EARLIEST, planned=EARLIEST, readers=2),
+    pending_splits=3,
+    held_splits=1,
+    lag=GroupLag(commits=4, size_bytes=3 << 20, seconds=240.0, loss_commits=9),
+    issued_ms=1_700_000_000_000,
+    rows=70,
+    size_bytes=900,
+    finished_splits=5,
+    expired_splits=1,
+    fenced=2,
+    rows_per_second=12.5,
+    bytes_per_second=2048.0,
+    lag_age_ms=12_000,
+)
+STATUS = ServerStatus(
+    version="1.2",
+    now_ms=1_700_000_060_000,
+    uptime_ms=7_200_000,
+    tables=(TableStatus("t[red]x"), TableStatus("other", 1_699_999_999_000)),
+    groups=(GROUP,),
+)
+
+
+@pytest.fixture
+def served(golden: GoldenTables) -> Iterator[tuple[RunningServer, EnumeratorService]]:
+    service = EnumeratorService({"orders": str(golden.table(V9))}, poll_ms=50)
+    service.start()
+    with serve_enumerator(service, "127.0.0.1:0", groups=service) as server:
+        yield server, service
+    service.stop()
+
+
+def test_a_long_error_of_a_table_is_cut_and_arrives() -> None:
+    sent = replace(STATUS, tables=(TableStatus("t", None, "CORRUPT_FILE", "x" * 5_000),))
+    [received] = status_from_message(status_to_message(sent)).tables
+    assert received == TableStatus("t", None, "CORRUPT_FILE", "x" * MAX_ERROR_CHARS)
+
+
+def test_the_status_travels_whole_and_what_cannot_be_is_refused() -> None:
+    message = status_to_message(STATUS)
+    assert status_from_message(pb.DescribeServerResponse.FromString(message.SerializeToString())) == STATUS
+    message.groups[0].rows_per_second = float("nan")
+    with pytest.raises(ConfigurationError, match="rows_per_second"):
+        status_from_message(message)
+    message.groups[0].ClearField("summary")
+    with pytest.raises(ConfigurationError, match="summary"):
+        status_from_message(message)
+
+
+@pytest.mark.golden
+def test_a_frame_and_a_document_of_a_server_at_work(cli: Cli, served: tuple[RunningServer, EnumeratorService]) -> None:
+    server, _ = served
+    with Consumer(server.address, "orders", group="audit", reader_id="r1") as reader:
+        rows = 0
+        for batch in reader:
+            rows += batch.batch.num_rows
+            if batch.end_of_split:
+                break
+        reader.commit()
+        told = cli("top", "--server", server.address, "--format", "json")
+        frame = cli("top", "--server", server.address, "--once")
+    assert (told.code, frame.code) == (0, 0), (told.stderr, frame.stderr)
+    (group,) = told.json["groups"]
+    assert (group["table"], group["group"], group["state"], group["readers"]) == ("orders", "audit", "running", 1)
+    assert (group["finished_splits"], group["rows"], group["fenced"]) == (1, rows, 0)
+    assert group["rows_per_second"] > 0
+    assert told.json["tables"] == [{"table": "orders", "watermark": None, "error_code": None}]
+    assert re.search(r"orders +audit +running", frame.text)
+    assert server.address in frame.text and "1 tables" in frame.text
+
+
+@pytest.mark.golden
+def test_without_a_server(cli: Cli, unused_port: int) -> None:
+    ended = cli("top", "--once")
+    assert ended.code == 2 and "needs a server" in ended.stderr
+    assert cli("top", "--once", "--interval", "0", "--server", f"127.0.0.1:{unused_port}").code == 2
+
+
+def test_rights_on_everything_are_needed() -> None:
+    from penstock.enumerator.server.auth.acl import NEEDED, Of
+
+    assert (NEEDED["DescribeServer"].right, NEEDED["DescribeServer"].of) == ("read", Of.GROUPS)
+
+
+def test_names_are_never_markup_and_numbers_are_short(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EnumeratorClient, "describe_server", lambda self, table: STATUS)
+    text = cli("top", "--once", "--server", "127.0.0.1:1").text
+    assert "t[red]x" in text
+    for shown in ("4.0m", "3.0M", "60.0s", "12", "2.0K", "other watermark 2023-11-14T22:13:19.000Z"):
+        assert shown in text, (shown, text)
+
+
+LONG = replace(GROUP, summary=replace(GROUP.summary, table="lake.of.the.sales.department", group="nightly-export-1"))
+
+
+def lines_at(width: int, *groups: GroupStatus) -> list[str]:
+    """The frame of these groups on a terminal of that width."""
+    from rich.console import Console
+
+    console = Console(force_terminal=True, width=width, record=True, file=io.StringIO())
+    console.print(frame(replace(STATUS, groups=groups), "127.0.0.1:7070", console.width))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= width
+    return [line.strip() for line in lines]
+
+
+@pytest.mark.parametrize("groups", [(GROUP,), (GROUP, LONG), ()])
+def test_a_frame_fits_80_columns_and_says_what_it_leaves_out(groups: tuple[GroupStatus, ...]) -> None:
+    lines = lines_at(80, *groups)
+    (head,) = [line for line in lines if line.startswith("table")]
+    assert head.split()[:5] == ["table", "group", "state", "lag", "age"] and "readers" in head and "pending" in head
+    if groups:
+        (row,) = [line for line in lines if line.startswith("t[red]x")]
+        assert row.split()[:5] == ["t[red]x", "g", "running", "4.0m", "12.0s"] and "…" not in row
+        assert "no room for:" in " ".join(lines) and "bytes/s" in " ".join(lines)
+    if len(groups) == 2:
+        (row,) = [line for line in lines if line.startswith("lake.of")]
+        assert row.split()[2:5] == ["running", "4.0m", "12.0s"]  # the name alone is cut
+
+
+def test_a_wide_terminal_shows_all_and_a_narrow_one_the_most_important() -> None:
+    wide, narrow = lines_at(200, GROUP, LONG), lines_at(50, GROUP)
+    assert "no room for" not in " ".join(wide) and "lake.of.the.sales.department" in " ".join(wide)
+    (row,) = [line for line in narrow if line.startswith("t[red]x")]
+    assert row.split()[:4] == ["t[red]x", "g", "running", "4.0m"]
+
+
+def test_a_pipe_has_all_columns_and_whole_names(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = replace(GROUP, summary=replace(GROUP.summary, table="t" * 150, group="g" * 150))
+    monkeypatch.setattr(EnumeratorClient, "describe_server", lambda self, table: replace(STATUS, groups=(long,)))
+    lines = [line.strip() for line in cli("top", "--server", "127.0.0.1:1").text.splitlines()]
+    (row,) = [line for line in lines if line.startswith("t" * 150)]
+    assert row.split()[:5] == ["t" * 150, "g" * 150, "running", "4.0m", "12.0s"]
+    (head,) = [line for line in lines if line.startswith("table ")]
+    assert head.split() == list(COLUMNS)
+
+
+def test_the_picture_is_drawn_anew_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+
+    asked: list[int] = []
+
+    class EntryPoint:
+        def describe_server(self, table: str = "") -> ServerStatus:
+            asked.append(1)
+            return STATUS
+
+    def slept(seconds: float) -> None:
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.time, "sleep", slept)
+    console = Console(force_terminal=True, width=160, record=True, file=io.StringIO())
+    command._watch(EntryPoint(), console, "here", 1.0)  # type: ignore[arg-type]
+    assert len(asked) == 3
+
+
+def test_the_documented_fields() -> None:
+    import pathlib
+
+    text = (pathlib.Path(__file__).parents[4] / "docs" / "cli.md").read_text().split("`top`: `version`")[1]
+    documented = set(re.findall(r"`(\w+)`", "`version`" + text.split("as in")[0]))
+    fields = status_fields(STATUS)
+    (group,) = fields["groups"]  # type: ignore[misc]
+    assert documented == {*fields, *group, "table", "watermark"}
+
+
+def test_short_forms() -> None:
+    assert [span(value) for value in (0.04, 119, 120, 7_300, 200_000)] == ["0.0s", "119.0s", "2.0m", "2.0h", "2.3d"]
+    assert [amount(value) for value in (0, 1023, 1024, 5 << 30)] == ["0", "1023", "1.0K", "5.0G"]
+    assert moment(0) == "1970-01-01T00:00:00.000Z" and moment(1 << 62) == str(1 << 62)

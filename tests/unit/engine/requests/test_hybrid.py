@@ -1,0 +1,277 @@
+"""What options of a hybrid read come to, which of them are refused together, and that no secret is ever shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from penstock.engine.requests.group import group_spec
+from penstock.engine.requests.hybrid import changes_read, given_offsets, hybrid_of
+from penstock.engine.requests.stream import check_stream_options, stream_scope
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import OnLostRange, StartAt
+from penstock.proto.model.hybrid import HandOverRules, Hybrid, HybridMode, ValueFormat
+from penstock.proto.model.queries import Changes, Incremental
+from penstock.proto.model.reports import TableDescription
+from penstock.proto.options.kafka import checkpoints_of
+from penstock.proto.options.registry import EntryPoint, GivenOptions, parse_options
+
+BROKERS = {"kafka.bootstrap.servers": "h:9092"}
+LEAST = {"hybrid": "changelog", "kafka.topic": "orders", **BROKERS}
+SECRET = "pa55-word"
+
+
+def never() -> TableDescription:
+    raise AssertionError("the table was asked for")
+
+
+def given(door: EntryPoint = EntryPoint.STREAM, /, **more: object) -> GivenOptions:
+    """The least a hybrid read needs, with more options or (None) without some; `__` stands for a dot."""
+    told = LEAST | {name.replace("__", "."): value for name, value in more.items()}
+    return parse_options(told, door=door)
+
+
+def of_stream(options: GivenOptions) -> Hybrid:
+    found = stream_scope("t", options, never).request.hybrid
+    assert found is not None
+    return found
+
+
+def test_the_least_a_stream_needs() -> None:
+    found = of_stream(given())
+    assert found == Hybrid(mode=HybridMode.CHANGELOG, topic="orders")
+    assert found.access.client == (("bootstrap.servers", "h:9092"),)
+    assert (found.access.registry_url, found.access.dead_letter) == ("", "")
+
+
+def test_a_changelog_is_read_as_changes_of_rows_and_an_append_stream_as_rows() -> None:
+    assert stream_scope("t", given(), never).request.query == Changes(ChangeFormat.ROWS)
+    assert stream_scope("t", given(query="cdc", cdcFormat="rows"), never).request.query == Changes(ChangeFormat.ROWS)
+    assert stream_scope("t", given(hybrid="append"), never).request.query == Incremental()
+    assert stream_scope("t", given(hybrid="append", query="incremental"), never).request.query == Incremental()
+
+
+def test_every_option_reaches_its_place() -> None:
+    found = of_stream(
+        given(
+            kafkaValueFormat="debezium-avro",
+            schemaRegistryUrl="http://registry:8081",
+            deadLetterPath="/letters",
+            kafkaOffsetsKey="my.key",
+            kafkaOffsetsFormat="connect",
+            kafkaCheckpoint="a=/one,b=/two",
+            othersReadOtherTopics="true",
+            kafkaStartingGroup="writer",
+            kafkaStartingTimestamp="1700000000000",
+            kafkaStartingOffsets='{"orders":{"0":5}}',
+            failOnDataLoss="false",
+        )
+    )
+    assert found == Hybrid(
+        mode=HybridMode.CHANGELOG,
+        topic="orders",
+        value_format=ValueFormat.DEBEZIUM_AVRO,
+        rules=HandOverRules(
+            key="my.key",
+            key_format="connect",
+            checkpoints=(("a", "/one"), ("b", "/two")),
+            others_elsewhere=True,
+            group="writer",
+            timestamp_ms=1_700_000_000_000,
+            starting_offsets='{"orders":{"0":5}}',
+        ),
+        fail_on_data_loss=False,
+    )
+    assert (found.access.registry_url, found.access.dead_letter) == ("http://registry:8081", "/letters")
+
+
+@pytest.mark.parametrize(("policy", "fails"), [("fail", True), ("earliest", False), (None, True)])
+def test_what_is_done_at_expired_offsets_is_what_is_done_at_a_lost_range(policy: str | None, fails: bool) -> None:
+    assert of_stream(given(onLostRange=policy)).fail_on_data_loss is fails
+    spec = group_spec("t", given(EntryPoint.CONSUMER, onLostRange=policy), never)
+    assert spec.scope.request.hybrid is not None
+    assert spec.scope.request.hybrid.fail_on_data_loss is fails
+
+
+def test_a_group_reads_the_same_topic() -> None:
+    spec = group_spec("t", given(EntryPoint.CONSUMER, after="earliest"), never)
+    assert spec.scope.request.hybrid == Hybrid(mode=HybridMode.CHANGELOG, topic="orders")
+    assert spec.scope.request.query == Changes(ChangeFormat.ROWS)
+    assert spec.start == StartAt()
+    assert group_spec("t", given(EntryPoint.CONSUMER, hybrid="append"), never).scope.request.query == Incremental()
+
+
+def test_without_hybrid_there_is_no_topic() -> None:
+    plain = parse_options({}, door=EntryPoint.STREAM)
+    assert stream_scope("t", plain, never).request.hybrid is None
+    assert changes_read(plain) is None
+    assert (
+        changes_read(parse_options({"query": "cdc", "cdcFormat": "hudi"}, door=EntryPoint.STREAM)) is ChangeFormat.HUDI
+    )
+
+
+REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
+    "no topic": ({"kafka.topic": None}, r"hybrid=changelog goes on in a topic: give kafka\.topic"),
+    "a topic that Kafka does not allow": ({"kafka.topic": "a b"}, r"option kafka\.topic: got 'a b'"),
+    "no brokers": ({"kafka.bootstrap.servers": None}, r"give kafka\.bootstrap\.servers"),
+    "brokers that are none": ({"kafka.bootstrap.servers": ""}, r"give kafka\.bootstrap\.servers"),
+    "another query": ({"query": "incremental"}, "hybrid=changelog returns changes, query=incremental something else"),
+    "a query of batches": ({"query": "snapshot"}, "query=snapshot"),
+    "append and changes": ({"hybrid": "append", "query": "cdc"}, "hybrid=append returns rows.*use hybrid=changelog"),
+    "Hudi's form of changes": ({"query": "cdc", "cdcFormat": "hudi"}, "cdcFormat=hudi with hybrid=changelog"),
+    "an end": ({"upto": "20260101000000"}, "option upto ends a stream in the lake"),
+    "the newest as an end": ({"upto": "latest"}, "upto"),
+    "a changelog from an instant on": ({"after": "20260101000000"}, "got after=20260101000000; leave after out"),
+    "a changelog from the newest on": ({"after": "latest"}, "commits alone do not tell its deletes"),
+    "the table anew": ({"onLostRange": "snapshot"}, "onLostRange=snapshot hands out the table's rows anew"),
+    "rows held": ({"eventTime": "ts", "maxOutOfOrderness": "1s", "watermarkFallback": "hold"}, "=hold with hybrid"),
+    "rows by commit": (
+        {"eventTime": "ts", "maxOutOfOrderness": "1s", "watermarkFallback": "commitTime"},
+        "watermarkFallback=commitTime with hybrid.*use scan",
+    ),
+    "Avro without a registry": ({"kafkaValueFormat": "avro"}, "kafkaValueFormat=avro.*give schemaRegistryUrl"),
+    "a registry for JSON": ({"schemaRegistryUrl": "http://r"}, "schemaRegistryUrl.*kafkaValueFormat=json needs none"),
+    "a key without its form": ({"kafkaOffsetsKey": "k"}, "kafkaOffsetsKey and kafkaOffsetsFormat.*give both"),
+    "a form without its key": ({"kafkaOffsetsFormat": "json"}, "give both"),
+    "a key that is no position": (
+        {"kafkaOffsetsKey": "deltastreamer.checkpoint.reset_key", "kafkaOffsetsFormat": "streamer"},
+        "it is not its place",
+    ),
+    "dead letters elsewhere": (
+        {"deadLetterPath": f"ftp://key:{SECRET}@b"},
+        "option deadLetterPath .*: no file system is known for ftp:",
+    ),
+    "several checkpoints without ID": ({"kafkaCheckpoint": "/a,/b"}, "option kafkaCheckpoint: with several"),
+    "a folder that a server would read": (
+        {"kafkaCheckpoint": "/a", "server": "127.0.0.1:1"},
+        "option kafkaCheckpoint with server",
+    ),
+    "offsets that are none": ({"kafkaStartingOffsets": "orders"}, "option kafkaStartingOffsets: got 'orders'"),
+    "offsets of another topic": ({"kafkaStartingOffsets": "other,0:1"}, "expected the offsets of orders"),
+    "the client's own place": ({"kafka.auto.offset.reset": "earliest"}, r"kafka\.auto\.offset\.reset must be error"),
+    "the client's own commits": ({"kafka.enable.auto.commit": "true"}, r"kafka\.enable\.auto\.commit must be false"),
+    "a topic among the settings": ({"kafka": {"topic": "orders"}}, r"holds a setting `topic`: give kafka\.topic"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_go_together_in_a_stream(case: str) -> None:
+    more, expected = REFUSED[case]
+    options = parse_options(LEAST | dict(more), door=EntryPoint.STREAM)
+    with pytest.raises(ConfigurationError, match=expected):
+        check_stream_options(options)
+
+
+OF_STREAMS_ALONE = ("rows held", "rows by commit", "a query of batches", "the newest as an end")
+
+
+@pytest.mark.parametrize("case", [case for case in REFUSED if case not in OF_STREAMS_ALONE])
+def test_what_does_not_go_together_in_a_group(case: str) -> None:
+    more, expected = REFUSED[case]
+    options = parse_options(LEAST | dict(more), door=EntryPoint.CONSUMER)
+    with pytest.raises(ConfigurationError, match=expected):
+        group_spec("t", options, never)
+
+
+@pytest.mark.parametrize(("door", "after"), [(EntryPoint.STREAM, "earliest"), (EntryPoint.CONSUMER, "snapshot")])
+def test_each_door_has_its_own_word_for_the_whole_table(door: EntryPoint, after: str) -> None:
+    with pytest.raises(ConfigurationError, match="begins with every row of the table"):
+        hybrid_of(given(door, after=after), door)
+    assert hybrid_of(given(door, after="snapshot" if door is EntryPoint.STREAM else "earliest"), door) is not None
+
+
+@pytest.mark.parametrize("after", ["latest", "20260101000000", "earliest", "snapshot"])
+def test_rows_begin_anywhere(after: str) -> None:
+    assert hybrid_of(given(hybrid="append", after=after), EntryPoint.STREAM) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kafka.topic", "orders"),
+        ("kafkaValueFormat", "json"),
+        ("deadLetterPath", "/d"),
+        ("kafkaStartingTimestamp", 1),
+        ("othersReadOtherTopics", "on"),
+        ("kafkaCheckpoint", "/c"),
+    ],
+)
+def test_options_of_a_topic_need_hybrid(name: str, value: object) -> None:
+    for door, check in (
+        (EntryPoint.STREAM, check_stream_options),
+        (EntryPoint.CONSUMER, lambda o: group_spec("t", o, never)),
+    ):
+        with pytest.raises(ConfigurationError, match=f"option {name} is about the topic that a hybrid read goes on in"):
+            check(parse_options({name: value}, door=door))
+
+
+def test_settings_of_the_client_need_hybrid_and_are_not_shown() -> None:
+    options = parse_options({"kafka.sasl.password": SECRET}, door=EntryPoint.STREAM)
+    with pytest.raises(ConfigurationError, match=r"option kafka\.\* is about the topic") as told:
+        check_stream_options(options)
+    assert SECRET not in str(told.value)
+
+
+@pytest.mark.parametrize("door", [EntryPoint.BATCH, EntryPoint.ARROW, EntryPoint.CLI])
+@pytest.mark.parametrize("name", ["hybrid", "kafka.topic", "kafka.bootstrap.servers", "kafkaValueFormat"])
+def test_a_batch_refuses_hybrid_by_name(door: EntryPoint, name: str) -> None:
+    value = "append" if name == "hybrid" else "json"
+    with pytest.raises(ConfigurationError, match=rf"option {name} does not apply here \({door.value}\)"):
+        parse_options({name: value}, door=door)
+
+
+@pytest.mark.parametrize("case", [None, *REFUSED])
+@pytest.mark.parametrize("door", [EntryPoint.STREAM, EntryPoint.CONSUMER])
+def test_no_secret_is_ever_shown(case: str | None, door: EntryPoint) -> None:
+    more = {} if case is None else dict(REFUSED[case][0])
+    secrets = {"kafka.sasl.password": SECRET, "deadLetterPath": f"/letters/{SECRET}"}
+    registry = {"kafkaValueFormat": "avro", "schemaRegistryUrl": f"http://u:{SECRET}@r"}
+    told = LEAST | secrets | registry | more
+    try:
+        options = parse_options(told, door=door)
+        shown = repr(options)
+        spec = group_spec("t", options, never) if door is EntryPoint.CONSUMER else stream_scope("t", options, never)
+        hybrid = hybrid_of(options, door)
+        assert hybrid is not None
+        shown += repr(spec) + repr(hybrid) + repr(hybrid.access) + str(hybrid)
+    except ConfigurationError as error:
+        shown = f"{error} {error!r}"
+    assert SECRET not in shown
+
+
+def test_what_differs_in_access_alone_is_the_same_read() -> None:
+    assert of_stream(given()) == of_stream(given(kafka__bootstrap__servers="other:9092", deadLetterPath="/x"))
+
+
+def test_checkpoints() -> None:
+    assert checkpoints_of("c", ()) == ()
+    assert checkpoints_of("c", ("/a/b=c",)) == (("", "/a/b=c"),)
+    assert checkpoints_of("c", ("b=/x", "a=s3://y")) == (("a", "s3://y"), ("b", "/x"))
+    for bad in (("=/x",), ("a=",), ("a=/x", "a=/y"), ("a=/x", "/y")):
+        with pytest.raises(ConfigurationError, match="c"):
+            checkpoints_of("c", bad)
+
+
+def test_given_offsets_are_of_the_topic() -> None:
+    both = '{"orders":{"0":1},"other":{"0":2}}'
+    assert given_offsets("o", both, "other").offsets == ((0, 2),)
+    assert given_offsets("o", "orders,1:7,0:5", "").offsets == ((0, 5), (1, 7))
+    with pytest.raises(ConfigurationError, match="expected the offsets of one topic"):
+        given_offsets("o", both, "")
+    with pytest.raises(ConfigurationError, match=r"^o: "):
+        given_offsets("o", "123", "orders")
+
+
+def test_a_policy_of_the_lake_that_hands_out_the_table_anew_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="onLostRange=snapshot"):
+        hybrid_of(given(), EntryPoint.STREAM, OnLostRange.SNAPSHOT)
+
+
+@pytest.mark.parametrize(
+    "more", [{"hybrid": "kafka-first"}, {"after": "latest"}, {"hybrid": "append", "upto": "20260101000000000"}]
+)
+def test_row_21_the_topic_first_and_the_lake_behind_it_is_refused(more: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"hybrid"):
+        of_stream(given(**more))

@@ -1,0 +1,190 @@
+"""Options of a stream: which go together, what they ask of the enumerator, where the stream starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.engine.requests.stream import check_stream_options, stream_limits, stream_scope, stream_start
+from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import OnLostRange
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, RoundLimits
+from penstock.proto.model.reports import TableDescription
+from penstock.proto.model.streams import EventTimeRule, StartAfter, StartNewest, StartSnapshot, WatermarkFallback
+from penstock.proto.options.registry import EntryPoint, GivenOptions, parse_options
+
+UTC_TABLE = TableDescription(
+    table="t",
+    base_path="/t",
+    hudi_name="t",
+    table_type="MERGE_ON_READ",
+    table_version=9,
+    timeline_layout=2,
+    timeline_timezone="UTC",
+    merge_mode="EVENT_TIME_ORDERING",
+    record_key_fields=("id",),
+    partition_fields=(),
+    ordering_fields=("ts",),
+    schema_json="{}",
+    newest=Position(InstantTime("20260131000000000")),
+)
+
+
+def never() -> TableDescription:
+    raise AssertionError("no option needs the table's description")
+
+
+def utc() -> TableDescription:
+    return UTC_TABLE
+
+
+def local() -> TableDescription:
+    return replace(UTC_TABLE, timeline_timezone="LOCAL")
+
+
+def options(**given: object) -> GivenOptions:
+    return parse_options(given, door=EntryPoint.STREAM)
+
+
+def at(digits: str) -> Position:
+    return Position(InstantTime(digits))
+
+
+def test_nothing_given_is_rows_without_an_end() -> None:
+    scope = stream_scope("t", GivenOptions(), never)
+    assert scope.request.query == Incremental()
+    assert (scope.rule, scope.upto, scope.limits, scope.on_lost_range) == (None, None, NO_LIMITS, OnLostRange.FAIL)
+
+
+def test_changes() -> None:
+    scope = stream_scope("t", options(query="cdc", cdcFormat="hudi"), never)
+    assert scope.request.query == Changes(ChangeFormat.HUDI)
+
+
+def test_event_time() -> None:
+    given = options(
+        eventTime="ts",
+        maxOutOfOrderness="10 minutes",
+        watermarkFallback="hold",
+        upto="20260101000000",
+        endWatermark="1h",
+    )
+    scope = stream_scope("t", given, never)
+    assert scope.rule == EventTimeRule(max_out_of_orderness_us=600_000_000, fallback=WatermarkFallback.HOLD)
+    assert (scope.request.event_time, scope.request.event_time_unit) == ("ts", "")
+    assert (scope.upto, scope.end_watermark_us) == (at("20260101000000"), 3_600_000_000)
+    units = options(eventTime="n", eventTimeUnit="ms", maxOutOfOrderness="0s")
+    assert stream_scope("t", units, never).request.event_time_unit == "ms"
+    assert stream_scope("t", options(eventTime="ts", maxOutOfOrderness="1s"), never).end_watermark_us is None
+
+
+def test_limits() -> None:
+    given = options(maxCommitsPerTrigger="1", maxFilesPerTrigger="2", maxBytesPerTrigger="3", maxRowsPerTrigger="4")
+    assert stream_limits(given) == RoundLimits(max_commits=1, max_files=2, max_bytes=3, max_rows=4)
+    assert stream_limits(GivenOptions()) == NO_LIMITS
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (None, StartSnapshot()),
+        ("snapshot", StartSnapshot()),
+        ("latest", StartNewest()),
+        ("earliest", StartAfter(EARLIEST)),
+        ("20260101000000", StartAfter(at("20260101000000"))),
+    ],
+)
+def test_where_a_stream_starts(after: str | None, expected: object) -> None:
+    assert stream_start("t", GivenOptions(after=after), never) == expected
+
+
+def test_a_timestamp_is_told_in_the_timelines_zone() -> None:
+    given = GivenOptions(after="2026-01-31T00:00:00.000+01:00", upto="2026-01-31T12:00:00.000Z")
+    assert stream_start("t", given, utc) == StartAfter(at("20260130230000000"))
+    assert stream_scope("t", given, utc).upto == at("20260131120000000")
+    with pytest.raises(ConfigurationError, match="timelineTimezone"):
+        stream_scope("t", given, local)
+
+
+@pytest.mark.parametrize(
+    ("given", "policy"),
+    [
+        ({}, OnLostRange.FAIL),
+        ({"failOnDataLoss": "true"}, OnLostRange.FAIL),
+        ({"failOnDataLoss": "false"}, OnLostRange.EARLIEST),
+        ({"failOnDataLoss": "false", "onLostRange": "earliest"}, OnLostRange.EARLIEST),
+        ({"failOnDataLoss": "true", "onLostRange": "fail"}, OnLostRange.FAIL),
+        ({"onLostRange": "snapshot"}, OnLostRange.SNAPSHOT),
+    ],
+)
+def test_what_becomes_of_a_lost_range(given: dict[str, str], policy: OnLostRange) -> None:
+    assert stream_scope("t", options(**given), never).on_lost_range is policy
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"query": "snapshot"}, "query=snapshot cannot be streamed"),
+        ({"query": "read_optimized"}, "query=read_optimized cannot be streamed"),
+        ({"cdcFormat": "rows"}, "give query=cdc with it"),
+        ({"upto": "latest"}, "upto=latest.*availableNow"),
+        ({"eventTime": "ts"}, "eventTime needs maxOutOfOrderness.*no default.*drops every row"),
+        ({"maxOutOfOrderness": "1s"}, "maxOutOfOrderness .*give eventTime"),
+        ({"idleTimeout": "1s"}, "idleTimeout .*give eventTime"),
+        ({"watermarkFallback": "hold"}, "watermarkFallback .*give eventTime"),
+        ({"endWatermark": "infinite", "upto": "20260101000000"}, "endWatermark .*give eventTime"),
+        ({"eventTimeUnit": "ms"}, "eventTimeUnit .*give eventTime"),
+        ({"eventTime": "ts", "maxOutOfOrderness": "1s", "endWatermark": "1h"}, "endWatermark .*give upto"),
+        ({"eventTime": "ts", "maxOutOfOrderness": "1s", "idleTimeout": "0s"}, "idleTimeout: got 0"),
+        (
+            {"eventTime": "ts", "maxOutOfOrderness": "1s", "query": "cdc", "cdcFormat": "hudi"},
+            "cdcFormat=hudi.*use cdcFormat=rows",
+        ),
+        ({"onLostRange": "snapshot", "query": "cdc"}, "onLostRange=snapshot.*no changes"),
+        ({"failOnDataLoss": "false", "onLostRange": "fail"}, "failOnDataLoss=false says onLostRange=earliest"),
+        ({"failOnDataLoss": "true", "onLostRange": "snapshot"}, "failOnDataLoss=true says onLostRange=fail"),
+        ({"timelineTimezone": "Mars/Olympus"}, "timelineTimezone"),
+    ],
+)
+def test_what_no_stream_can_have(given: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        check_stream_options(options(**given))
+    with pytest.raises(ConfigurationError, match=text):
+        stream_scope("t", options(**given), never)
+
+
+def test_an_end_before_the_start() -> None:
+    given = GivenOptions(after="20260102000000", upto="20260101000000")
+    with pytest.raises(ConfigurationError, match="ends before it starts: got after=20260102000000"):
+        stream_start("t", given, never)
+    assert stream_start("t", replace(given, upto="20260102000000"), never) == StartAfter(at("20260102000000"))
+
+
+class TestCommitTimes:
+    """The fallback by the commit's time needs to know the timeline's zone."""
+
+    given = options(eventTime="ts", maxOutOfOrderness="1s", watermarkFallback="commitTime")
+
+    def test_of_a_local_timeline_nothing_is_known(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"LOCAL.*timelineTimezone.*Europe/Berlin"):
+            stream_scope("t", self.given, local)
+
+    def test_the_option_tells_it(self) -> None:
+        rule = stream_scope("t", replace(self.given, timeline_timezone="Europe/Berlin"), never).rule
+        assert rule == EventTimeRule(
+            max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="Europe/Berlin"
+        )
+
+    def test_a_timeline_in_utc_needs_none(self) -> None:
+        rule = stream_scope("t", self.given, utc).rule
+        assert rule is not None and rule.timezone == ""
+
+    def test_a_table_that_is_not_there_yet_is_waited_for(self) -> None:
+        def missing() -> TableDescription:
+            raise TableNotFound("no table")
+
+        rule = stream_scope("t", self.given, missing).rule
+        assert rule is not None and rule.fallback is WatermarkFallback.COMMIT_TIME

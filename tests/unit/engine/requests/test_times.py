@@ -1,0 +1,183 @@
+"""Texts of times: what each means, and that conversions agree with the calendar."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.engine.requests.times import TimelineZone, range_bound, requested_time, utc_of
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Latest
+from penstock.table.timeline.zones import named_zone
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def utc(_text: str) -> tzinfo:
+    return UTC
+
+
+def berlin(_text: str) -> tzinfo:
+    return BERLIN
+
+
+def unasked(text: str) -> tzinfo:
+    raise AssertionError(f"{text} needs no zone")
+
+
+@pytest.mark.parametrize("text", ["20260131235959", "20260131235959123", "00000000000000", "99999999999999999"])
+def test_whole_instants_stay_as_they_are(text: str) -> None:
+    assert range_bound("after", text, unasked) == Position(InstantTime(text))
+    assert requested_time("asOf", text, unasked) == text
+
+
+@pytest.mark.parametrize("text", ["earliest", "0", "000", "0" * 13, " earliest "])
+def test_earliest(text: str) -> None:
+    assert range_bound("after", text, unasked) == EARLIEST
+
+
+def test_latest() -> None:
+    assert range_bound("upto", "latest", unasked) == Latest()
+
+
+@pytest.mark.parametrize(
+    ("text", "digits"),
+    [
+        ("2026-01-31", "20260131000000000"),
+        ("2026-01-31T23:59:59", "20260131235959999"),
+        ("2026-01-31 23:59:59", "20260131235959999"),
+        ("2026-01-31T23:59:59.5", "20260131235959500"),
+        ("2026-01-31T23:59:59.123999999", "20260131235959123"),
+        ("2026-01-31T23:59:59,123", "20260131235959123"),
+        ("2026-01-31T23:59:59Z", "20260131235959999"),
+        ("2026-01-31t23:59:59.000z", "20260131235959000"),
+        ("2026-01-31T23:59:59.000+01:00", "20260131225959000"),
+        ("2026-01-31T23:59:59.000-0130", "20260201012959000"),
+    ],
+)
+def test_iso_on_a_utc_timeline(text: str, digits: str) -> None:
+    assert range_bound("upto", text, utc) == Position(InstantTime(digits))
+    assert range_bound("after", text, utc) == Position(InstantTime(digits))
+    assert requested_time("asOf", text, utc) == digits
+
+
+def test_zones_are_converted_to_the_timelines() -> None:
+    assert requested_time("asOf", "2026-07-01T12:00:00.000Z", berlin) == "20260701140000000"
+    assert requested_time("asOf", "2026-01-01T12:00:00.000Z", berlin) == "20260101130000000"
+    assert requested_time("asOf", "2026-07-01T12:00:00.000", berlin) == "20260701120000000"
+
+
+def test_epochs_are_for_as_of_alone() -> None:
+    assert requested_time("asOf", "1700000000", utc) == "20231114221320000"
+    assert requested_time("asOf", "1700000000123", berlin) == "20231114231320123"
+    for text in ("1700000000", "1700000000123"):
+        with pytest.raises(ConfigurationError, match="asOf alone"):
+            range_bound("after", text, utc)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yesterday",
+        "Latest",
+        "2026",
+        "202601312359",
+        "2026013123595",
+        "202601312359591",
+        "2026-01-31T",
+        "2026-01-31T23:59",
+        "2026-01-31Z",
+        "2026-13-01",
+        "2026-02-30",
+        "2026-01-31T24:00:00",
+        "2026-01-31T23:59:60",
+        "2026-01-31T23:59:59+25:00",
+        "0000-01-01",
+        "٢٠٢٦٠١٣١٢٣٥٩٥٩",
+        "2026-01-31\n",
+        "-1",
+    ],
+)
+def test_bad_times(text: str) -> None:
+    stripped_is_fine = text.strip() == "2026-01-31"
+    if stripped_is_fine:
+        assert range_bound("after", text, utc) == Position(InstantTime("20260131000000000"))
+        return
+    with pytest.raises(ConfigurationError):
+        range_bound("after", text, utc)
+
+
+@pytest.mark.parametrize("text", ["earliest", "latest", "0", "000"])
+def test_as_of_is_no_place_in_a_range(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="option asOf"):
+        requested_time("asOf", text, utc)
+
+
+def test_times_at_the_end_of_the_calendar_are_refused_not_crashed_on() -> None:
+    for text in ("0001-01-01T00:00:00.000+10:00", "9999-12-31T23:59:59.000-10:00"):
+        with pytest.raises(ConfigurationError, match="not a calendar time"):
+            range_bound("after", text, utc)
+
+
+class TestTimelineZone:
+    """Which zone a timeline is written in."""
+
+    def test_utc_needs_no_option(self) -> None:
+        assert TimelineZone("t", "UTC").required("x") is UTC
+        assert TimelineZone("t", "utc", "Europe/Berlin").required("x") is UTC
+
+    def test_local_takes_the_option(self) -> None:
+        assert TimelineZone("t", "LOCAL", "Europe/Berlin").required("x") == BERLIN
+
+    def test_local_without_the_option_says_what_to_set(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"'2026-01-31' for table orders.*timelineTimezone"):
+            TimelineZone("orders", "LOCAL").required("2026-01-31")
+        assert TimelineZone("orders", "LOCAL").known() is None
+
+    @pytest.mark.parametrize("name", ["Mars/Olympus", "", "../UTC", "/etc/passwd", "Europe", "a\x00b", "x" * 5000])
+    def test_an_unknown_zone_is_refused(self, name: str) -> None:
+        with pytest.raises(ConfigurationError, match="timelineTimezone"):
+            named_zone(name)
+
+
+class TestUtcOf:
+    """From a timeline's wall clock to UTC."""
+
+    def test_seconds_are_padded_as_hudi_does(self) -> None:
+        assert utc_of("20260131235959", UTC) == datetime(2026, 1, 31, 23, 59, 59, 999000, UTC)
+
+    def test_local(self) -> None:
+        assert utc_of("20260701140000000", BERLIN) == datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+    @pytest.mark.parametrize("text", ["00000000000000", "001", "20261301000000000", "2" * 24])
+    def test_what_is_no_time_has_none(self, text: str) -> None:
+        assert utc_of(text, UTC) is None
+
+
+milliseconds = st.integers(0, 120 * 365 * 86_400_000).map(
+    lambda value: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
+)
+
+
+@given(milliseconds, st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"]))
+def test_iso_and_back_is_the_same_moment(moment: datetime, zone_name: str) -> None:
+    zone = named_zone(zone_name)
+    digits = requested_time("asOf", moment.isoformat(timespec="milliseconds"), lambda _: zone)
+    back = utc_of(digits, zone)
+    assert back is not None
+    ambiguous = moment.astimezone(zone).fold == 1  # the hour that comes twice: a wall clock cannot tell
+    assert back == moment or (ambiguous and abs(back - moment) == timedelta(hours=1))
+
+
+@given(milliseconds, milliseconds)
+def test_order_of_moments_is_order_of_keys(first: datetime, second: datetime) -> None:
+    one, two = (range_bound("after", moment.isoformat(timespec="milliseconds"), utc) for moment in (first, second))
+    assert isinstance(one, Position)
+    assert isinstance(two, Position)
+    assert (one < two) == (first < second)

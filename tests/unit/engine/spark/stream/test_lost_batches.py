@@ -1,0 +1,163 @@
+"""Files of a micro-batch are cleaned after its offset was written, before or after it was planned.
+
+Real Hudi wrote the table: five commits, of which it cleaned behind each. The test deletes what a cleaner that keeps one
+commit less would have deleted.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from scripted_timeline import ScriptedTimeline
+
+from penstock.engine.arrow import read
+from penstock.engine.spark.options import loaded
+from penstock.engine.spark.planning import schema_of
+from penstock.engine.spark.stream.offsets import Offset
+from penstock.engine.spark.stream.reader import PenstockStreamReader
+from penstock.proto.errors import CorruptFile, PositionExpired
+from penstock.proto.options.registry import EntryPoint
+
+pytestmark = pytest.mark.golden
+
+CASE = "B_up_cow_cdc_v9"
+
+
+class World:
+    """The table as of commit `lost`; then that commit's files are gone, and later commits are there."""
+
+    def __init__(self, path: pathlib.Path, aside: pathlib.Path, lost: int = -3) -> None:
+        self.path = path
+        self.script = ScriptedTimeline(path, aside)
+        self.begin, self.lost = self.script.data[lost - 1], self.script.data[lost]
+        self.last = self.script.data[-1]
+        self.script.take_behind(self.lost)
+
+    def key(self, instant: str) -> str:
+        return self.script.keys[instant]
+
+    def stream(self, **options: str) -> PenstockStreamReader:
+        given = {"path": str(self.path), "after": self.key(self.begin), "maxCommitsPerTrigger": "1", **options}
+        load = loaded(given, EntryPoint.STREAM, {})
+        return PenstockStreamReader(load, schema_of(load), pause=lambda seconds: None)
+
+    def clean(self) -> None:
+        for file in self.path.rglob(f"*{self.lost}*"):
+            if ".hoodie" not in file.parts:
+                file.unlink()
+        self.script.give(*{name.name[:17] for name in self.script.aside.iterdir()})
+
+    def wanted(self, query: str, after: str, upto: str) -> list[str]:
+        found = read(str(self.path), query=query, after=after, upto=upto)
+        return texts(found.read_all())
+
+
+@pytest.fixture
+def world(golden: Any, tmp_path: pathlib.Path) -> World:
+    return World(golden.copy(CASE, tmp_path), tmp_path / "aside")
+
+
+def texts(table: pa.Table) -> list[str]:
+    return sorted(repr(row) for row in table.to_pylist())
+
+
+def rows(stream: PenstockStreamReader, partitions: list[InputPartition]) -> list[str]:
+    return sorted(repr(row) for one in partitions for batch in stream.read(one) for row in batch.to_pylist())
+
+
+def planned_end(stream: PenstockStreamReader) -> tuple[Offset, Offset]:
+    """The first micro-batch, as Spark writes it into the checkpoint."""
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert end != start
+    return start, end
+
+
+def the_rest(stream: PenstockStreamReader, start: Offset, *, one_by_one: bool = True) -> list[str]:
+    """The rows of all later micro-batches, of one commit each or of all."""
+    found: list[str] = []
+    limit = stream.getDefaultReadLimit() if one_by_one else ReadAllAvailable()
+    while (end := stream.latestOffset(start, limit)) != start:
+        found += rows(stream, stream.partitions(start, end))
+        start = end
+    return sorted(found)
+
+
+LOSES = [{"failOnDataLoss": "false"}, {"onLostRange": "earliest"}]
+
+
+@pytest.mark.parametrize(("lost", "left"), [(-4, 1), (-3, 0)])
+@pytest.mark.parametrize("option", [*LOSES, {"onLostRange": "snapshot"}])
+def test_a_batch_of_rows_that_is_lost_before_it_is_planned_has_what_no_later_commit_wrote_over(
+    golden: Any, tmp_path: pathlib.Path, option: dict[str, str], lost: int, left: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a query that was started again on its checkpoint: it would fail there for ever. No row is lost, none comes
+    twice."""
+    world = World(golden.copy(CASE, tmp_path), tmp_path / "aside", lost)
+    start, end = planned_end(world.stream(**option))
+    world.clean()
+    again = world.stream(**option)
+    first = rows(again, again.partitions(start, end))
+    assert len(first) == left and all(f"'_hoodie_commit_time': '{world.lost}'" in row for row in first)
+    assert f"the micro-batch up to {world.key(world.lost)} can no longer be planned" in caplog.text
+    everything = world.wanted("incremental", world.key(world.begin), world.key(world.last))
+    assert rows(again, again.partitions(start, end)) == first, "planned again, it is the same"
+    assert sorted(first + the_rest(again, end, one_by_one=False)) == everything
+
+
+@pytest.mark.parametrize("option", LOSES)
+def test_a_batch_of_changes_that_is_lost_before_it_is_planned_is_passed_over(
+    world: World, option: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    start, end = planned_end(world.stream(query="cdc", **option))
+    world.clean()
+    again = world.stream(query="cdc", **option)
+    assert rows(again, again.partitions(start, end)) == []
+    assert f"the micro-batch up to {world.key(world.lost)} can no longer be planned" in caplog.text
+    assert the_rest(again, end) == world.wanted("cdc", world.key(world.lost), world.key(world.last)) != []
+
+
+@pytest.mark.parametrize("query", ["incremental", "cdc"])
+@pytest.mark.parametrize("option", [{}, {"failOnDataLoss": "true"}, {"onLostRange": "fail"}])
+def test_by_default_a_lost_batch_ends_the_stream(world: World, query: str, option: dict[str, str]) -> None:
+    stream = world.stream(query=query, **option)
+    start, end = planned_end(stream)
+    partitions = stream.partitions(start, end)
+    world.clean()
+    with pytest.raises((CorruptFile, PositionExpired)):
+        rows(stream, partitions)
+    again = world.stream(query=query, **option)
+    with pytest.raises(PositionExpired):
+        again.partitions(start, end)
+
+
+@pytest.mark.parametrize("query", ["incremental", "cdc"])
+def test_a_file_that_is_gone_when_its_task_reads_it_is_passed_over(
+    world: World, query: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = world.stream(query=query, failOnDataLoss="false")
+    start, end = planned_end(stream)
+    partitions = stream.partitions(start, end)
+    expected = rows(stream, partitions)
+    world.clean()
+    assert expected and rows(stream, partitions) == []
+    assert "everything after its first 0 rows was lost before it was read" in caplog.text
+    rest = the_rest(stream, end, one_by_one=False)
+    assert rest == world.wanted(query, world.key(world.lost), world.key(world.last)) != []
+
+
+def test_damage_is_no_loss(world: World) -> None:
+    """A file that is there and cannot be read ends the stream, whatever the option says."""
+    stream = world.stream(failOnDataLoss="false")
+    start, end = planned_end(stream)
+    partitions = stream.partitions(start, end)
+    for file in world.path.rglob(f"*{world.lost}*.parquet"):
+        if ".hoodie" not in file.parts:
+            file.write_bytes(b"PAR1 this is no file PAR1" * 1000)
+    with pytest.raises(CorruptFile):
+        rows(stream, partitions)

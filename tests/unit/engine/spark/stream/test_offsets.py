@@ -1,0 +1,503 @@
+"""Spark's offsets: one fixed text, every version read, nothing foreign taken."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.engine.spark.stream.offsets import continued, is_offset, offset_of, point_of, scope_digest
+from penstock.proto.errors import ConfigurationError, InvariantViolation, StateVersionError
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import OnLostRange
+from penstock.proto.model.hybrid import (
+    HandOverRules,
+    Hybrid,
+    HybridMode,
+    KafkaAccess,
+    KafkaPlace,
+    KafkaRange,
+    PartitionPlace,
+    Phase,
+    ValueFormat,
+)
+from penstock.proto.model.positions import EARLIEST, WHOLE_INSTANT, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits
+from penstock.proto.model.streams import (
+    END_OF_TIME_US,
+    CommitsBatch,
+    EventTimeRule,
+    NoBatch,
+    Progress,
+    SnapshotBatch,
+    SnapshotPlace,
+    StreamPoint,
+    StreamScope,
+    TopicBatch,
+    Watermark,
+)
+
+SCOPE = "00112233445566ff"
+VERSION_1 = '{"version": 1, "order_key": "20261120213505364", "index": 2147483647}'
+COMMITS = (
+    '{"version": 2, "scope": "00112233445566ff", "upto": null, "order_key": "20261120213505364", "index": 3, '
+    '"layout": 2, '
+    '"table_id": "t", "consumed": ["20261120213501000", "20261120213502000"], "ahead": ["20261120213509000"], '
+    '"snapshot": null, "watermark_us": 1700000000000000, "high_us": 1700000600000000, "content": {"kind": "commits", '
+    '"order_key": "20261120213500000", "index": 2147483647, "without": ["20261120213509000"]}, "ended": false}'
+)
+SNAPSHOT = (
+    '{"version": 2, "scope": "00112233445566ff", "upto": null, "order_key": "20261120213505364", '
+    '"index": 2147483647, "layout": 1, '
+    '"table_id": "", "consumed": [], "ahead": [], "snapshot": {"done": 5, "total": 9, "digest": "abc"}, '
+    '"watermark_us": null, "high_us": null, "content": {"kind": "snapshot", "first": 2}, "ended": false}'
+)
+NOTHING = (
+    '{"version": 2, "scope": "00112233445566ff", "upto": null, "order_key": "0", "index": 2147483647, '
+    '"layout": 0, "table_id": "", '
+    '"consumed": [], "ahead": [], "snapshot": null, "watermark_us": null, "high_us": null, "content": '
+    '{"kind": "none"}, "ended": true}'
+)
+
+
+def instants(*digits: str) -> frozenset[InstantTime]:
+    return frozenset(map(InstantTime, digits))
+
+
+HERE = Position(InstantTime("20261120213505364"))
+POINTS = {
+    COMMITS: StreamPoint(
+        progress=Progress(
+            position=Position(InstantTime("20261120213505364"), 3),
+            layout=2,
+            consumed=instants("20261120213502000", "20261120213501000"),
+            ahead=instants("20261120213509000"),
+            table_id="t",
+        ),
+        watermark=Watermark(1_700_000_000_000_000, 1_700_000_600_000_000),
+        content=CommitsBatch(Position(InstantTime("20261120213500000")), instants("20261120213509000")),
+    ),
+    SNAPSHOT: StreamPoint(
+        progress=Progress(position=HERE, layout=1),
+        snapshot=SnapshotPlace(done=5, total=9, digest="abc"),
+        content=SnapshotBatch(2),
+    ),
+    NOTHING: StreamPoint(progress=Progress(EARLIEST), ended=True),
+}
+
+instant_times = st.from_regex(r"[0-9]{1,24}", fullmatch=True).map(InstantTime)
+positions = st.builds(Position, instant_times, st.integers(0, WHOLE_INSTANT))
+sets = st.frozensets(instant_times, max_size=4)
+times = st.none() | st.integers(-(2**63), 2**63 - 1)
+points = st.builds(
+    StreamPoint,
+    progress=st.builds(Progress, positions, st.integers(0, 2), sets, sets, st.text(max_size=5)),
+    snapshot=st.none()
+    | st.integers(0, 99).flatmap(
+        lambda total: st.builds(
+            SnapshotPlace, done=st.integers(0, total), total=st.just(total), digest=st.text(max_size=5)
+        )
+    ),
+    watermark=st.builds(Watermark, times, times),
+    content=st.one_of(
+        st.just(NoBatch()), st.builds(CommitsBatch, positions, sets), st.builds(SnapshotBatch, st.integers(0, 99))
+    ),
+    ended=st.booleans(),
+)
+
+
+@pytest.mark.parametrize("text", POINTS, ids=["commits", "snapshot", "nothing"])
+def test_text_of_an_offset_is_frozen(text: str) -> None:
+    """Checkpoints keep this text: it may never change for version 2."""
+    assert json.dumps(offset_of(POINTS[text], SCOPE)) == text
+    assert point_of(json.loads(text), SCOPE) == POINTS[text]
+
+
+def test_version_1_is_a_position_of_any_scope() -> None:
+    for scope in (SCOPE, "another"):
+        assert point_of(json.loads(VERSION_1), scope) == StreamPoint(progress=Progress(HERE))
+
+
+@given(points)
+def test_round_trip_through_json(point: StreamPoint) -> None:
+    text = json.dumps(offset_of(point, SCOPE))
+    assert point_of(json.loads(text), SCOPE) == point
+    assert json.dumps(offset_of(point_of(json.loads(text), SCOPE), SCOPE)) == text
+
+
+@given(points, points)
+def test_texts_are_equal_only_for_equal_points(one: StreamPoint, other: StreamPoint) -> None:
+    assert (json.dumps(offset_of(one, SCOPE)) == json.dumps(offset_of(other, SCOPE))) == (one == other)
+
+
+def test_a_newer_version_is_refused_by_name() -> None:
+    with pytest.raises(StateVersionError, match="version 4, this release of Penstock reads 1 to 3"):
+        point_of({**json.loads(COMMITS), "version": 4, "more": True}, SCOPE)
+
+
+def test_a_checkpoint_of_another_scope_says_what_may_not_change() -> None:
+    with pytest.raises(ConfigurationError, match="query, cdcFormat, eventTime, eventTimeUnit and where may not change"):
+        point_of(json.loads(COMMITS), "ffeeddccbbaa9988")
+
+
+LATER = Position(InstantTime("20271120213505364"))
+
+
+@pytest.mark.parametrize("upto", [None, HERE])
+def test_a_stream_goes_on_to_the_end_it_had(upto: Position | None) -> None:
+    for point in POINTS.values():
+        assert continued(offset_of(point, SCOPE, upto), point, upto) == point
+
+
+def test_the_end_of_a_stream_may_not_change_before_it_is_reached() -> None:
+    point = POINTS[COMMITS]
+    for told, now in ((LATER, None), (None, LATER), (LATER, HERE), (HERE, LATER)):
+        with pytest.raises(ConfigurationError, match="the end may not change before it is reached, nor move back"):
+            continued(offset_of(point, SCOPE, told), point, now)
+    assert continued(json.loads(VERSION_1), point, LATER) == point, "the first version knows no end"
+
+
+def test_a_stream_that_ended_goes_on_to_a_later_end_unless_its_watermark_is_spent() -> None:
+    finite = replace(POINTS[COMMITS], ended=True)
+    for now in (LATER, None):
+        assert continued(offset_of(finite, SCOPE, HERE), finite, now) == POINTS[COMMITS]
+    with pytest.raises(ConfigurationError, match="move back"):
+        continued(offset_of(finite, SCOPE, LATER), finite, Position(InstantTime("20200101000000000")))
+    spent = replace(finite, watermark=Watermark(END_OF_TIME_US, 5))
+    with pytest.raises(ConfigurationError, match="endWatermark=DURATION"):
+        continued(offset_of(spent, SCOPE, HERE), spent, LATER)
+
+
+def changed(**values: Any) -> dict[str, Any]:
+    return {**json.loads(COMMITS), **values}
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {},
+        {"offset": 3},
+        {"version": "1", "order_key": "1", "index": 0},
+        {"version": True, "order_key": "1", "index": 0},
+        {"version": 0, "order_key": "1", "index": 0},
+        {"version": 1, "order_key": 1, "index": 0},
+        {"version": 1, "order_key": "1", "index": "0"},
+        {"version": 1, "order_key": "1"},
+        {"version": 1, "order_key": "1", "index": 0, "more": 1},
+        {"version": 1, "order_key": "not digits", "index": 0},
+        {"version": 1, "order_key": "1", "index": -1},
+        {"version": 1, "order_key": "1", "index": WHOLE_INSTANT + 1},
+        {"version": 2, "order_key": "1", "index": 0},
+        changed(more=1),
+        {key: value for key, value in changed().items() if key != "ended"},
+        changed(scope=7),
+        changed(ended=0),
+        changed(ended="false"),
+        changed(layout=True),
+        changed(layout=-1),
+        changed(consumed="20261120213501000"),
+        changed(consumed=[20261120213501000]),
+        changed(consumed=["x"]),
+        changed(ahead=None),
+        changed(table_id=None),
+        changed(watermark_us="1"),
+        changed(watermark_us=1.0),
+        changed(watermark_us=2**63),
+        changed(snapshot=[]),
+        changed(snapshot={"done": 1, "total": 2}),
+        changed(snapshot={"done": 3, "total": 2, "digest": "d"}),
+        changed(snapshot={"done": 1, "total": 2, "digest": "d", "more": 1}),
+        changed(content=None),
+        changed(content={"kind": "rows"}),
+        changed(content={"kind": "none", "more": 1}),
+        changed(content={"kind": "snapshot", "first": "1"}),
+        changed(content={"kind": "commits", "order_key": "1", "index": 0}),
+    ],
+)
+def test_what_is_no_offset_of_ours_is_refused(foreign: dict[str, object]) -> None:
+    with pytest.raises((ConfigurationError, StateVersionError)):
+        point_of(foreign, SCOPE)
+
+
+@pytest.mark.parametrize("foreign", [None, 7, "text", [1]])
+def test_what_is_no_object_is_refused(foreign: object) -> None:
+    with pytest.raises(ConfigurationError, match="not an offset of Penstock"):
+        point_of(foreign, SCOPE)  # type: ignore[arg-type]
+    assert not is_offset(foreign)
+
+
+def test_which_offsets_are_ours() -> None:
+    assert is_offset(json.loads(COMMITS))
+    assert not is_offset({"0": {"0": 17}})
+
+
+class TestDigest:
+    """What a checkpoint holds on to."""
+
+    request = PlanRequest(table="t", query=Incremental(), columns=("a", "b"), event_time="a", where="b > 1")
+    scope = StreamScope(request=request)
+
+    def test_it_is_frozen(self) -> None:
+        """Checkpoints keep it: another way to make it would refuse them all."""
+        assert scope_digest(self.scope) == "ca3fa9ee4bfa3a0b"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"query": Changes(ChangeFormat.ROWS)},
+            {"event_time": "b"},
+            {"event_time": ""},
+            {"event_time_unit": "ms"},
+            {"where": "b > 2"},
+        ],
+    )
+    def test_what_may_not_change(self, change: dict[str, Any]) -> None:
+        assert scope_digest(replace(self.scope, request=replace(self.request, **change))) != scope_digest(self.scope)
+
+    def test_formats_of_changes_are_told_apart(self) -> None:
+        requests = [replace(self.request, query=Changes(kind)) for kind in ChangeFormat]
+        scopes = [replace(self.scope, request=request) for request in requests]
+        scopes.append(self.scope)
+        assert len({scope_digest(scope) for scope in scopes}) == len(scopes)
+
+    def test_what_may_change(self) -> None:
+        other = replace(
+            self.scope,
+            request=replace(self.request, columns=("a",), slots=7, metadata=False, skip_corrupt=True),
+            limits=RoundLimits(max_rows=5),
+            rule=EventTimeRule(max_out_of_orderness_us=7),
+            target=HERE,
+            upto=HERE,
+            on_lost_range=OnLostRange.EARLIEST,
+        )
+        assert scope_digest(other) == scope_digest(self.scope)
+
+
+HYBRID_SCOPE = "hybrid-00112233445566ff"
+LAKE = (
+    '{"version": 3, "scope": "hybrid-00112233445566ff", "upto": null, "order_key": "20261120213505364", '
+    '"index": 2147483647, "layout": 1, "table_id": "", "consumed": [], "ahead": [], "snapshot": {"done": 5, '
+    '"total": 9, "digest": "abc"}, "watermark_us": null, "high_us": null, "content": {"kind": "snapshot", "first": 2}, '
+    '"ended": false, "phase": "lake", "kafka": null}'
+)
+SWITCHING = (
+    '{"version": 3, "scope": "hybrid-00112233445566ff", "upto": null, "order_key": "990000000000000000000000", '
+    '"index": 2147483647, "layout": 2, "table_id": "t", "consumed": ["20261120213501000"], "ahead": [], '
+    '"snapshot": null, "watermark_us": 5, "high_us": 7, "content": {"kind": "none"}, "ended": false, '
+    '"phase": "switching", "kafka": {"topic": "orders", "topic_id": "H0f_tVwXQEO4Zr8mSsgGAg", '
+    '"instant": "20261120213501000", "lake": ["20261120213505364", 2147483647], "starts": [[0, 17], [3, 0]], '
+    '"epochs": [[0, 2]], "places": [[0, 17, null, 0], [3, 0, null, 0]]}}'
+)
+KAFKA = (
+    '{"version": 3, "scope": "hybrid-00112233445566ff", "upto": null, "order_key": "990000000000000000000006", '
+    '"index": 2147483647, "layout": 2, "table_id": "t", "consumed": ["20261120213501000"], "ahead": [], '
+    '"snapshot": null, "watermark_us": 5, "high_us": 7, "content": {"kind": "topic", "ranges": [[0, 17, 20], '
+    '[3, 0, 2]]}, "ended": false, "phase": "kafka", "kafka": {"topic": "orders", "topic_id": "H0f_tVwXQEO4Zr8mSsgGAg", '
+    '"instant": "20261120213501000", "lake": ["20261120213505364", 2147483647], "starts": [[0, 17], [3, 0]], '
+    '"epochs": [[0, 2]], "places": [[0, 20, 1700000000000000, 40], [3, 2, null, 0]]}}'
+)
+AT_SWITCH = KafkaPlace(
+    phase=Phase.SWITCHING,
+    topic="orders",
+    topic_id="H0f_tVwXQEO4Zr8mSsgGAg",
+    instant=InstantTime("20261120213501000"),
+    lake=HERE,
+    starts=((0, 17), (3, 0)),
+    epochs=((0, 2),),
+    places=(PartitionPlace(0, 17), PartitionPlace(3, 0)),
+)
+IN_TOPIC = replace(
+    AT_SWITCH,
+    phase=Phase.KAFKA,
+    places=(PartitionPlace(0, 20, 1_700_000_000_000_000, 40), PartitionPlace(3, 2)),
+)
+
+
+def behind_lake(place: KafkaPlace, *ranges: tuple[int, int, int]) -> StreamPoint:
+    found = tuple(
+        KafkaRange(topic=place.topic, topic_id=place.topic_id, partition=partition, first=first, end=end)
+        for partition, first, end in ranges
+    )
+    return StreamPoint(
+        progress=Progress(place.position, 2, instants("20261120213501000"), table_id="t", kafka=place),
+        watermark=Watermark(5, 7),
+        content=TopicBatch(found) if found else NoBatch(),
+    )
+
+
+HYBRID_POINTS = {
+    LAKE: POINTS[SNAPSHOT],
+    SWITCHING: behind_lake(AT_SWITCH),
+    KAFKA: behind_lake(IN_TOPIC, (0, 17, 20), (3, 0, 2)),
+}
+
+
+@st.composite
+def hybrid_points(draw: st.DrawFn) -> StreamPoint:
+    """In the lake, at the switch, in the topic."""
+    if draw(st.booleans()):
+        return draw(points)
+    starts = draw(st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=3))
+    read = {partition: draw(st.integers(0, 3)) for partition in starts}
+    place = KafkaPlace(
+        phase=draw(st.sampled_from(Phase)),
+        topic=draw(st.sampled_from(["orders", "a.b-c_d"])),
+        topic_id=draw(st.text(max_size=3)),
+        instant=draw(instant_times),
+        lake=draw(st.builds(Position, st.sampled_from([InstantTime("0"), InstantTime("20261120213501000")]))),
+        starts=tuple(sorted(starts.items())),
+        epochs=tuple(sorted(draw(st.dictionaries(st.integers(0, 9), st.integers(0, 3), max_size=2)).items())),
+        places=tuple(
+            PartitionPlace(item, starts[item] + read[item], draw(times), draw(st.integers(0, 3)))
+            for item in sorted(starts)
+        ),
+    )
+    ranges = [(item, starts[item], starts[item] + read[item]) for item in sorted(starts) if read[item]]
+    return behind_lake(place, *ranges if place.phase is Phase.KAFKA and draw(st.booleans()) else ())
+
+
+@pytest.mark.parametrize("text", HYBRID_POINTS, ids=["lake", "switching", "kafka"])
+def test_text_of_an_offset_of_a_hybrid_stream_is_frozen(text: str) -> None:
+    """Checkpoints keep this text: it may never change for version 3."""
+    assert json.dumps(offset_of(HYBRID_POINTS[text], HYBRID_SCOPE)) == text
+    assert point_of(json.loads(text), HYBRID_SCOPE) == HYBRID_POINTS[text]
+    assert is_offset(json.loads(text))
+    assert continued(json.loads(text), HYBRID_POINTS[text], None) == HYBRID_POINTS[text]
+
+
+@given(hybrid_points())
+def test_round_trip_of_a_hybrid_stream_through_json(point: StreamPoint) -> None:
+    text = json.dumps(offset_of(point, HYBRID_SCOPE))
+    assert point_of(json.loads(text), HYBRID_SCOPE) == point
+    assert json.dumps(offset_of(point_of(json.loads(text), HYBRID_SCOPE), HYBRID_SCOPE)) == text
+
+
+@given(hybrid_points(), hybrid_points())
+def test_texts_of_a_hybrid_stream_are_equal_only_for_equal_points(one: StreamPoint, other: StreamPoint) -> None:
+    texts = [json.dumps(offset_of(point, HYBRID_SCOPE)) for point in (one, other)]
+    assert (texts[0] == texts[1]) == (one == other)
+
+
+def test_a_hybrid_stream_goes_on_from_its_own_offsets_alone_and_a_plain_one_too() -> None:
+    for text, scope in (
+        (VERSION_1, HYBRID_SCOPE),
+        (COMMITS, HYBRID_SCOPE),
+        (LAKE, SCOPE),
+        (KAFKA, SCOPE),
+        (KAFKA, "hybrid-ffeeddccbbaa9988"),
+    ):
+        with pytest.raises(ConfigurationError, match="nor hybrid, its topic and how values are written there"):
+            point_of(json.loads(text), scope)
+
+
+def test_a_plain_stream_is_never_in_a_topic() -> None:
+    for point in (HYBRID_POINTS[SWITCHING], HYBRID_POINTS[KAFKA]):
+        with pytest.raises(InvariantViolation, match="a stream that is not hybrid is in a topic"):
+            offset_of(point, SCOPE)
+
+
+def in_topic(**values: Any) -> dict[str, Any]:
+    return {**json.loads(KAFKA), **values}
+
+
+def at(**values: Any) -> dict[str, Any]:
+    return in_topic(kafka={**json.loads(KAFKA)["kafka"], **values})
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {**json.loads(COMMITS), "scope": HYBRID_SCOPE},
+        {**json.loads(COMMITS), "version": 3, "scope": HYBRID_SCOPE},
+        in_topic(more=1),
+        in_topic(version=2),
+        in_topic(phase="lake"),
+        in_topic(phase="switching"),
+        in_topic(phase="over"),
+        in_topic(phase=None),
+        in_topic(kafka=None),
+        in_topic(kafka=[]),
+        in_topic(phase="lake", kafka=None),
+        in_topic(order_key="990000000000000000000007"),
+        in_topic(order_key="20261120213505364"),
+        in_topic(index=0),
+        in_topic(content={"kind": "topic"}),
+        in_topic(content={"kind": "topic", "ranges": None}),
+        in_topic(content={"kind": "topic", "ranges": [], "more": 1}),
+        in_topic(content={"kind": "topic", "ranges": [[0, 17]]}),
+        in_topic(content={"kind": "topic", "ranges": ["abc"]}),
+        in_topic(content={"kind": "topic", "ranges": [[0, 17, "20"]]}),
+        in_topic(content={"kind": "topic", "ranges": [[False, 17, 20]]}),
+        in_topic(content={"kind": "topic", "ranges": [[0, 17, 17]]}),
+        in_topic(content={"kind": "topic", "ranges": [[0, -1, 17]]}),
+        in_topic(content={"kind": "topic", "ranges": [[0, 17, 21]]}),
+        in_topic(content={"kind": "topic", "ranges": [[0, 17, 20], [0, 18, 20]]}),
+        in_topic(content={"kind": "topic", "ranges": [[1, 0, 1]]}),
+        at(more=1),
+        at(topic="a/b"),
+        at(topic=None),
+        at(topic_id=7),
+        at(topic_id="x" * 129),
+        at(instant="now"),
+        at(lake=["20261120213505364"]),
+        at(lake=[20261120213505364, 1]),
+        at(lake=["20261120213505364", -1]),
+        at(lake=["990000000000000000000007", 2147483647]),
+        at(starts={"0": 17}),
+        at(starts=[[0, 17], [0, 0]]),
+        at(starts=[[3, 0], [0, 17]]),
+        at(starts=[[0, 17], [3, -1]]),
+        at(starts=[[0, 17], [3, 0.0]]),
+        at(starts=[[True, 17], [3, 0]]),
+        at(epochs=[[0, 2**31]]),
+        at(places=[[0, 16, None, 0], [3, 6, None, 0]]),
+        at(places=[[0, 20, None], [3, 2, None]]),
+        at(places=[[0, 20, 2**63, 0], [3, 2, None, 0]]),
+        at(places=[[0, 20, "1", 0], [3, 2, None, 0]]),
+        at(places=[[0, 2**63, None, 0], [3, 2, None, 0]]),
+        at(places=[[0, 20, None, -1], [3, 2, None, 0]]),
+        at(places=[[0, 20, None, True], [3, 2, None, 0]]),
+        at(behind=40),
+    ],
+)
+def test_what_is_no_offset_of_a_hybrid_stream_is_refused(foreign: dict[str, object]) -> None:
+    assert point_of(in_topic(), HYBRID_SCOPE) == HYBRID_POINTS[KAFKA]
+    with pytest.raises((ConfigurationError, StateVersionError)):
+        point_of(foreign, HYBRID_SCOPE)
+
+
+class TestHybridDigest:
+    """What a checkpoint of a hybrid stream holds on to."""
+
+    hybrid = Hybrid(mode=HybridMode.CHANGELOG, topic="orders")
+    scope = replace(TestDigest.scope, request=replace(TestDigest.request, hybrid=hybrid))
+
+    def other(self, **change: Any) -> str:
+        return scope_digest(replace(self.scope, request=replace(self.scope.request, **change)))
+
+    def test_it_is_frozen(self) -> None:
+        assert scope_digest(self.scope) == "hybrid-19c70aeac3b59d96"
+
+    def test_what_may_not_change(self) -> None:
+        found = [
+            scope_digest(TestDigest.scope),
+            scope_digest(self.scope),
+            self.other(where="b > 2"),
+            self.other(hybrid=replace(self.hybrid, mode=HybridMode.APPEND)),
+            self.other(hybrid=replace(self.hybrid, topic="payments")),
+            self.other(hybrid=replace(self.hybrid, value_format=ValueFormat.DEBEZIUM_JSON)),
+        ]
+        assert len(set(found)) == len(found)
+
+    def test_what_may_change(self) -> None:
+        """The rules count at the hand-over, and where that ended is stored."""
+        for change in (
+            {"rules": HandOverRules(key="k", timestamp_ms=5)},
+            {"fail_on_data_loss": False},
+            {"access": KafkaAccess(client=(("bootstrap.servers", "b:9092"),))},
+        ):
+            assert self.other(hybrid=replace(self.hybrid, **change)) == scope_digest(self.scope)

@@ -1,0 +1,302 @@
+"""How far a stream may advance: limits, pinned target, rest while idle, silence. Time is a number here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.engine.spark.stream.progress import IDLE_S, REST_S, StreamProgress
+from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import NO_LIMITS, RoundLimits
+from penstock.proto.model.streams import (
+    END_OF_TIME_US,
+    CommitsBatch,
+    NextBatch,
+    NoBatch,
+    Progress,
+    StreamPoint,
+    Watermark,
+)
+
+ONE = RoundLimits(max_commits=1)
+TWO = RoundLimits(max_commits=2)
+
+
+class Clock:
+    """Seconds that pass only when told to, or paused."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.pauses: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now_s += seconds
+
+
+class Commits:
+    """A scripted table: commits complete when the test says so; each call is counted."""
+
+    def __init__(self, commits: int) -> None:
+        self.commits = commits
+        self.calls = 0
+
+    def next_batch(self, point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
+        self.calls += 1
+        done = number(point)
+        top = self.commits if target is None else min(self.commits, int(target.order_key))
+        end = min(top, done + limits.max_commits) if limits.max_commits else top
+        if end <= done:
+            return NextBatch(point=point)
+        reached = replace(at(end), content=CommitsBatch(point.progress.position), watermark=point.watermark)
+        return NextBatch(point=reached, schema_json="{}")
+
+    def newest(self) -> Position:
+        self.calls += 1
+        return at(self.commits).progress.position
+
+
+def at(commit: int) -> StreamPoint:
+    return StreamPoint(progress=Progress(EARLIEST if commit == 0 else Position(InstantTime(f"{commit:03}"))))
+
+
+def number(point: StreamPoint) -> int:
+    return 0 if point.progress.position == EARLIEST else int(point.progress.position.order_key)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def progress(table: Commits, clock: Clock, idle_timeout_us: int | None = None) -> StreamProgress:
+    return StreamProgress(table.next_batch, clock, clock.pause, idle_timeout_us)
+
+
+def run(stream: StreamProgress, start: StreamPoint, limits: RoundLimits) -> list[int]:
+    """The ends of micro-batches until nothing is new."""
+    ends = []
+    while (end := stream.advance(start, limits).point) != start:
+        ends.append(number(end))
+        start = end
+    return ends
+
+
+def test_a_cap_of_one_takes_one_commit_at_a_time(clock: Clock) -> None:
+    assert run(progress(Commits(4), clock), at(0), ONE) == [1, 2, 3, 4]
+
+
+def test_no_cap_takes_all(clock: Clock) -> None:
+    assert run(progress(Commits(4), clock), at(0), NO_LIMITS) == [4]
+
+
+def test_nothing_new_gives_the_start_itself(clock: Clock) -> None:
+    start = at(4)
+    assert progress(Commits(4), clock).advance(start, ONE).point is start
+
+
+def test_an_idle_table_is_looked_at_five_times_a_second(clock: Clock) -> None:
+    """And Spark, which asks in a loop, is held back to twenty times."""
+    table, asked = Commits(2), 0
+    stream = progress(table, clock)
+    while clock.now_s < 1010:
+        assert stream.advance(at(2), ONE).point == at(2)
+        clock.now_s += 0.001
+        asked += 1
+    assert 40 <= table.calls <= 10 / IDLE_S + 1
+    assert asked <= 10 / REST_S + table.calls
+
+
+def test_a_commit_is_seen_when_the_rest_is_over(clock: Clock) -> None:
+    table = Commits(2)
+    stream = progress(table, clock)
+    assert stream.advance(at(2), ONE).point == at(2)
+    table.commits = 3
+    assert stream.advance(at(2), ONE).point == at(2)
+    clock.now_s += IDLE_S
+    assert number(stream.advance(at(2), ONE).point) == 3
+
+
+def test_no_rest_while_there_is_work(clock: Clock) -> None:
+    table = Commits(100)
+    assert len(run(progress(table, clock), at(0), ONE)) == 100
+    assert table.calls == 101
+    assert clock.pauses == []
+
+
+def test_a_pinned_run_ends_at_its_target(clock: Clock) -> None:
+    table = Commits(3)
+    stream = progress(table, clock)
+    stream.pin(table.newest)
+    table.commits = 7
+    assert run(stream, at(0), TWO) == [2, 3]
+    assert stream.advance(at(3), NO_LIMITS).point == at(3)
+
+
+def test_a_pinned_run_that_starts_behind_its_target_does_nothing(clock: Clock) -> None:
+    table = Commits(3)
+    stream = progress(table, clock)
+    stream.pin(table.newest)
+    table.commits = 9
+    assert stream.advance(at(5), ONE).point == at(5)
+
+
+def test_a_pinned_run_that_begins_later_than_it_was_pinned_takes_what_it_begins_with(clock: Clock) -> None:
+    """The snapshot is made after Spark fixed the target: its position is the target then."""
+    table = Commits(3)
+    stream = progress(table, clock)
+    stream.pin(table.newest)
+    table.commits = 5
+    stream.begin(at(4))
+    assert run(stream, at(0), NO_LIMITS) == [4]
+
+
+def test_what_has_ended_is_not_asked_about(clock: Clock) -> None:
+    table = Commits(9)
+    end = replace(at(3), ended=True)
+    assert progress(table, clock).advance(end, ONE).point is end
+    assert table.calls == 0
+
+
+class TestSilence:
+    """An idle table's watermark moves by whole idle timeouts of this process's clock."""
+
+    known = replace(at(2), watermark=Watermark(1_000, 5_000), content=CommitsBatch(EARLIEST))
+
+    def test_each_whole_timeout_counts_once(self, clock: Clock) -> None:
+        stream = progress(Commits(2), clock, 10_000_000)
+        assert stream.advance(self.known, ONE).point is self.known
+        clock.now_s += 9.9
+        assert stream.advance(self.known, ONE).point is self.known
+        clock.now_s += 15
+        moved = stream.advance(self.known, ONE).point
+        assert moved == replace(self.known, watermark=Watermark(20_001_000, 5_000), content=NoBatch())
+        assert stream.advance(moved, ONE).point == moved
+        clock.now_s += 4.9
+        assert stream.advance(moved, ONE).point == moved, "the rest of a timeout is kept"
+        clock.now_s += 0.3
+        assert stream.advance(moved, ONE).point.watermark.at_us == 30_001_000
+
+    def test_a_commit_begins_it_anew(self, clock: Clock) -> None:
+        table = Commits(2)
+        stream = progress(table, clock, 10_000_000)
+        stream.advance(self.known, ONE)
+        clock.now_s += 9
+        table.commits = 3
+        reached = stream.advance(self.known, ONE).point
+        assert (number(reached), reached.watermark.at_us) == (3, 1_000)
+        clock.now_s += 9
+        assert stream.advance(reached, ONE).point is reached
+
+    def test_a_watermark_that_is_not_known_stays_so(self, clock: Clock) -> None:
+        stream = progress(Commits(2), clock, 10_000_000)
+        stream.advance(at(2), ONE)
+        clock.now_s += 100
+        assert stream.advance(at(2), ONE).point == at(2)
+
+    def test_a_pinned_run_ends(self, clock: Clock) -> None:
+        table = Commits(2)
+        stream = progress(table, clock, 10_000_000)
+        stream.pin(table.newest)
+        stream.advance(self.known, ONE)
+        clock.now_s += 100
+        assert stream.advance(self.known, ONE).point is self.known
+
+    def test_it_stops_at_the_end_of_time(self, clock: Clock) -> None:
+        last = replace(self.known, watermark=Watermark(END_OF_TIME_US - 1, 5_000))
+        stream = progress(Commits(2), clock, 10_000_000)
+        stream.advance(last, ONE)
+        clock.now_s += 100
+        moved = stream.advance(last, ONE).point
+        assert moved.watermark.at_us == END_OF_TIME_US
+        clock.now_s += 100
+        assert stream.advance(moved, ONE).point is moved
+
+
+class TestTopic:
+    """A run of a hybrid stream that ends with its topic."""
+
+    def test_the_run_ends_behind_the_batch_that_takes_all(self) -> None:
+        clock, table = (
+            Clock(),
+            Topic([at(1), behind(Phase.SWITCHING, 0), behind(Phase.KAFKA, 7), behind(Phase.KAFKA, 0)]),
+        )
+        progress = StreamProgress(table.next_batch, clock, clock.pause)
+        progress.pin_to_topic()
+        point = at(0)
+        for expected in list(table.steps):
+            point = progress.advance(point, NO_LIMITS).point
+            assert point == expected
+        table.steps = [behind(Phase.KAFKA, 0, read=9)]
+        assert progress.advance(point, NO_LIMITS).point == point
+        assert (table.calls, table.targets) == (4, {None})
+
+    def test_a_topic_that_stood_at_its_end_is_asked_about_again_by_the_next_run(self) -> None:
+        clock, start, end = Clock(), behind(Phase.KAFKA, 0), behind(Phase.KAFKA, 0, read=9)
+        progress = StreamProgress(Topic([end]).next_batch, clock, clock.pause)
+        progress.pin_to_topic()
+        assert progress.advance(start, NO_LIMITS).point == end
+        assert progress.advance(end, NO_LIMITS).point == end
+
+    def test_switching_is_not_the_end(self) -> None:
+        clock, table = Clock(), Topic([behind(Phase.SWITCHING, 0), behind(Phase.KAFKA, 0)])
+        progress = StreamProgress(table.next_batch, clock, clock.pause)
+        progress.pin_to_topic()
+        switching = progress.advance(at(3), NO_LIMITS).point
+        assert progress.advance(switching, NO_LIMITS).point == behind(Phase.KAFKA, 0)
+
+    def test_a_stream_that_cannot_leave_the_lake_rests_there(self) -> None:
+        clock, table = Clock(), Topic([])
+        progress = StreamProgress(table.next_batch, clock, clock.pause, idle_timeout_us=1)
+        progress.pin_to_topic()
+        start = replace(at(3), watermark=Watermark(5, 5))
+        clock.now_s += 100
+        assert progress.advance(start, NO_LIMITS).point == start
+
+    def test_without_an_end_the_stream_goes_on(self) -> None:
+        clock, steps = Clock(), [behind(Phase.KAFKA, 0), behind(Phase.KAFKA, 0, read=9)]
+        progress = StreamProgress(Topic(steps).next_batch, clock, clock.pause)
+        first = progress.advance(at(3), NO_LIMITS).point
+        assert progress.advance(first, NO_LIMITS).point == steps[1]
+
+    def test_a_smaller_batch_may_be_the_last_one(self) -> None:
+        clock, table = Clock(), Topic([behind(Phase.KAFKA, 0)])
+        progress = StreamProgress(table.next_batch, clock, clock.pause)
+        progress.pin_to_topic()
+        point = progress.within_target(at(3), ONE).point
+        assert progress.advance(point, NO_LIMITS).point == point
+        assert table.calls == 1
+
+
+class Topic:
+    """A scripted stream: each call takes the next step, until none is left."""
+
+    def __init__(self, steps: list[StreamPoint]) -> None:
+        self.steps = steps
+        self.calls = 0
+        self.targets: set[Position | None] = set()
+
+    def next_batch(self, point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
+        self.calls += 1
+        self.targets.add(target)
+        left = self.steps[self.steps.index(point) + 1 :] if point in self.steps else self.steps
+        return NextBatch(point=left[0] if left else point)
+
+
+def behind(phase: Phase, records: int, *, read: int = 0) -> StreamPoint:
+    """A point behind the lake with so many records still behind it, and so many read."""
+    place = KafkaPlace(
+        phase=phase,
+        topic="orders",
+        topic_id="id",
+        instant=InstantTime("20260101000000000"),
+        lake=at(3).progress.position,
+        starts=((0, 5),),
+        places=(PartitionPlace(0, 5 + read, behind=records),),
+    )
+    return StreamPoint(progress=Progress(place.position, layout=2, kafka=place))

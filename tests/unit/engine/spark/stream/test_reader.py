@@ -1,0 +1,605 @@
+"""The stream reader without Spark: what Spark calls, in the order it calls it, against a scripted enumerator."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from pyspark.sql import types as st
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock.engine.spark.options import Loaded
+from penstock.engine.spark.stream.offsets import Offset, offset_of, point_of, scope_digest
+from penstock.engine.spark.stream.reader import PenstockStreamReader
+from penstock.engine.spark.task.input_partitions import MarkerSlot, PulledSlot
+from penstock.engine.spark.task.reader import SlotReader
+from penstock.engine.spark.watermark.columns import with_columns
+from penstock.proto.errors import (
+    ConfigurationError,
+    Overloaded,
+    PenstockError,
+    SchemaMismatch,
+    ServerUnavailable,
+    StateVersionError,
+    StorageError,
+    TableNotFound,
+)
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits, SnapshotPart
+from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.model.splits import CommitTimeOrdering, Scan, VisibleInstants
+from penstock.proto.model.streams import (
+    END_OF_TIME_US,
+    CommitsBatch,
+    NextBatch,
+    NoBatch,
+    Progress,
+    SnapshotBatch,
+    SnapshotPlace,
+    StartAfter,
+    StartNewest,
+    StartSnapshot,
+    StreamPoint,
+    StreamScope,
+    StreamStart,
+    Watermark,
+)
+from penstock.proto.options.registry import EntryPoint, parse_options
+
+SCHEMA = st.StructType([st.StructField("id", st.LongType())])
+TIMED = with_columns(st.StructType([st.StructField("id", st.LongType()), st.StructField("ts", st.TimestampType())]))
+EVENT_TIME = {"eventTime": "TS", "maxOutOfOrderness": "1s"}
+
+
+def avro(**columns: Any) -> str:
+    return json.dumps({"type": "record", "name": "r", "fields": [{"name": n, "type": t} for n, t in columns.items()]})
+
+
+AVRO = avro(id="long", ts={"type": "long", "logicalType": "timestamp-micros"})
+
+
+@dataclass
+class Script:
+    """An enumerator whose commits are numbered; it keeps what it was asked. `schemas`: that of a commit, by number."""
+
+    commits: int = 3
+    snapshot_splits: int = 0
+    requests: list[PlanRequest] = field(default_factory=list)
+    scopes: list[StreamScope] = field(default_factory=list)
+    starts: list[StreamStart] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    schemas: dict[int, str] = field(default_factory=dict)
+    lost: str = ""
+    description: TableDescription | None = None
+
+    def describe_table(self, table: str) -> TableDescription:
+        assert self.description is not None, "a stream with a known schema does not ask for it"
+        return self.description
+
+    def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
+        self._fail()
+        return at(self.commits).progress.position
+
+    def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        self._fail()
+        self.scopes.append(scope)
+        self.starts.append(start)
+        match start:
+            case StartAfter(position):
+                return StreamPoint(progress=Progress(position, layout=2))
+            case StartNewest():
+                return at(self.commits)
+            case StartSnapshot():
+                place = SnapshotPlace(done=0, total=self.snapshot_splits, digest="d")
+                return replace(at(self.commits), snapshot=place if self.snapshot_splits else None)
+
+    def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        self._fail()
+        self.scopes.append(scope)
+        place, limits = point.snapshot, scope.limits
+        if place is not None and place.done < place.total:
+            done = min(place.total, place.done + (limits.max_files or place.total))
+            reached = replace(point, snapshot=replace(place, done=done), content=SnapshotBatch(place.done))
+            return NextBatch(point=replace(reached, watermark=Watermark(done, 9)), schema_json=AVRO)
+        done = number(point)
+        top = min([self.commits, *(int(p.order_key[-2:]) for p in (scope.target, scope.upto) if p is not None)])
+        end = min(top, done + limits.max_commits) if limits.max_commits else top
+        if end <= done:
+            return NextBatch(point=point)
+        reached = replace(
+            at(end),
+            content=CommitsBatch(point.progress.position),
+            watermark=Watermark(end * 1_000_000, end * 2_000_000),
+        )
+        if scope.upto is not None and reached.progress.position >= scope.upto:
+            reached = replace(reached, ended=True, watermark=Watermark(END_OF_TIME_US, reached.watermark.high_us))
+        return NextBatch(point=reached, schema_json=self.schemas.get(end, AVRO), lost=self.lost)
+
+    def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
+        self._fail()
+        self.requests.append(request)
+        scan = Scan(
+            table=request.table,
+            base_path="/t",
+            table_version=9,
+            schema_json=AVRO,
+            columns=request.columns,
+            merge=CommitTimeOrdering(),
+            visible=VisibleInstants(frozenset()),
+        )
+        return OpenedPlan(plan_id=f"plan{len(self.requests)}", slots=2, splits=5, size_bytes=9, scan=scan)
+
+    def describe_plan(self, plan_id: str) -> Scan:
+        raise AssertionError("not on the driver")
+
+    def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
+        raise AssertionError("not on the driver")
+
+    def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
+        raise AssertionError("not on the driver")
+
+    def _fail(self) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+
+
+def at(commit: int) -> StreamPoint:
+    position = EARLIEST if commit == 0 else Position(InstantTime(f"202601010000000{commit:02}"))
+    return StreamPoint(progress=Progress(position, layout=2))
+
+
+def number(point: StreamPoint) -> int:
+    position = point.progress.position
+    return 0 if position == EARLIEST else int(position.order_key[-2:])
+
+
+class Clock:
+    """Seconds that pass when told to, or paused."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def pause(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def reader(
+    script: Script | None = None, *, schema: st.StructType = SCHEMA, clock: Clock | None = None, **options: str
+) -> PenstockStreamReader:
+    given = parse_options({"server": "127.0.0.1:1", **options}, door=EntryPoint.STREAM)
+    clock = clock or Clock()
+    return PenstockStreamReader(
+        Loaded("t", given), schema, enumerator=script or Script(), clock=clock, pause=clock.pause
+    )
+
+
+def digest(stream: PenstockStreamReader) -> str:
+    return str(stream.initialOffset()["scope"])
+
+
+def told(stream: PenstockStreamReader, point: StreamPoint) -> Offset:
+    return offset_of(point, digest(stream))
+
+
+def through(stream: PenstockStreamReader, limit: Any = None) -> list[StreamPoint]:
+    """The ends of micro-batches until nothing is new, as Spark asks for them, offsets through JSON."""
+    limit = stream.getDefaultReadLimit() if limit is None else limit
+    start, ends = stream.initialOffset(), []
+    while (end := stream.latestOffset(start, limit)) != start:
+        start = json.loads(json.dumps(end))
+        ends.append(point_of(start, digest(stream)))
+    return ends
+
+
+def test_a_first_start_one_commit_at_a_time() -> None:
+    stream = reader(after="earliest", maxCommitsPerTrigger="1")
+    ends = through(stream)
+    assert [number(end) for end in ends] == [1, 2, 3]
+    assert [end.content for end in ends] == [CommitsBatch(at(n).progress.position) for n in (0, 1, 2)]
+
+
+def test_nothing_new_is_the_very_offset_spark_gave() -> None:
+    stream = reader()
+    start = dict(reversed(told(stream, at(3)).items()))  # a text that differs from ours
+    assert stream.latestOffset(start, ReadAllAvailable()) is start
+
+
+@pytest.mark.parametrize(
+    ("options", "limit", "limits"),
+    [
+        ({}, ReadAllAvailable(), RoundLimits()),
+        ({"maxCommitsPerTrigger": "2"}, ReadMaxFiles(2), RoundLimits(max_commits=2)),
+        ({"maxFilesPerTrigger": "3"}, ReadMaxFiles(3), RoundLimits(max_files=3)),
+        ({"maxBytesPerTrigger": "4"}, ReadMaxBytes(4), RoundLimits(max_bytes=4)),
+        (
+            {"maxRowsPerTrigger": "5", "maxFilesPerTrigger": "3", "maxCommitsPerTrigger": "2"},
+            ReadMaxRows(5),
+            RoundLimits(max_rows=5, max_files=3, max_commits=2),
+        ),
+    ],
+)
+def test_limits_hold_unless_spark_asks_for_everything(options: dict[str, str], limit: Any, limits: RoundLimits) -> None:
+    script = Script()
+    stream = reader(script, after="earliest", **options)
+    assert stream.getDefaultReadLimit() == limit
+    stream.latestOffset(stream.initialOffset(), limit)
+    assert script.scopes[-1].limits == limits
+    stream.latestOffset(stream.initialOffset(), ReadAllAvailable())  # Trigger.Once
+    assert script.scopes[-1].limits == RoundLimits()
+
+
+def test_without_a_start_it_is_the_initial_offset() -> None:
+    assert number(point_of(reader(after="20260101000000002").latestOffset(), digest(reader()))) == 3
+    stream = reader(after="20260101000000003")
+    assert stream.latestOffset() == stream.initialOffset()
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (None, StartSnapshot()),
+        ("snapshot", StartSnapshot()),
+        ("earliest", StartAfter(EARLIEST)),
+        ("20260101000000002", StartAfter(at(2).progress.position)),
+        ("latest", StartNewest()),
+    ],
+)
+def test_where_a_stream_starts(after: str | None, expected: StreamStart) -> None:
+    script = Script()
+    stream = reader(script, **({} if after is None else {"after": after}))
+    first = stream.initialOffset()
+    assert script.starts == [expected]
+    script.commits = 9
+    assert stream.initialOffset() == first, "Spark asks twice and takes the second answer"
+    assert len(script.starts) == 1
+
+
+def test_the_snapshot_first_then_commits() -> None:
+    script = Script(snapshot_splits=5)
+    stream = reader(script, maxFilesPerTrigger="2", query="cdc")
+    stream.initialOffset()
+    script.commits = 4
+    ends = through(stream)
+    assert [end.content for end in ends[:3]] == [SnapshotBatch(0), SnapshotBatch(2), SnapshotBatch(4)]
+    assert isinstance(ends[3].content, CommitsBatch)
+    start = told(stream, ends[0])
+    stream.partitions(start, told(stream, ends[1]))
+    part = SnapshotPart(at=at(3).progress.position, first=2, end=4, digest="d", changes=ChangeFormat.ROWS)
+    assert script.requests[-1].query == part
+
+
+def test_available_now_ends_where_the_table_stood() -> None:
+    script = Script()
+    stream = reader(script, after="earliest", maxCommitsPerTrigger="2")
+    assert isinstance(stream, SupportsTriggerAvailableNow)
+    stream.prepareForTriggerAvailableNow()
+    script.commits = 8
+    assert [number(end) for end in through(stream)] == [2, 3]
+
+
+def test_available_now_takes_the_snapshot_that_was_made_after_it_was_prepared() -> None:
+    script = Script()
+    stream = reader(script)
+    stream.prepareForTriggerAvailableNow()
+    script.commits, script.snapshot_splits = 5, 2
+    stream.initialOffset()
+    script.commits = 9
+    assert [number(end) for end in through(stream)] == [5]
+    assert script.scopes[-1].target == at(5).progress.position
+
+
+def test_available_now_without_a_table_ends_at_once() -> None:
+    script = Script(failures=[TableNotFound("not yet")], commits=0)
+    stream = reader(script, after="earliest")
+    stream.prepareForTriggerAvailableNow()
+    assert through(stream) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("incremental", Incremental(at(1).progress.position, at(3).progress.position, frozenset({InstantTime("7")}))),
+        (
+            "cdc",
+            Changes(ChangeFormat.ROWS, at(1).progress.position, at(3).progress.position, frozenset({InstantTime("7")})),
+        ),
+    ],
+)
+def test_a_micro_batch_is_a_plan_of_what_its_end_tells(query: str, expected: object) -> None:
+    script = Script()
+    stream = reader(script, where="id > 1", slots="2", query=query)
+    end = replace(at(3), content=CommitsBatch(at(1).progress.position, frozenset({InstantTime("7")})))
+    for start in (at(1), at(0)):
+        slots = [partition.value for partition in stream.partitions(told(stream, start), told(stream, end))]
+        assert all(isinstance(slot, PulledSlot) for slot in slots)
+    assert [(slot.server, slot.plan_id, slot.slot, slot.watermark_us) for slot in slots] == [
+        ("127.0.0.1:1", "plan2", 0, None),
+        ("127.0.0.1:1", "plan2", 1, None),
+    ]
+    first, second = script.requests
+    assert first == second, "the start does not matter"
+    assert first.query == expected
+    assert (first.columns, first.where, first.slots, first.event_time) == (("id",), "id > 1", 2, "")
+
+
+def test_a_micro_batch_of_nothing_has_no_tasks_and_no_plan() -> None:
+    script = Script()
+    stream = reader(script)
+    same = told(stream, replace(at(2), content=CommitsBatch(at(1).progress.position)))
+    assert stream.partitions(same, same) == []
+    assert stream.partitions(told(stream, at(2)), told(stream, replace(at(2), ended=True))) == []
+    assert script.requests == []
+
+
+@pytest.mark.parametrize("error", [StorageError, ServerUnavailable, Overloaded])
+def test_a_server_that_is_away_is_waited_for(error: type[PenstockError]) -> None:
+    script = Script(failures=[error("away")] * 3)
+    stream = reader(script, after="earliest")
+    start = stream.initialOffset()
+    script.failures = [error("away")] * 3
+    end = stream.latestOffset(start, None)
+    script.failures = [error("away")] * 3
+    assert len(stream.partitions(start, end)) == 2
+    script.failures = [error("away")] * 3
+    stream.prepareForTriggerAvailableNow()
+
+
+@pytest.mark.parametrize(("options", "waited_s"), [({}, 60.0), ({"retryTimeout": "2 minutes"}, 120.0)])
+def test_waiting_for_a_server_has_an_end(options: dict[str, str], waited_s: float) -> None:
+    clock = Clock()
+    script = Script()
+    stream = reader(script, clock=clock, after="earliest", **options)
+    start = stream.initialOffset()
+    script.failures = [ServerUnavailable("away")] * 1000
+    with pytest.raises(ServerUnavailable):
+        stream.latestOffset(start, None)
+    assert clock.now_s == pytest.approx(waited_s)
+
+
+def test_an_error_that_cannot_get_better_is_raised_at_once() -> None:
+    clock = Clock()
+    script = Script()
+    stream = reader(script, clock=clock, after="earliest")
+    start = stream.initialOffset()
+    script.failures = [TableNotFound("gone")]
+    with pytest.raises(TableNotFound):
+        stream.latestOffset(start, None)
+    assert clock.now_s == 0
+
+
+class TestVersions:
+    """Checkpoints of other releases and streams."""
+
+    one = json.loads('{"version": 1, "order_key": "20260101000000001", "index": 2147483647}')
+    two = json.loads('{"version": 1, "order_key": "20260101000000002", "index": 2147483647}')
+
+    def test_a_micro_batch_that_version_1_planned_is_planned_again(self) -> None:
+        script = Script()
+        assert len(reader(script).partitions(self.one, self.two)) == 2
+        assert script.requests[0].query == Incremental(at(1).progress.position, at(2).progress.position)
+        assert reader(script).partitions(self.two, self.two) == []
+
+    def test_a_stream_of_version_1_goes_on(self) -> None:
+        stream = reader()
+        assert number(point_of(stream.latestOffset(self.two, ReadAllAvailable()), digest(stream))) == 3
+        idle = json.loads('{"version": 1, "order_key": "20260101000000003", "index": 2147483647}')
+        assert stream.latestOffset(idle, ReadAllAvailable()) is idle
+        end = replace(at(3), content=CommitsBatch(at(2).progress.position))
+        assert len(stream.partitions(self.two, told(stream, end))) == 2
+
+    def test_a_foreign_checkpoint(self) -> None:
+        with pytest.raises(ConfigurationError, match="not an offset of Penstock"):
+            reader().partitions({"i": 3}, {"i": 4})
+        with pytest.raises(StateVersionError, match="version 9"):
+            reader().latestOffset({"version": 9}, ReadAllAvailable())
+
+    def test_another_scope(self) -> None:
+        start = reader().initialOffset()
+        for other in (reader(where="id > 1"), reader(query="cdc"), reader(upto="20260101000000009")):
+            with pytest.raises(ConfigurationError, match="may not change"):
+                other.latestOffset(start, ReadAllAvailable())
+        assert reader(maxRowsPerTrigger="7", slots="4").latestOffset(start, ReadAllAvailable()) is start
+
+
+class TestEventTime:
+    """Watermarks in slots, and the rows that carry nothing else."""
+
+    def test_slots_carry_the_watermark_of_their_batch(self) -> None:
+        script = Script()
+        stream = reader(script, schema=TIMED, after="earliest", maxCommitsPerTrigger="2", **EVENT_TIME)
+        (first, second) = through(stream)
+        slots = [p.value for p in stream.partitions(told(stream, first), told(stream, second))]
+        assert [slot.watermark_us for slot in slots] == [3_000_000, 3_000_000]
+        request = script.requests[0]
+        assert (request.columns, request.event_time, request.scan_event_time) == (("id", "ts"), "ts", True)
+
+    def test_time_that_passes_is_one_marker(self) -> None:
+        script, clock = Script(), Clock()
+        stream = reader(script, schema=TIMED, clock=clock, idleTimeout="10s", after="earliest", **EVENT_TIME)
+        (end,) = through(stream)
+        clock.now_s += 25
+        start = told(stream, end)
+        moved = point_of(stream.latestOffset(start, ReadAllAvailable()), digest(stream))
+        assert moved == replace(end, watermark=Watermark(23_000_000, 6_000_000), content=NoBatch())
+        (slot,) = [p.value for p in stream.partitions(start, told(stream, moved))]
+        assert slot == MarkerSlot(Watermark(23_000_000, 6_000_000))
+        assert script.requests == []
+
+    def test_the_end_is_the_last_rows_and_a_marker(self) -> None:
+        stream = reader(schema=TIMED, upto="20260101000000002", after="earliest", **EVENT_TIME)
+        (end,) = through(stream)
+        assert end.ended
+        slots = [p.value for p in stream.partitions(stream.initialOffset(), told(stream, end))]
+        assert [type(slot) for slot in slots] == [PulledSlot, PulledSlot, MarkerSlot]
+        assert {slot.watermark_us for slot in slots[:2]} == {END_OF_TIME_US}
+        assert slots[2].watermark == Watermark(END_OF_TIME_US, 4_000_000)
+
+    def test_an_end_without_rows_is_a_marker(self) -> None:
+        stream = reader(schema=TIMED, upto="20260101000000009", **EVENT_TIME)
+        end = replace(at(3), ended=True, watermark=Watermark(END_OF_TIME_US))
+        (slot,) = [p.value for p in stream.partitions(told(stream, at(3)), told(stream, end))]
+        assert slot == MarkerSlot(Watermark(END_OF_TIME_US))
+
+    def test_a_stream_without_event_time_has_no_marker(self) -> None:
+        stream = reader(upto="20260101000000002", after="earliest")
+        (end,) = through(stream)
+        slots = [p.value for p in stream.partitions(stream.initialOffset(), told(stream, end))]
+        assert [(type(slot), slot.watermark_us) for slot in slots] == [(PulledSlot, None)] * 2
+
+    @pytest.mark.parametrize(
+        ("options", "schema", "text"),
+        [
+            ({"eventTime": "ts"}, TIMED, "needs maxOutOfOrderness"),
+            ({**EVENT_TIME, "eventTime": "when"}, TIMED, "when .*not among the columns"),
+            ({**EVENT_TIME, "eventTime": "id"}, TIMED, "give eventTimeUnit"),
+            (EVENT_TIME, SCHEMA, "_penstock_watermark"),
+            ({**EVENT_TIME, "query": "cdc", "cdcFormat": "hudi"}, TIMED, "use cdcFormat=rows"),
+            ({**EVENT_TIME, "watermarkFallback": "commitTime", "timelineTimezone": "Moon"}, TIMED, "timelineTimezone"),
+        ],
+    )
+    def test_bad_input_is_told_before_anything_is_asked(
+        self, options: dict[str, str], schema: st.StructType, text: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=text):
+            reader(schema=schema, **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"after": "20260101000000003"}, {"after": "latest"}], ids=["told by the option", "told by the table"]
+)
+def test_an_end_before_the_start(options: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="ends before it starts"):
+        reader(upto="20260101000000002", **options).initialOffset()
+
+
+class TestSchema:
+    """A table that changes under a stream."""
+
+    def test_what_fits_goes_on(self, caplog: pytest.LogCaptureFixture) -> None:
+        changed = avro(id="long", more="string")
+        stream = reader(Script(schemas={3: changed}), after="earliest")
+        assert [number(end) for end in through(stream)] == [3]
+        assert caplog.records == []
+
+    def test_what_was_widened_goes_on_and_is_told_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        wide = avro(id="double")
+        script = Script(schemas={2: wide, 3: wide})
+        with caplog.at_level(logging.WARNING, "penstock.engine.spark"):
+            assert len(through(reader(script, after="earliest", maxCommitsPerTrigger="1"))) == 3
+        (record,) = caplog.records
+        assert "column id was widened from bigint to double" in record.getMessage()
+
+    def test_it_ends_at_the_last_commit_that_fits_and_says_why(self) -> None:
+        gone = avro(name="string")
+        script = Script(commits=5, schemas={3: gone, 4: gone, 5: gone})
+        stream = reader(script, after="earliest")
+        start, ends = stream.initialOffset(), []
+        with pytest.raises(SchemaMismatch) as error:
+            while True:
+                start = stream.latestOffset(start, ReadAllAvailable())
+                ends.append(number(point_of(start, digest(stream))))
+        assert ends == [1, 2]
+        for text in ("column id is gone", "from commit 20260101000000003 on", "up to 20260101000000002", "checkpoint"):
+            assert text in str(error.value)
+
+    def test_a_restart_with_the_new_schema_goes_on(self) -> None:
+        script = Script(commits=5, schemas=dict.fromkeys((3, 4, 5), avro(name="string")))
+        start = told(reader(script), at(2))
+        loaded = reader(script, schema=st.StructType([st.StructField("name", st.StringType())]))
+        assert number(point_of(loaded.latestOffset(start, ReadAllAvailable()), digest(loaded))) == 5
+
+    def test_limits_hold_while_it_steps(self) -> None:
+        script = Script(commits=5, schemas=dict.fromkeys((3, 4, 5), avro(name="string")))
+        stream = reader(script, after="earliest", maxRowsPerTrigger="7")
+        stream.latestOffset(stream.initialOffset(), ReadMaxRows(7))
+        assert script.scopes[-1].limits == RoundLimits(max_commits=1, max_rows=7)
+
+
+def test_a_loss_that_is_allowed_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "penstock.engine.spark"):
+        through(reader(Script(lost="files of 20260101 were cleaned"), after="earliest", failOnDataLoss="false"))
+    assert "rows were lost: files of 20260101 were cleaned" in caplog.text
+
+
+def test_what_travels_to_a_task() -> None:
+    stream = reader(schema=TIMED, maxCommitsPerTrigger="1", **EVENT_TIME)
+    stream.latestOffset(stream.initialOffset(), None)
+    data = pickle.dumps(stream)
+    assert len(data) < 4000
+    copy = pickle.loads(data)
+    assert isinstance(copy, SlotReader)
+    assert copy.reading.watermarked == TIMED
+    assert (copy.reading.event_time, copy.reading.narrows) == ("ts", True)
+
+
+def test_commit_and_stop_do_nothing() -> None:
+    stream = reader()
+    stream.commit(told(stream, at(1)))
+    stream.stop()
+    stream.stop()
+
+
+def test_the_digest_is_of_the_scope() -> None:
+    script = Script()
+    stream = reader(script)
+    assert digest(stream) == scope_digest(script.scopes[0])
+
+
+class TestRenamedColumn:
+    """A real table whose column b was renamed to b2 by its third instant, and c dropped by its sixth."""
+
+    case = "A_evo_on_read_v9_h120"
+    fixed = st.StructType([st.StructField(name, st.StringType()) for name in ("id", "b")])
+    before = "20261120214441471"
+
+    def stream(self, golden: Any, schema: st.StructType, **options: str) -> PenstockStreamReader:
+        given = parse_options({"after": "earliest", **options}, door=EntryPoint.STREAM)
+        clock = Clock()
+        return PenstockStreamReader(Loaded(str(golden.table(self.case)), given), schema, clock=clock, pause=clock.pause)
+
+    def rows(self, stream: PenstockStreamReader, start: Offset, end: Offset) -> list[dict[str, Any]]:
+        slots = stream.partitions(start, end)
+        return [row for slot in slots for batch in stream.read(slot) for row in batch.to_pylist()]
+
+    @pytest.mark.golden
+    @pytest.mark.parametrize("options", [{}, {"query": "cdc"}, {"maxCommitsPerTrigger": "1"}], ids=str)
+    def test_the_stream_ends_before_it_and_a_new_load_goes_on(self, golden: Any, options: dict[str, str]) -> None:
+        stream = self.stream(golden, self.fixed, **options)
+        start, rows = stream.initialOffset(), []
+        with pytest.raises(SchemaMismatch) as error:
+            while True:
+                end = stream.latestOffset(start, stream.getDefaultReadLimit())
+                assert end != start
+                rows += self.rows(stream, start, end)
+                start = end
+        for text in (
+            "column b is gone",
+            f"up to {self.before} was delivered",
+            "goes on behind that from the checkpoint",
+        ):
+            assert text in str(error.value)
+        assert start["order_key"] == self.before
+        assert len({row["id"] for row in rows}) == 12
+        assert all(row["b"] is not None for row in rows)
+        new = st.StructType([st.StructField(name, st.StringType()) for name in ("id", "b2")])
+        again = self.stream(golden, new, **options)
+        more, at_commit = [], start
+        while (end := again.latestOffset(at_commit, again.getDefaultReadLimit())) != at_commit:
+            more += self.rows(again, at_commit, end)
+            at_commit = end
+        assert len(more) >= 5
+        assert all(row["b2"] is not None for row in more)

@@ -1,0 +1,66 @@
+"""Small batches gathered for the JVM."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.engine.spark.task.coalesce import GATHERED_BYTES, gathered
+
+
+def batches(sizes: list[int], texts: int = 1) -> Generator[pa.RecordBatch, None, None]:
+    first = 0
+    for size in sizes:
+        numbers = list(range(first, first + size))
+        yield pa.record_batch([numbers, ["x" * texts] * size], schema=SCHEMA)
+        first += size
+
+
+SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
+
+
+@given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 30))
+def test_the_same_rows_in_order(sizes: list[int], least: int) -> None:
+    found = list(gathered(batches(sizes), least))
+    assert pa.Table.from_batches(found, SCHEMA)["n"].to_pylist() == list(range(sum(sizes)))
+    assert all(batch.schema == SCHEMA and batch.num_rows for batch in found)
+    for batch, following in itertools.pairwise(found):
+        assert batch.num_rows >= least or following.num_rows >= least
+    assert max((batch.num_rows for batch in found), default=0) < max([2 * least, *(size + 1 for size in sizes)])
+
+
+def test_a_large_batch_is_not_copied() -> None:
+    large, small = next(batches([100])), next(batches([3]))
+    found = list(gathered(iter_of(small, small, large, small), 10))
+    assert [batch.num_rows for batch in found] == [6, 100, 3]
+    assert found[1] is large
+    assert found[2] is small
+
+
+def test_wide_rows_are_not_held_back() -> None:
+    wide = list(batches([1, 1, 1, 1], GATHERED_BYTES // 2))
+    assert [batch.num_rows for batch in gathered(iter_of(*wide), 1000)] == [2, 2]
+    assert [batch.num_rows for batch in gathered(iter_of(*batches([1, 1], 2 * GATHERED_BYTES)), 1000)] == [1, 1]
+
+
+def test_closing_closes_the_source() -> None:
+    closed = []
+
+    def source() -> Generator[pa.RecordBatch, None, None]:
+        try:
+            yield from batches([50, 50])
+        finally:
+            closed.append(True)
+
+    reading = gathered(source(), 10)
+    next(reading)
+    reading.close()
+    assert closed
+
+
+def iter_of(*given: pa.RecordBatch) -> Generator[pa.RecordBatch, None, None]:
+    yield from given

@@ -1,0 +1,71 @@
+"""Packing of splits into slots."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.engine.spark.task import input_partitions
+from penstock.engine.spark.task.input_partitions import (
+    OPEN_COST_BYTES,
+    SLOT_BYTES,
+    TASK_COST_BYTES,
+    PackedSlot,
+    PulledSlot,
+    pack,
+)
+
+sizes = st.lists(st.integers(0, 3 * SLOT_BYTES), max_size=200)
+
+
+@given(sizes, st.integers(0, 64))
+def test_every_split_once_in_commit_order(sizes_bytes: list[int], cores: int) -> None:
+    packed = pack(sizes_bytes, cores)
+    assert sorted(i for slot in packed for i in slot) == list(range(len(sizes_bytes)))
+    assert all(slot and list(slot) == sorted(slot) for slot in packed)
+    assert packed == sorted(packed)
+    assert packed == pack(sizes_bytes, cores)
+
+
+@given(sizes, st.integers(1, 64))
+def test_the_cores_are_used_where_it_pays_and_no_slot_is_far_above_the_bound(
+    sizes_bytes: list[int], cores: int
+) -> None:
+    packed = pack(sizes_bytes, cores)
+    weights = [sum(sizes_bytes[i] + OPEN_COST_BYTES for i in slot) for slot in packed]
+    assert len(packed) >= min(len(sizes_bytes), cores, sum(weights) // TASK_COST_BYTES)
+    assert len(packed) <= max(1, sum(weights) // TASK_COST_BYTES)
+    largest = max((size + OPEN_COST_BYTES for size in sizes_bytes), default=0)
+    assert all(weight <= SLOT_BYTES + largest for weight in weights)
+
+
+@pytest.mark.parametrize(("splits", "slots"), [(1, 1), (4, 1), (7, 1), (8, 2), (31, 7), (32, 8), (200, 8)])
+def test_tiny_splits_make_no_task_of_their_own(splits: int, slots: int) -> None:
+    assert len(pack([100] * splits, cores=8)) == input_partitions
+
+
+def test_two_splits_of_some_size_use_two_cores() -> None:
+    assert pack([TASK_COST_BYTES, TASK_COST_BYTES], cores=8) == [(0,), (1,)]
+
+
+def test_many_tiny_splits_share_slots() -> None:
+    assert len(pack([100] * 400, cores=4)) == -(-400 * (OPEN_COST_BYTES + 100) // SLOT_BYTES)
+
+
+def test_the_number_of_slots_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_partitions, "MAX_SLOTS", 3)
+    assert [len(slot) for slot in pack([SLOT_BYTES] * 9, cores=64)] == [3, 3, 3]
+
+
+def test_no_split_no_slot() -> None:
+    assert pack([], cores=8) == []
+
+
+def test_a_slot_travels_and_shows_no_data() -> None:
+    packed, pulled = PackedSlot(b"secret scan", (b"secret split",)), PulledSlot("h:1", "p", 3)
+    assert pickle.loads(pickle.dumps(packed)) == packed
+    assert pickle.loads(pickle.dumps(pulled)) == pulled
+    assert "secret" not in repr(packed)

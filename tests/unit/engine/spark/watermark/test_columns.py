@@ -1,0 +1,146 @@
+"""The two columns of a watermark: what a schema must hold, how batches get them, the row that is none."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as st
+
+from penstock.engine.spark.options import Loaded, resolved
+from penstock.engine.spark.schema.types import arrow_schema
+from penstock.engine.spark.watermark.columns import (
+    COLUMNS,
+    added,
+    event_time_column,
+    marker_batch,
+    table_part,
+    with_columns,
+)
+from penstock.proto.errors import ConfigurationError, InvariantViolation
+from penstock.proto.model.streams import END_OF_TIME_US, Watermark
+from penstock.proto.options.registry import GivenOptions
+
+TS = st.StructField("ts", st.TimestampType())
+TABLE = st.StructType([st.StructField("id", st.LongType()), TS])
+GIVEN = GivenOptions(event_time="ts")
+
+
+def declared(*fields: st.StructField) -> st.StructType:
+    return st.StructType(list(fields))
+
+
+def test_they_stand_behind_the_tables_own() -> None:
+    shown = with_columns(TABLE)
+    assert shown.simpleString() == (
+        "struct<id:bigint,ts:timestamp,_penstock_watermark:timestamp,_penstock_marker:boolean>"
+    )
+    assert table_part(shown, GIVEN) == TABLE
+
+
+def test_without_event_time_nothing_is_added_or_taken() -> None:
+    assert table_part(with_columns(TABLE), GivenOptions()) == with_columns(TABLE)
+
+
+def test_a_table_with_such_a_column() -> None:
+    with pytest.raises(ConfigurationError, match="column _Penstock_Marker of its own"):
+        with_columns(declared(TS, st.StructField("_Penstock_Marker", st.LongType())))
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        (TABLE, "_penstock_watermark.*got none"),
+        (declared(TS, COLUMNS[0]), "_penstock_marker.*got none"),
+        (declared(TS, COLUMNS[1]), "_penstock_watermark.*got none"),
+        (declared(TS, COLUMNS[0], st.StructField("_penstock_marker", st.StringType())), "got _penstock_marker string"),
+        (declared(TS, COLUMNS[0], st.StructField("_penstock_marker", st.BooleanType(), False)), "boolean NOT NULL"),
+        (declared(TS, st.StructField("_penstock_watermark", st.TimestampNTZType()), COLUMNS[1]), "timestamp_ntz"),
+        (declared(TS, *COLUMNS, COLUMNS[1]), "holds the column _penstock_marker once"),
+        (declared(st.StructField("id", st.LongType()), *COLUMNS), "event-time column ts .*not among the columns"),
+        (declared(st.StructField("ts", st.TimestampType(), False), *COLUMNS), "ts is declared NOT NULL"),
+    ],
+)
+def test_a_declared_schema_must_hold_them(schema: st.StructType, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        table_part(schema, GIVEN)
+
+
+@pytest.mark.parametrize("kind", [st.TimestampType(), st.TimestampNTZType(), st.DateType()])
+def test_times(kind: st.DataType) -> None:
+    table = declared(st.StructField("TS", kind))
+    assert event_time_column(table, GIVEN).name == "TS"
+    with pytest.raises(ConfigurationError, match=r"eventTimeUnit=ms.*needs none"):
+        event_time_column(table, GivenOptions(event_time="ts", event_time_unit="ms"))
+
+
+def test_plain_numbers_need_their_unit() -> None:
+    table = declared(st.StructField("ts", st.LongType()))
+    with pytest.raises(ConfigurationError, match=r"does not tell its unit; give eventTimeUnit \(s, ms or us\)"):
+        event_time_column(table, GIVEN)
+    assert event_time_column(table, GivenOptions(event_time="ts", event_time_unit="s")).name == "ts"
+
+
+@pytest.mark.parametrize("kind", [st.StringType(), st.IntegerType(), st.DoubleType(), st.BooleanType()])
+def test_what_is_no_time(kind: st.DataType) -> None:
+    with pytest.raises(ConfigurationError, match=f"type is {kind.simpleString()}, expected a timestamp"):
+        event_time_column(declared(st.StructField("ts", kind)), GIVEN)
+
+
+def test_every_row_carries_the_watermark_wherever_the_columns_stand() -> None:
+    schema = declared(COLUMNS[1], TS, COLUMNS[0])
+    batch = pa.record_batch({"ts": pa.array([1, None, 3], pa.timestamp("us", "UTC"))})
+    found = added(batch, schema, 7)
+    assert found.schema == arrow_schema(schema)
+    assert found["_penstock_marker"].to_pylist() == [False] * 3
+    assert found["_penstock_watermark"].cast(pa.int64()).to_pylist() == [7] * 3
+    assert found["ts"].equals(batch["ts"])
+    assert added(batch, schema, None)["_penstock_watermark"].null_count == 3
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "expected"),
+    [
+        (st.TimestampType(), None, dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)),
+        (st.TimestampNTZType(), None, dt.datetime(2026, 1, 31, 12)),  # noqa: DTZ001
+        (st.DateType(), None, dt.date(2026, 1, 31)),
+        (st.LongType(), "s", 1_769_860_800),
+        (st.LongType(), "ms", 1_769_860_800_000),
+        (st.LongType(), "us", 1_769_860_800_000_000),
+    ],
+)
+def test_a_marker_is_one_row_with_an_event_time(column: st.DataType, unit: str | None, expected: object) -> None:
+    schema = with_columns(
+        declared(
+            st.StructField("ts", column),
+            st.StructField("s", st.StructType([st.StructField("a", st.LongType())])),
+            st.StructField("m", st.MapType(st.StringType(), st.LongType())),
+            st.StructField("d", st.DecimalType(10, 2)),
+            st.StructField("n", st.NullType()),
+        )
+    )
+    found = marker_batch(schema, "ts", unit, Watermark(END_OF_TIME_US, 1_769_860_800_000_000))
+    assert found.schema == arrow_schema(schema)
+    end = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
+    nulls = {"s": None, "m": None, "d": None, "n": None}
+    assert found.to_pylist() == [{"ts": expected, **nulls, "_penstock_watermark": end, "_penstock_marker": True}]
+
+
+def test_a_marker_where_no_event_time_was_seen() -> None:
+    found = marker_batch(with_columns(TABLE), "ts", None, Watermark(5))
+    assert found["ts"].cast(pa.int64()).to_pylist() == [5]
+    with pytest.raises(InvariantViolation, match="without a watermark"):
+        marker_batch(with_columns(TABLE), "ts", None, Watermark(None, 5))
+
+
+def test_what_a_load_and_a_schema_come_to() -> None:
+    given = GivenOptions(event_time="TS", batch_rows=7)
+    load, reading = resolved(Loaded("t", given), with_columns(TABLE), limit_rows=3, narrows=True)
+    assert (load.options.columns, load.options.event_time) == (("id", "ts"), "ts")
+    assert (reading.schema, reading.watermarked, reading.event_time) == (TABLE, with_columns(TABLE), "ts")
+    assert (reading.limit_rows, reading.batch_rows, reading.narrows) == (3, 7, True)
+    again, same = resolved(load, with_columns(TABLE), limit_rows=3, narrows=True)
+    assert (again, same) == (load, reading), "what travels to a task is resolved there again"
+    _, plain = resolved(Loaded("t", GivenOptions()), TABLE)
+    assert (plain.watermarked, plain.event_time) == (None, "")

@@ -1,0 +1,244 @@
+"""`advance` on real tables whose timelines grow as a test says: rounds add up, nothing moves without need."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from scripted_timeline import ScriptedTimeline
+
+from penstock.enumerator.continuous.advance import advance, start_progress
+from penstock.enumerator.continuous.types import Following, NextRound, NothingNew, Progress
+from penstock.proto.errors import ConfigurationError, PositionExpired, StateVersionError, TableNotFound
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, PlanRequest, Query, RoundLimits, Snapshot
+from penstock.proto.model.splits import Plan
+from penstock.reader.read_split import read_split
+from penstock.table.hudi_table import HudiTable, open_table
+
+ROWS, CHANGES = Incremental(), Changes(ChangeFormat.ROWS)
+CASES = ["B_v9_inc_cow", "B_v6_inc_cow", "B_v9_inc_mor", "A_clustering_done_v9_h120", "A_replace_ops_v6_h0150"]
+LIMITS = [
+    NO_LIMITS,
+    RoundLimits(max_commits=1),
+    RoundLimits(max_files=1),
+    RoundLimits(max_bytes=1),
+    RoundLimits(max_rows=3, max_commits=2),
+]
+
+
+def at(order_key: str) -> Position:
+    return Position(InstantTime(order_key))
+
+
+def following(query: Query, progress: Progress, limits: RoundLimits = NO_LIMITS, **more: Any) -> Following:
+    request = PlanRequest(table="t", query=query, metadata=False)
+    return Following(request=request, progress=progress, limits=limits, **more)
+
+
+def rounds(table: HudiTable, query: Query, progress: Progress, limits: RoundLimits = NO_LIMITS) -> Iterator[NextRound]:
+    """Every round until nothing is new."""
+    for _ in range(200):
+        found = advance(table, "t", following(query, progress, limits))
+        if isinstance(found, NothingNew):
+            return
+        assert found.commit_range.after == progress.position < found.progress.position == found.commit_range.upto
+        progress = found.progress
+        yield found
+    raise AssertionError("no end of rounds")
+
+
+def bag(plan: Plan) -> Counter[str]:
+    batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split)]
+    return Counter(repr(row) for batch in batches for row in batch.to_pylist())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_the_changes_of_all_rounds_are_the_changes_of_the_table_once(
+    golden: Any, case: str, limits: RoundLimits
+) -> None:
+    table = open_table(str(golden.table(case)))
+    (whole,) = rounds(table, CHANGES, start_progress(table, EARLIEST))
+    found = list(rounds(table, CHANGES, start_progress(table, EARLIEST), limits))
+    assert sum((bag(item.plan) for item in found), Counter()) == bag(whole.plan)
+    assert found[-1].progress == whole.progress
+    assert len(found) > 2 or limits == NO_LIMITS
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_rows_of_a_growing_table_are_the_newest_rows_of_each_round(
+    golden: Any, tmp_path: pathlib.Path, case: str, limits: RoundLimits
+) -> None:
+    """Each row that the table has at the end was delivered, as it is now, exactly once as its instant wrote it."""
+    table = open_table(str(golden.table(case)))
+    delivered: Counter[tuple[str, ...]] = Counter()
+    for item in rounds(table, ROWS, start_progress(table, EARLIEST), limits):
+        delivered.update(_written(item.plan))
+    (at_the_end,) = rounds(table, ROWS, start_progress(table, EARLIEST))
+    for row, count in _written(at_the_end.plan).items():
+        assert delivered[row] == count, row
+
+
+def _written(plan: Plan) -> Counter[tuple[str, ...]]:
+    names = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_partition_path", "_hoodie_record_key")
+    batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split)]
+    return Counter(tuple(row[name] for name in names) for batch in batches for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize("case", ["B_v9_inc_cow", "B_v6_inc_cow"])
+def test_a_table_that_grows_gives_each_instant_when_it_completes(
+    golden: Any, tmp_path: pathlib.Path, case: str
+) -> None:
+    script = ScriptedTimeline(golden.copy(case, tmp_path), tmp_path / "aside")
+    instants = script.data
+    script.take_behind(instants[0])
+    table = script.open()
+    progress = start_progress(table, None)
+    assert progress.position == at(script.keys[instants[0]]) and progress.consumed == {instants[0]}
+    for instant in instants[1:]:
+        script.pend(instant)
+        assert advance(table, "t", following(CHANGES, progress)) == NothingNew()
+        script.give(instant)
+        (found,) = rounds(table, CHANGES, progress)
+        assert found.progress.position == at(script.keys[instant]) and found.commits == 1
+        assert found.progress.consumed == progress.consumed | {instant}
+        progress = found.progress
+
+
+def test_weak_point_11_an_empty_poll_moves_nothing_and_lists_no_partition(golden: Any, tmp_path: pathlib.Path) -> None:
+    script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
+    table = script.open()
+    progress = start_progress(table, None)
+    listed: list[str] = []
+    inner = table.storage.list_dir
+
+    class Noting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(storage, name)
+
+        def list_dir(self, path: str) -> Any:
+            listed.append(path)
+            return inner(path)
+
+    storage = table.storage
+    table.storage = Noting()  # type: ignore[assignment]
+    assert advance(table, "t", following(ROWS, progress)) == NothingNew()
+    assert listed and all(path.startswith(".hoodie") for path in listed)
+
+
+def test_weak_point_01_a_cleaned_file_is_an_error_that_names_table_instant_and_file(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
+    table, first = script.open(), script.data[0]
+    gone = [path for path in script.path.rglob("*.parquet") if first in path.name and ".hoodie" not in path.parts]
+    for path in gone:
+        path.unlink()
+    progress = start_progress(table, EARLIEST)
+    with pytest.raises(PositionExpired, match=rf"{first}\.parquet of table .*/B_v9_inc_cow is needed .* and gone"):
+        advance(table, "t", following(CHANGES, progress, RoundLimits(max_commits=1)))
+
+
+def test_rows_whose_limited_end_was_cleaned_come_in_a_larger_round_with_a_warning(
+    golden: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
+    table, (first, second, *_) = script.open(), script.data
+    whole = next(rounds(table, ROWS, start_progress(table, at(script.keys[first]))))
+    for path in [p for p in script.path.rglob("*.parquet") if second in p.name and ".hoodie" not in p.parts]:
+        path.unlink()
+    found = next(rounds(table, ROWS, start_progress(table, at(script.keys[first])), RoundLimits(max_commits=1)))
+    assert found.commits > 1 and "round beyond its limits" in caplog.text
+    assert set(bag(whole.plan)) >= set(bag(found.plan)) or found.progress.position < whole.progress.position
+
+
+def test_weak_point_03_a_missing_table_is_told_and_found_once_it_is_there(golden: Any, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "B_v9_inc_cow"
+    with pytest.raises(TableNotFound):
+        open_table(str(path))
+    golden.copy("B_v9_inc_cow", tmp_path)
+    table = open_table(str(path))
+    progress = start_progress(table, EARLIEST)
+    path.rename(tmp_path / "away")
+    with pytest.raises(TableNotFound):
+        advance(table, "t", following(ROWS, progress))
+    (tmp_path / "away").rename(path)
+    assert isinstance(advance(table, "t", following(ROWS, progress)), NextRound)
+
+
+@pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])
+def test_a_round_never_passes_the_groups_end(golden: Any, query: Query) -> None:
+    table = open_table(str(golden.table("B_v9_inc_cow")))
+    keys = sorted(map(table.timeline().order_key, table.timeline().completed_writes))
+    progress = start_progress(table, EARLIEST)
+    ends = []
+    for _ in range(30):
+        found = advance(table, "t", following(query, progress, RoundLimits(max_files=1), upto=at(keys[2])))
+        if isinstance(found, NothingNew):
+            break
+        progress = found.progress
+        ends.append(progress.position)
+    assert ends[-1] == at(keys[2]) and len(ends) > 2
+    inside = Position(InstantTime(keys[0]), 1)
+    found = advance(table, "t", following(query, start_progress(table, EARLIEST), upto=inside))
+    assert isinstance(found, NextRound) and found.progress.position == inside
+
+
+@pytest.mark.parametrize("case", ["A_log_compaction_v8_h102", "A_log_compaction_v6_h0150"])
+def test_an_end_that_services_alone_have_passed_is_reached(golden: Any, case: str) -> None:
+    table = open_table(str(golden.table(case)))
+    timeline = table.timeline()
+    *_, data, service = sorted(timeline.completed_writes, key=timeline.order_key)
+    assert table.commit(service).is_service and not table.commit(data).is_service
+    key = timeline.order_key(service)
+    between = str(int(timeline.order_key(data)) + 1)
+    for upto in (at(key), at(between)):
+        progress, ends = start_progress(table, EARLIEST), []
+        while isinstance(found := advance(table, "t", following(ROWS, progress, upto=upto)), NextRound):
+            progress = found.progress
+            ends.append((progress.position, len(found.plan.splits) > 0))
+        assert ends[-1] == (upto, False) and ends[-2] == (at(timeline.order_key(data)), True)
+    later = str(int(key) + 1)
+    progress = start_progress(table, at(timeline.order_key(data)))
+    assert isinstance(advance(table, "t", following(ROWS, progress, upto=at(later))), NothingNew)
+
+
+def test_where_a_group_may_start(golden: Any, tmp_path: pathlib.Path) -> None:
+    script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
+    table, keys = script.open(), [script.keys[item] for item in script.data]
+    assert start_progress(table, EARLIEST).position == EARLIEST
+    assert start_progress(table, EARLIEST).consumed == frozenset()
+    assert start_progress(table, None).position == at(keys[-1])
+    assert start_progress(table, at(keys[1])).consumed == set(script.data[:2])
+    assert start_progress(table, Position(InstantTime(keys[0]), 1)).consumed == {script.data[0]}
+    with pytest.raises(ConfigurationError, match="behind everything that table"):
+        start_progress(table, at("29990101000000000"))
+    with pytest.raises(StateVersionError, match="the nearest position is"):
+        start_progress(table, Position(InstantTime(keys[0]), 7_777))
+    with pytest.raises(ConfigurationError, match="expected a range or changes"):
+        advance(table, "t", following(Snapshot(), start_progress(table, EARLIEST)))
+
+
+def test_weak_point_07_a_group_whose_instants_are_all_archived_goes_on(golden: Any) -> None:
+    """Its position lies among archived instants, far behind the active timeline; and nothing new is nothing new."""
+    for case in ("A_archive_v9_h120", "A_archive_v6_h0150"):
+        table = open_table(str(golden.table(case)))
+        archived = sorted(table.archive().commits)
+        newest = start_progress(table, None)
+        assert advance(table, "t", following(ROWS, newest)) == NothingNew()
+        order_key = table.timeline().with_archived(table.archive().instants)
+        keys = sorted(order_key.order_key(item) for item in table.archive().instants if item.requested_time in archived)
+        behind = start_progress(table, at(keys[0]))
+        try:
+            found = list(rounds(table, ROWS, behind, RoundLimits(max_commits=2)))
+        except PositionExpired as error:
+            assert "gone" in str(error)
+            continue
+        assert found and found[-1].progress.position == newest.position

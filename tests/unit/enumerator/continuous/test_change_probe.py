@@ -1,0 +1,155 @@
+"""The gate before polling: file times alone, never "unchanged" on doubt; what an idle poll costs."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+from typing import Any
+
+import pytest
+
+from penstock.enumerator.continuous.advance import advance, start_progress
+from penstock.enumerator.continuous.change_probe import SETTLED_NS, Look, TableWatch, nothing_changed
+from penstock.enumerator.continuous.types import Following, NothingNew
+from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest
+from penstock.table.config.properties import load_properties
+from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.storage.filesystem import FileInfo, open_storage
+
+
+class Counting:
+    """A storage that counts what is asked of it."""
+
+    def __init__(self, path: pathlib.Path, *, with_times: bool = True) -> None:
+        self.inner, self.calls, self.with_times = open_storage(str(path)), 0, with_times
+
+    @property
+    def base_path(self) -> str:
+        return self.inner.base_path
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        self.calls += 1
+        return self.inner.list_dir(path)
+
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        self.calls += 1
+        return self.inner.read_bytes(path, limit_bytes)
+
+    def open_input(self, path: str) -> Any:
+        self.calls += 1
+        return self.inner.open_input(path)
+
+    def file_info(self, path: str) -> FileInfo | None:
+        self.calls += 1
+        found = self.inner.file_info(path)
+        if found is None or self.with_times:
+            return found
+        return FileInfo(name=found.name, path=path, size_bytes=found.size_bytes, is_dir=found.is_dir, modified_ns=0)
+
+
+def table_of(storage: Counting) -> HudiTable:
+    return HudiTable(storage, load_properties(storage))
+
+
+def many_instants(folder: pathlib.Path, count: int) -> pathlib.Path:
+    """A table of so many small commits, without data files."""
+    timeline = folder / ".hoodie" / "timeline"
+    timeline.mkdir(parents=True)
+    (folder / ".hoodie" / "hoodie.properties").write_text(
+        "hoodie.table.name=many\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version=9\n"
+        "hoodie.timeline.layout.version=2\nhoodie.timeline.path=timeline\nhoodie.table.recordkey.fields=id\n"
+        "hoodie.table.timeline.timezone=UTC\n"
+    )
+    for number in range(count):
+        instant = 20260101000000000 + number * 10
+        (timeline / f"{instant}_{instant + 5}.commit").write_text(
+            '{"partitionToWriteStats":{},"operationType":"UPSERT","extraMetadata":{}}'
+        )
+    return folder
+
+
+def later(watch_ns: int) -> int:
+    return time.time_ns() + watch_ns
+
+
+def test_an_idle_poll_of_10k_instants_takes_three_file_operations_at_most_and_10_ms(tmp_path: pathlib.Path) -> None:
+    storage = Counting(many_instants(tmp_path / "t", 10_000))
+    table = table_of(storage)
+    watch = TableWatch(table, clock_ns=lambda: later(10 * SETTLED_NS))
+    before = watch.look()
+    progress = start_progress(table, None)
+    asked = Following(request=PlanRequest(table="t", query=Incremental()), progress=progress, limits=NO_LIMITS)
+    assert advance(table, "t", asked) == NothingNew()
+    storage.calls = 0
+    spent = []
+    for _ in range(20):
+        begin = time.perf_counter()
+        assert nothing_changed(before, watch.look())
+        spent.append(time.perf_counter() - begin)
+    assert storage.calls <= 3 * 20 and sorted(spent)[10] < 0.010
+    storage.calls = 0
+    assert advance(table, "t", asked) == NothingNew()
+    assert storage.calls <= 8, "a look that must list reads no commit again"
+
+
+def test_one_new_commit_is_one_more_file_read(tmp_path: pathlib.Path) -> None:
+    storage = Counting(many_instants(tmp_path / "t", 50))
+    table = table_of(storage)
+    asked = Following(
+        request=PlanRequest(table="t", query=Incremental()), progress=start_progress(table, None), limits=NO_LIMITS
+    )
+    storage.calls = 0
+    assert advance(table, "t", asked) == NothingNew()
+    idle = storage.calls
+    name = "20270101000000000_20270101000000001.commit.requested"
+    (tmp_path / "t" / ".hoodie" / "timeline" / name.replace("_20270101000000001", "")).write_text("")
+    storage.calls = 0
+    assert advance(table, "t", asked) == NothingNew()
+    assert storage.calls == idle
+
+
+def test_every_step_of_an_instant_shows(tmp_path: pathlib.Path) -> None:
+    folder = many_instants(tmp_path / "t", 3)
+    watch = TableWatch(open_table(str(folder)), clock_ns=lambda: later(10 * SETTLED_NS))
+    before = watch.look()
+    assert nothing_changed(before, watch.look())
+    time_ns = (folder / ".hoodie" / "timeline").stat().st_mtime_ns
+    (folder / ".hoodie" / "timeline" / "20270101000000000.commit.requested").write_text("")
+    assert (folder / ".hoodie" / "timeline").stat().st_mtime_ns >= time_ns
+    properties = folder / ".hoodie" / "hoodie.properties"
+    properties.write_text(properties.read_text() + "x=1\n")
+    assert not nothing_changed(before, watch.look())
+
+
+@pytest.mark.parametrize("age_ns", [0, SETTLED_NS - 1, -(10**12)])
+def test_a_young_time_or_one_of_the_future_never_counts_as_unchanged(tmp_path: pathlib.Path, age_ns: int) -> None:
+    table = open_table(str(many_instants(tmp_path / "t", 2)))
+    newest = max(
+        (pathlib.Path(table.base_path) / ".hoodie" / name).stat().st_mtime_ns
+        for name in ("timeline", "hoodie.properties")
+    )
+    watch = TableWatch(table, clock_ns=lambda: newest + age_ns)
+    before = watch.look()
+    assert not before.is_settled and not nothing_changed(before, watch.look())
+    settled = TableWatch(table, clock_ns=lambda: newest + SETTLED_NS).look()
+    assert settled.is_settled and nothing_changed(settled, settled)
+
+
+def test_a_storage_without_times_always_lists(tmp_path: pathlib.Path) -> None:
+    table = table_of(Counting(many_instants(tmp_path / "t", 2), with_times=False))
+    watch = TableWatch(table, clock_ns=lambda: later(10 * SETTLED_NS))
+    look = watch.look()
+    assert not nothing_changed(look, watch.look())
+    assert not nothing_changed(None, look)
+
+
+def test_an_upgrade_moves_what_is_watched(tmp_path: pathlib.Path) -> None:
+    table = open_table(str(many_instants(tmp_path / "t", 2)))
+    watch = TableWatch(table, clock_ns=lambda: later(10 * SETTLED_NS))
+    before = watch.look()
+    assert isinstance(before, Look) and before.timeline_folder == ".hoodie/timeline"
+    (tmp_path / "t" / ".hoodie" / "other").mkdir()
+    properties = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    properties.write_text(properties.read_text().replace("timeline.path=timeline", "timeline.path=other"))
+    watch.follow(table.refreshed())
+    assert not nothing_changed(before, watch.look())

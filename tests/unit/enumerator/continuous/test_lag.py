@@ -1,0 +1,146 @@
+"""Lag and time to loss, from scripted timelines and cleans; the earliest position that can still be answered."""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from scripted_facts import at, facts, stat
+
+from penstock.enumerator.continuous.advance import start_progress
+from penstock.enumerator.continuous.lag import BY_HOURS, Retention, instant_ms, lag_of
+from penstock.enumerator.continuous.retention import earliest_position, lag
+from penstock.enumerator.continuous.round_limits import data_instants_behind
+from penstock.enumerator.planning.archived_timeline import with_archive
+from penstock.enumerator.planning.discovery import read_timeline
+from penstock.enumerator.planning.plan import plan_request
+from penstock.proto.errors import PositionExpired
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest
+from penstock.table.hudi_table import open_table
+from penstock.table.timeline.instants import Instant
+from penstock.table.timeline.service_plans import CleanMetadata
+
+HOUR_MS = 3_600_000
+
+
+def key(hour: int, minute: int = 0) -> str:
+    return f"20260131{hour:02}{minute:02}00000"
+
+
+def ms(hour: int, minute: int = 0) -> int:
+    return int(datetime(2026, 1, 31, hour, minute, tzinfo=UTC).timestamp()) * 1000
+
+
+HOURLY = facts(
+    *(
+        (f"{key(hour)}_{key(hour, 10)}.commit", "UPSERT", [stat("a", size=5), stat("b", size=7)], [])
+        for hour in range(6)
+    ),
+    (f"{key(6)}_{key(6, 10)}.commit", "COMPACT", [stat("a", size=1000)], []),
+)
+
+
+def completed(item: Instant) -> int | None:
+    return instant_ms(item.completion_time or "", UTC)
+
+
+def lag_at(position: Position, retention: Retention | None = None, *, now_ms: int = ms(7), **more: Any) -> Any:
+    more.setdefault("zone", UTC)
+    return lag_of(HOURLY, position, frozenset(), now_ms=now_ms, completed_ms=completed, retention=retention, **more)
+
+
+def test_lag_counts_commits_bytes_and_seconds_since_the_oldest() -> None:
+    found = lag_at(at(key(2, 10)))
+    assert (found.commits, found.size_bytes) == (3, 36)
+    assert found.seconds == (ms(7) - ms(3, 10)) / 1000
+    inside = lag_at(at(key(2, 10), 1))
+    assert (inside.commits, inside.size_bytes) == (4, 43)
+    assert lag_at(at(key(5, 10))).seconds == 0 and lag_at(at(key(5, 10))).commits == 0
+
+
+def test_lag_never_runs_backwards_with_the_clock() -> None:
+    assert lag_at(at(key(2, 10)), now_ms=0).seconds == 0
+
+
+def test_time_to_loss_of_a_cleaner_that_keeps_commits() -> None:
+    kept = Retention(key(5, 30), CleanMetadata(key(2), key(5), (), "KEEP_LATEST_COMMITS"))
+    found = lag_at(at(key(3, 10)), kept)
+    assert (found.loss_commits, found.loss_seconds) == (3, 3 * 3600.0)
+    assert lag_at(at(key(1, 10)), kept).loss_commits == 1
+    assert (lag_at(at(key(0, 10)), kept).loss_commits, lag_at(at(key(0, 10)), kept).loss_seconds) == (0, 0)
+    assert lag_at(at(key(3, 10)), kept, zone=None).loss_seconds is None
+
+
+def test_time_to_loss_of_a_cleaner_that_keeps_hours() -> None:
+    hours = Retention(key(5, 30), CleanMetadata(key(2, 30), key(5), (), BY_HOURS))
+    assert lag_at(at(key(3, 10)), hours).loss_seconds == 0
+    assert lag_at(at(key(3, 10)), hours, now_ms=ms(6)).loss_seconds == 3600.0
+
+
+def test_nothing_is_known_without_a_clean_or_of_file_versions() -> None:
+    versions = Retention(key(5, 30), CleanMetadata("", key(5), (), "KEEP_LATEST_FILE_VERSIONS"))
+    for retention in (None, versions):
+        found = lag_at(at(key(3, 10)), retention)
+        assert (found.loss_commits, found.loss_seconds) == (None, None)
+
+
+def test_instants_in_another_zone_and_texts_that_are_none() -> None:
+    berlin = timezone(timedelta(hours=1))
+    assert instant_ms(key(3), UTC) == ms(3) and instant_ms(key(3), berlin) == ms(2)
+    assert instant_ms("20260131030000", UTC) == ms(3)
+    for text in ("", "20261331000000000", "123", "2026013103000000x"):
+        assert instant_ms(text, UTC) is None
+    assert instant_ms(key(3), None) is None
+
+
+@pytest.mark.parametrize("case", ["B_v9_timeline_mor", "B_v6_timeline_mor"])
+def test_the_lag_of_a_real_table(golden: Any, case: str) -> None:
+    table = open_table(str(golden.table(case)))
+    progress = start_progress(table, None)
+    caught_up = lag(table, progress, progress.position, clock_ms=lambda: 10**13)
+    assert (caught_up.commits, caught_up.size_bytes, caught_up.seconds) == (0, 0, 0)
+    line = table.timeline()
+    oldest = line.order_key(line.completed_writes[0])
+    behind = lag(table, progress, Position(oldest), clock_ms=lambda: 10**13)
+    assert behind.commits > 0 and behind.size_bytes > 0 and behind.seconds > 10**9
+    if line.completed_cleans:
+        told = table.clean(line.completed_cleans[-1])
+        assert told.policy.startswith("KEEP_LATEST")
+        assert (behind.loss_commits is None) == (told.earliest_to_retain == "")
+
+
+@pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)], ids=["rows", "changes"])
+@pytest.mark.parametrize("case", ["B_v9_timeline_mor", "B_v6_timeline_mor", "A_archive_v9_h120", "B_v9_inc_cow"])
+def test_the_earliest_position_is_the_first_that_can_be_answered(golden: Any, case: str, query: Any) -> None:
+    table = open_table(str(golden.table(case)))
+    request = PlanRequest(table="t", query=query)
+    found = earliest_position(table, request)
+    known = with_archive(read_timeline(table), table.archive())
+    places = [Position(order_key) for order_key, _ in data_instants_behind(known, EARLIEST)]
+    assert answers(table, request, found)
+    earlier = [place for place in places if place < found]
+    assert not earlier or not answers(table, request, earlier[-1])
+    assert found <= places[-1] and (found != EARLIEST or isinstance(query, Changes))
+
+
+def answers(table: Any, request: PlanRequest, after: Position) -> bool:
+    try:
+        plan_request(table, "t", replace(request, query=replace(request.query, after=after)))  # type: ignore[arg-type]
+    except PositionExpired:
+        return False
+    return True
+
+
+def test_a_table_without_instants_has_no_earlier_place_than_its_start(golden: Any, tmp_path: pathlib.Path) -> None:
+    path = golden.copy("B_v9_inc_cow", tmp_path)
+    for file in (path / ".hoodie" / "timeline").iterdir():
+        if file.is_file():
+            file.unlink()
+    assert earliest_position(open_table(str(path)), PlanRequest(table="t", query=Incremental())) == EARLIEST
+    assert start_progress(open_table(str(path)), None).position == EARLIEST
+    assert InstantTime("0") == EARLIEST.order_key

@@ -1,0 +1,145 @@
+"""What a service tells its observer of groups: events as they happen, gauges when it measures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from test_service import Clock, Script, World, at, service_of, spec_of
+
+from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound
+from penstock.enumerator.coordinator.coordinator import Coordinator
+from penstock.enumerator.core.results import Settings
+from penstock.enumerator.groups.lag_monitor import MEASURE_MS, Measurer
+from penstock.enumerator.observer import GroupGauges, NoObserver, SplitEvent, SplitKind, TableGauges
+from penstock.proto.errors import Fenced
+from penstock.proto.model.groups import Assignments, GroupLag, SplitProgress
+from penstock.proto.model.reports import SplitReport
+
+REPORT = SplitReport(rows=7, size_bytes=70)
+
+
+@dataclass
+class Noted(NoObserver):
+    """Keeps what it is told."""
+
+    events: Counter[tuple[str, str]] = field(default_factory=Counter)
+    gauges: dict[tuple[str, str], GroupGauges] = field(default_factory=dict)
+    lags: dict[tuple[str, str], GroupLag] = field(default_factory=dict)
+    tables: dict[str, TableGauges] = field(default_factory=dict)
+    reports: list[SplitReport] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+    def now_s(self) -> float:
+        return 100.0
+
+    def split_events(
+        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
+    ) -> None:
+        self.events[event.value, group] += count
+
+    def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
+        self.gauges[table, group] = gauges
+
+    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
+        self.lags[table, group] = lag
+
+    def group_gone(self, table: str, group: str) -> None:
+        self.gone.append(group)
+
+    def table_gauges(self, table: str, gauges: TableGauges) -> None:
+        self.tables[table] = gauges
+
+    def report(self, group: str, report: SplitReport) -> None:
+        self.reports.append(report)
+
+
+class Dated(Script):
+    """Its rounds were issued at 5 s, 2 s before they were planned; its cleaner is one commit behind the group."""
+
+    def advance(self, path: str, name: str, following: Following) -> Advance:
+        found = super().advance(path, name, following)
+        return (
+            replace(found, issued=Issued(instant_ms=5_000, delay_ms=2_000)) if isinstance(found, NextRound) else found
+        )
+
+    def lags(self, path: str, places: Any) -> list[GroupLag]:
+        return [self.lag(path, *place) for place in places]
+
+    def lag(self, path: str, progress: object, committed: object) -> GroupLag:
+        return GroupLag(commits=2, size_bytes=5, seconds=1.0, loss_commits=1, loss_seconds=9_000.0)
+
+
+def observed() -> tuple[World, Noted]:
+    """A world whose keeper is measured."""
+    noted, clock, script = Noted(), Clock(), Dated(newest=1)
+    world = World(script, clock)
+    coordinator = Coordinator(clock_ms=clock, settings=Settings(), observer=noted)
+    world.service = service_of(script, clock, coordinator)
+    world.member = world.service.join_group("g", "r1", spec_of(), "first").member
+    return world, noted
+
+
+def test_every_step_of_a_split_is_counted_once() -> None:
+    world, noted = observed()
+    world.service.split_discovery.look()
+    given = world.asked(1)
+    assert isinstance(given, Assignments)
+    done = SplitProgress(ref=given.splits[0].ref, ordinal=7, finished=True, report=REPORT)
+    world.service.commit_splits(world.member, (done,))
+    world.service.commit_splits(world.member, (done,))
+    world.asked(1)
+    for _ in range(5):
+        world.clock.now_ms += 20_000
+        world.service.coordinator.tick()
+    with pytest.raises(Fenced):
+        world.asked()
+    assert noted.events == {
+        ("discovered", "g"): 2,
+        ("assigned", "g"): 2,
+        ("finished", "g"): 1,
+        ("expired", "g"): 1,
+        ("fenced", "g"): 1,
+    }
+    assert noted.reports == [REPORT]
+    world.service.delete_group("t", "g")
+    assert noted.gone == ["g"]
+
+
+def test_gauges_say_where_a_group_stands_and_a_close_loss_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    world, noted = observed()
+    world.service.split_discovery.look()
+    world.asked(1)
+    world.clock.now_ms += MEASURE_MS
+    with caplog.at_level("WARNING"):
+        Measurer(world.service.split_discovery).measure()
+    assert noted.gauges["t", "g"] == GroupGauges(
+        pending_splits=1,
+        assigned_splits=1,
+        finished_splits=0,
+        pending_bytes=10,
+        issued_instant_s=5.0,
+        issued_delay_s=2.0,
+        discovered_at_s=70.0,
+    )
+    assert noted.tables == {"t": TableGauges(loss_commits=1, loss_s=9_000.0)}
+    assert noted.lags["t", "g"].commits == 2
+    assert "range will be lost" in caplog.text
+    assert at(1) == world.service.list_groups()[0].planned
+
+
+def test_a_table_that_was_never_looked_at_ages_and_one_that_is_not_to_be_has_no_age() -> None:
+    world, noted = observed()
+    world.service.split_discovery.every_ms["t"] = 5_000
+    measurer = Measurer(world.service.split_discovery)
+    measurer.measure()
+    world.clock.now_ms += 40_000
+    measurer.measure()
+    assert noted.gauges["t", "g"].discovered_at_s == 60.0
+    assert noted.gauges["t", "g"].poll_interval_s == 5.0
+    world.service.split_discovery.coordinator.settings = Settings(max_rounds=1)
+    world.service.split_discovery.look()
+    measurer.measure()
+    assert noted.gauges["t", "g"].discovered_at_s is None

@@ -1,0 +1,105 @@
+"""The threads of a service, with tables that block: waited for by condition, never by time alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from test_service import Clock, Script, at, spec_of
+
+from penstock.enumerator.continuous.types import Advance, Following
+from penstock.enumerator.coordinator.coordinator import Coordinator
+from penstock.enumerator.core.results import Settings
+from penstock.enumerator.groups import discovery_threads
+from penstock.enumerator.service import EnumeratorService
+from penstock.proto.model.groups import GroupScope, GroupSpec
+from penstock.proto.model.queries import Incremental, PlanRequest
+
+
+@dataclass
+class Blocking(Script):
+    """Looks at table `slow` wait until they are let go."""
+
+    let_go: threading.Event = field(default_factory=threading.Event)
+    in_slow: threading.Event = field(default_factory=threading.Event)
+
+    def advance(self, path: str, name: str, following: Following) -> Advance:
+        if name == "slow":
+            self.in_slow.set()
+            assert self.let_go.wait(30)
+        return super().advance(path, name, following)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Returns once it holds; fails after half a minute."""
+    end_s = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end_s
+        threading.Event().wait(0.005)
+
+
+def test_a_table_that_blocks_holds_up_neither_other_tables_nor_leases() -> None:
+    script, clock = Blocking(newest=3), Clock()
+    coordinator = Coordinator(clock_ms=clock, settings=Settings(lease_ms=1_000))
+    service = EnumeratorService(
+        {"slow": "/lake/slow", "t": "/lake/t"},
+        reads=script,  # type: ignore[arg-type]
+        clock_ms=clock,
+        coordinator=coordinator,
+        poll_ms=10,
+    )
+    service.start()
+    try:
+        slow = GroupSpec(scope=GroupScope(request=PlanRequest(table="slow", query=Incremental())))
+        service.join_group("g", "r", slow, "one")
+        assert script.in_slow.wait(30)
+        service.join_group("g", "r", spec_of(), "two")
+        until(lambda: service.describe_group("t", "g").summary.planned == at(3))
+        for _ in range(4):  # in steps, as a greater gap between ticks would be a standstill
+            clock.now_ms += 400
+            until(lambda: coordinator.ticked_ms == clock.now_ms)
+        until(lambda: not service.describe_group("t", "g").readers)
+        assert service.describe_group("slow", "g").summary.planned != at(3)
+    finally:
+        script.let_go.set()
+        service.stop()
+    assert service.describe_group("slow", "g").summary.planned == at(1)
+
+
+@dataclass
+class Counting(Script):
+    """Each advance waits for a permit; `begun` are the tables of the advances, in order."""
+
+    permits: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    begun: list[str] = field(default_factory=list)
+
+    def advance(self, path: str, name: str, following: Following) -> Advance:
+        self.begun.append(name)
+        assert self.permits.acquire(timeout=30)
+        return super().advance(path, name, following)
+
+
+def test_each_of_many_tables_is_looked_at_although_those_before_it_are_due_again() -> None:
+    names = [f"t{number}" for number in range(discovery_threads.LOOKS + 2)]
+    script, clock = Counting(newest=0), Clock()
+    service = EnumeratorService(
+        {name: f"/lake/{name}" for name in names},
+        reads=script,  # type: ignore[arg-type]
+        clock_ms=clock,
+        coordinator=Coordinator(clock_ms=clock, settings=Settings()),
+        poll_ms=10,
+    )
+    for name in names:
+        scope = GroupScope(request=PlanRequest(table=name, query=Incremental()))
+        service.join_group("g", "r", GroupSpec(scope=scope), name)
+    service.start()
+    try:
+        for looks in range(discovery_threads.LOOKS, 2 * len(names) + 1):
+            until(lambda looks=looks: len(script.begun) == looks)  # type: ignore[misc]
+            script.permits.release()
+        assert {name: script.begun[: 2 * len(names)].count(name) for name in names} == dict.fromkeys(names, 2)
+    finally:
+        script.permits.release(1_000)
+        service.stop()

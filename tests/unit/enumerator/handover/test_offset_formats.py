@@ -1,0 +1,207 @@
+"""The texts that writers keep offsets in: what is taken, what is refused, and that nothing else can happen."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.enumerator.handover.offset_formats import (
+    MAX_CHARS,
+    NotKafka,
+    SinkBatch,
+    parse_connect,
+    parse_flink,
+    parse_offset_log,
+    parse_sink,
+    parse_streamer,
+    parse_topics,
+)
+from penstock.enumerator.handover.offsets import MAX_OFFSET, MAX_PARTITION, MAX_PARTITIONS, MalformedOffsets, OffsetMap
+
+TOPICS = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=20).filter(
+    lambda name: name not in (".", "..")
+)
+NUMBERS = st.dictionaries(st.integers(0, MAX_PARTITION), st.integers(0, MAX_OFFSET), min_size=1, max_size=8)
+PARSERS: list[Callable[[str], object]] = [
+    parse_streamer,
+    lambda text: parse_connect(text, "t"),
+    parse_flink,
+    parse_sink,
+    parse_topics,
+    parse_offset_log,
+]
+
+
+@given(TOPICS, NUMBERS)
+def test_every_form_of_the_same_offsets_is_the_same_map(topic: str, found: dict[int, int]) -> None:
+    wanted = OffsetMap(topic, tuple(found.items()))
+    pairs = list(found.items())
+    assert parse_streamer(f"{topic}," + ",".join(f"{p}:{o}" for p, o in pairs)) == wanted
+    assert parse_streamer(f" {topic} , " + " , ".join(f"{p} : {o}" for p, o in pairs)) == wanted
+    assert parse_connect(",".join(f"{p}={o}" for p, o in pairs), topic) == wanted
+    entries = [f"kafka_metadata%3A{topic}%3A{p}:{o}" for p, o in pairs]
+    cluster = f"kafka_metadata%3Akafka_cluster%3A{topic}%3A:west:9092"
+    assert parse_flink(";".join(entries)) == wanted
+    assert parse_flink(";".join([*entries, cluster])) == wanted
+    assert parse_flink(";".join([cluster, *entries]) + ";") == wanted
+    as_json = json.dumps({topic: {str(p): o for p, o in pairs}})
+    assert parse_topics(as_json) == (wanted,)
+    assert parse_offset_log(f'v1\n{{"batchWatermarkMs":0}}\n-\n{{"logOffset":3}}\n{as_json}') == (wanted,)
+
+
+@given(st.one_of(st.text(), st.text('0123456789:,=;-{}"[] \nvkat%3A_.e', max_size=60)))
+def test_any_text_is_taken_or_refused_by_name(text: str) -> None:
+    for parse in PARSERS:
+        try:
+            parse(text)
+        except MalformedOffsets:
+            continue
+
+
+def test_as_hudi_wrote_it() -> None:
+    assert parse_streamer("bill.1.2.0,0:8,1:6") == OffsetMap("bill.1.2.0", ((0, 8), (1, 6)))
+    assert parse_streamer("shop.eu_orders-v2,0:17,1:8") == OffsetMap("shop.eu_orders-v2", ((0, 17), (1, 8)))
+    flink = (
+        "kafka_metadata%3Atest-topic%3A0:100;kafka_metadata%3Atest-topic%3A1:200;"
+        "kafka_metadata%3Atest-topic%3A2:300;kafka_metadata%3Akafka_cluster%3Atest-topic%3A:test-cluster"
+    )
+    assert parse_flink(flink) == OffsetMap("test-topic", ((0, 100), (1, 200), (2, 300)))
+    assert parse_sink('{"default_single_writer":"2"}') == (SinkBatch("default_single_writer", 2),)
+
+
+@pytest.mark.parametrize("text", ["1699999999000", "0", " 20261120215905690 "])
+def test_a_bare_number_is_another_source(text: str) -> None:
+    assert parse_streamer(text) == NotKafka()
+
+
+@pytest.mark.parametrize("text", ["", " ", ";", "kafka_metadata%3Akafka_cluster%3Aorders%3A:cluster"])
+def test_flink_may_tell_nothing(text: str) -> None:
+    assert parse_flink(text) is None
+
+
+def test_a_topic_may_be_called_as_the_cluster_entry() -> None:
+    assert parse_flink("kafka_metadata%3Akafka_cluster%3A0:7") == OffsetMap("kafka_cluster", ((0, 7),))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "orders",
+        "orders,",
+        ",0:1",
+        "orders,0",
+        "orders,0:1,",
+        "orders,0:1,0:1",
+        "orders,0:1;1:2",
+        "orders,0:-1",
+        "orders,0:9223372036854775808",
+        "orders,2147483648:0",
+        "orders,0:1:2",
+        "a,b,0:1",
+        "or ders,0:1",
+        '{"orders":{"0":1}}',
+    ],
+)
+def test_streamer_refuses(text: str) -> None:
+    with pytest.raises(MalformedOffsets):
+        parse_streamer(text)
+
+
+@pytest.mark.parametrize("text", ["", "0", "0:1", "0=1,0=2", "0=1,", "t,0=1", "0==1"])
+def test_connect_refuses(text: str) -> None:
+    with pytest.raises(MalformedOffsets):
+        parse_connect(text, "t")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "orders,0:1",
+        "kafka_metadata%3A",
+        "kafka_metadata%3Aorders:1",
+        "kafka_metadata%3Aorders%3A0",
+        "kafka_metadata%3Aorders%3A0:1;;",
+        "kafka_metadata%3Aorders%3A0:1;kafka_metadata%3Aorders%3A0:2",
+        "kafka_metadata%3Aorders%3A0:1;kafka_metadata%3Aother%3A1:2",
+        "kafka_metadata%3Aor%3Aders%3A0:1",
+    ],
+)
+def test_flink_refuses(text: str) -> None:
+    with pytest.raises(MalformedOffsets):
+        parse_flink(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "2", "[]", "{}", '{"a":2}', '{"a":"-1"}', '{"a":"x"}', '{"":"1"}', '{"a":"1","a":"2"}', '{"a\\u0000":"1"}'],
+)
+def test_sink_refuses(text: str) -> None:
+    with pytest.raises(MalformedOffsets):
+        parse_sink(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        "null",
+        '{"t":{}}',
+        '{"t":{"0":"1"}}',
+        '{"t":{"0":1.0}}',
+        '{"t":{"0":true}}',
+        '{"t":{"0":-2}}',
+        '{"t":{"0":NaN}}',
+        '{"t":{"0":1,"0":1}}',
+        '{"t":{"0":1},"t":{"1":1}}',
+        '{"t":{"00":1}}',
+        '{"t x":{"0":1}}',
+        '{"t":{"0":' + "9" * 5000 + "}}",
+        "[" * 100_000,
+    ],
+)
+def test_topics_refuse(text: str) -> None:
+    with pytest.raises(MalformedOffsets):
+        parse_topics(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "v1",
+        "v1\n{}",
+        'v2\n{}\n{"t":{"0":1}}',
+        'v1\n\n{"t":{"0":1}}',
+        'v1\n{}\n{"t":{"0":1}}\n{"t":{"1":1}}',
+        'v1\n{}\n{"t":{"0":1}',
+        'v1\n{}\n{"t":{"0":"1"}}',
+        'v1\n{}\n{"t":{}}',
+    ],
+)
+def test_an_offset_log_refuses(text: str) -> None:
+    with pytest.raises(MalformedOffsets):
+        parse_offset_log(text)
+
+
+def test_an_offset_log_may_hold_several_sources_and_topics() -> None:
+    text = 'v1\n{}\n{"b":{"1":2},"a":{"0":1}}\n7\n{"shard":{"part-0":{}}}\n{"c":{"0":0}}\n'
+    assert [item.topic for item in parse_offset_log(text)] == ["a", "b", "c"]
+    assert parse_offset_log("v1\n{}\n7\n") == ()
+
+
+@pytest.mark.parametrize("parse", PARSERS)
+def test_long_texts_are_refused_before_they_are_looked_into(parse: Callable[[str], object]) -> None:
+    with pytest.raises(MalformedOffsets, match="characters"):
+        parse("1" * (MAX_CHARS + 1))
+
+
+def test_too_many_partitions() -> None:
+    with pytest.raises(MalformedOffsets, match="partitions"):
+        parse_streamer("t," + ",".join(f"{p}:0" for p in range(MAX_PARTITIONS + 1)))

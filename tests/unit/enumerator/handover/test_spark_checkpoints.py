@@ -1,0 +1,58 @@
+"""Checkpoints of Spark queries: which folder is whose, and what a bad one says."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from penstock.enumerator.handover.offset_formats import SinkBatch
+from penstock.enumerator.handover.offsets import OffsetMap
+from penstock.enumerator.handover.spark_checkpoints import SparkCheckpoints
+from penstock.proto.errors import ConfigurationError, CorruptFile, FormatError, PositionExpired
+
+LOG = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":5}}'
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "1").write_text(LOG)
+    return tmp_path
+
+
+def test_a_batch(folder: pathlib.Path) -> None:
+    asked = SparkCheckpoints({"w": str(folder)})
+    assert asked(SinkBatch("w", 1)) == (OffsetMap("t", ((0, 5),)),)
+    assert asked(SinkBatch("v", 1)) is None
+
+
+def test_a_folder_without_a_name_is_the_first_querys_alone(folder: pathlib.Path) -> None:
+    asked = SparkCheckpoints({}, str(folder))
+    assert asked(SinkBatch("w", 1)) is not None
+    assert asked(SinkBatch("v", 1)) is None
+    assert asked(SinkBatch("w", 1)) is not None
+
+
+def test_a_batch_that_spark_dropped(folder: pathlib.Path) -> None:
+    with pytest.raises(PositionExpired, match="offsets/0 is gone"):
+        SparkCheckpoints({}, str(folder))(SinkBatch("w", 0))
+
+
+def test_no_checkpoint(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ConfigurationError, match="no checkpoint"):
+        SparkCheckpoints({}, str(tmp_path))(SinkBatch("w", 0))
+
+
+@pytest.mark.parametrize("data", [b"", b"v1\n\xff\n", LOG[:-2].encode(), LOG.replace("v1", "v9").encode()])
+def test_damage_is_named(folder: pathlib.Path, data: bytes) -> None:
+    (folder / "offsets" / "1").write_bytes(data)
+    with pytest.raises(FormatError, match="batch 1 of the Spark query 'w'"):
+        SparkCheckpoints({}, str(folder))(SinkBatch("w", 1))
+
+
+def test_a_large_file_is_not_read(folder: pathlib.Path) -> None:
+    with (folder / "offsets" / "1").open("r+b") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(CorruptFile):
+        SparkCheckpoints({}, str(folder))(SinkBatch("w", 1))

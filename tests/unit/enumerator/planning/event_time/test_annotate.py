@@ -1,0 +1,279 @@
+"""Bounds of whole plans: which source tells, what is read when none does, and what is asked again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import pathlib
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.enumerator.continuous.retention import earliest_position
+from penstock.enumerator.planning.discovery import discover
+from penstock.enumerator.planning.event_time import file_bounds, other_sources
+from penstock.enumerator.planning.event_time.annotate import TimeSources, rows_of_split, with_event_times
+from penstock.enumerator.planning.event_time.file_bounds import TimesCache
+from penstock.enumerator.planning.event_time.other_sources import path_times
+from penstock.enumerator.planning.plan import plan_request
+from penstock.enumerator.planning.scan import check_event_time
+from penstock.enumerator.planning.slice_planner import plan_splits
+from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.changes import ChangeFormat, GroupChanges, LoggedImages
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Snapshot
+from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, RowGroupRun, Scan, Split, UnknownBounds
+from penstock.reader.read_split import read_split
+from penstock.table.hudi_table import open_table
+
+PARQUET_LOGS = "A_block_parquet_v9_h120"
+AVRO_LOGS = "B_v9_colstats_mor"
+DAY_US = 86_400_000_000
+
+
+class Golden(Protocol):
+    def table(self, name: str) -> pathlib.Path: ...
+    def copy(self, name: str, folder: pathlib.Path) -> pathlib.Path: ...
+
+
+@dataclass
+class Scans:
+    """An `EventTimeScan` that notes what it is asked."""
+
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    answer: EventTimeBounds | NoEventTimes = field(default_factory=lambda: EventTimeBounds(1, 2))
+
+    def __call__(self, scan: Scan, split: Split, column: str, unit: str) -> EventTimeBounds | NoEventTimes:
+        self.asked.append((split.split_id, column, unit))
+        return self.answer
+
+
+def request(**more: Any) -> PlanRequest:
+    return PlanRequest(**{"table": "t", "query": Snapshot(), **more})
+
+
+class TestScanned:
+    def test_splits_whose_files_do_not_tell_are_read_and_no_others(self, golden: Golden) -> None:
+        scans = Scans()
+        tables = OpenedTables(scan_event_time=scans)
+        path = str(golden.table(AVRO_LOGS))
+        asked = request(event_time="ET", metadata=False)
+        files = tables.plan(path, "t", asked).splits
+        assert not scans.asked
+        found = tables.plan(path, "t", replace(asked, scan_event_time=True)).splits
+        unknown = {split.split_id for split in files if isinstance(split.event_time, UnknownBounds)}
+        assert 0 < len(unknown) < len(files)
+        assert {split_id for split_id, *_ in scans.asked} == unknown
+        assert {(column, unit) for _, column, unit in scans.asked} == {("et", "")}
+        for before, after in zip(files, found, strict=True):
+            assert after.event_time == (scans.answer if before.split_id in unknown else before.event_time)
+
+    def test_a_split_is_read_once_for_a_column_and_a_unit(
+        self, golden: Golden, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO, "penstock.enumerator")
+        scans = Scans(answer=NoEventTimes())
+        tables = OpenedTables(scan_event_time=scans)
+        path = str(golden.table(AVRO_LOGS))
+        asked = request(event_time="et_ms", event_time_unit="ms", scan_event_time=True, metadata=False)
+        first = tables.plan(path, "t", asked)
+        assert tables.plan(path, "t", asked) == first
+        once = len(scans.asked)
+        assert once == 2
+        assert [record.getMessage() for record in caplog.records] == [
+            "event times read table=t column=et_ms splits=2 of=3"
+        ]
+        tables.plan(path, "t", replace(asked, event_time_unit="s"))
+        tables.plan(path, "t", replace(asked, event_time="et", event_time_unit=""))
+        assert len(scans.asked) == 3 * once
+
+    def test_without_a_way_to_read_the_error_says_so(self, golden: Golden) -> None:
+        asked = request(event_time="et", scan_event_time=True, metadata=False)
+        with pytest.raises(ConfigurationError, match=r"2 of 3 splits of table t .* without a way to read them"):
+            OpenedTables().plan(str(golden.table(AVRO_LOGS)), "t", asked)
+        told = OpenedTables().plan(str(golden.table(AVRO_LOGS)), "t", replace(asked, metadata=True)).splits
+        assert not any(isinstance(split.event_time, UnknownBounds) for split in told), "nothing is left to be read"
+
+    def test_logs_of_avro_blocks_without_statistics_are_read(self, golden: Golden) -> None:
+        scans = Scans()
+        sources = TimeSources(TimesCache(), scans)
+        asked = request(event_time="l", event_time_unit="s", scan_event_time=True)
+        table = open_table(str(golden.table("A_types_v9_h120")))
+        plan = plan_request(table, "t", asked, sources=sources)
+        assert len(scans.asked) == len(plan.splits) > 0
+
+    def test_the_search_for_the_earliest_position_asks_for_no_event_times(self, golden: Golden) -> None:
+        asked = request(query=Incremental(), event_time="et", scan_event_time=True, metadata=False)
+        table = open_table(str(golden.table(AVRO_LOGS)))
+        assert earliest_position(table, asked) == earliest_position(table, request(query=Incremental()))
+
+
+class TestPaths:
+    def test_a_partition_column_is_told_by_the_path(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As its rows are, and no file is asked."""
+        table, asked = open_table(str(golden.table(AVRO_LOGS))), request(event_time="d")
+        state = discover(table, "t", asked)
+        plan = plan_splits(state, asked)
+        values = ["2026-02-03", "1969-12-31", None]
+        splits = tuple(
+            replace(split, partition_values=(value,)) for split, value in zip(plan.splits, values, strict=True)
+        )
+        plan = replace(plan, scan=replace(plan.scan, partition_fields=("d",)), splits=splits)
+        monkeypatch.setattr(file_bounds, "read_footer", None)
+        found = with_event_times(table, state, asked, plan, TimeSources()).splits
+        assert [split.split_id for split in found] == [split.split_id for split in splits]
+        for split in found:
+            rows = pa.concat_tables(
+                pa.table(part.batch.select(["d"])) for part in read_split(replace(plan.scan, columns=("d",)), split)
+            )
+            days = {(day - dt.date(1970, 1, 1)).days * DAY_US for day in rows["d"].to_pylist() if day is not None}
+            (expected,) = [EventTimeBounds(day, day) for day in days] or [NoEventTimes()]
+            assert split.event_time == expected
+
+    @pytest.mark.parametrize(
+        ("text", "kind", "unit", "expected"),
+        [
+            ("1970-01-03", pa.date32(), "", EventTimeBounds(2 * DAY_US, 2 * DAY_US)),
+            ("1970-01-01 00:00:01", pa.timestamp("us", "UTC"), "", EventTimeBounds(1_000_000, 1_000_000)),
+            ("-7", pa.int64(), "ms", EventTimeBounds(-7000, -7000)),
+            ("7", pa.int64(), "", UnknownBounds()),
+            (str(2**62), pa.int64(), "s", UnknownBounds()),
+            ("x", pa.int64(), "s", UnknownBounds()),
+            (None, pa.date32(), "", NoEventTimes()),
+        ],
+    )
+    def test_a_segment_becomes_utc_microseconds(
+        self, golden: Golden, text: str | None, kind: pa.DataType, unit: str, expected: object
+    ) -> None:
+        plan = plan_request(open_table(str(golden.table("B_v9_colstats_cow"))), "t", request())
+        scan = replace(plan.scan, partition_fields=("c",))
+        split = replace(plan.splits[0], partition_values=(text,))
+        assert path_times(scan, split, "c", kind, unit) == expected
+        assert path_times(scan, replace(split, partition_values=()), "c", kind, unit) == UnknownBounds()
+
+
+class TestAskedOnce:
+    @pytest.mark.parametrize("case", [PARQUET_LOGS, AVRO_LOGS, "B_v9_colstats_cow"])
+    def test_no_file_is_opened_again(self, golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        tables, column = OpenedTables(), "ts" if case == PARQUET_LOGS else "et"
+        unit = ""
+        path = str(golden.table(case))
+        first = tables.plan(path, "t", request(event_time=column, event_time_unit=unit))
+        assert not any(isinstance(split.event_time, UnknownBounds) for split in first.splits)
+        monkeypatch.setattr(file_bounds, "read_footer", None)
+        monkeypatch.setattr(file_bounds, "read_blocks", None)
+        monkeypatch.setattr(other_sources, "column_stats_key", None)
+        assert tables.plan(path, "t", request(event_time=column, event_time_unit=unit)) == first
+        with pytest.raises(TypeError):
+            OpenedTables().plan(path, "t", request(event_time=column, event_time_unit=unit))
+
+    def test_on_layout_1_the_metadata_table_is_asked_again(
+        self, golden: Golden, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A log there grows, and its statistics with it, although an instant that wrote into it is not complete."""
+        tables, asked = OpenedTables(), request(event_time="et")
+        path = str(golden.table("B_v6_colstats_mor"))
+        tables.plan(path, "t", asked)
+        monkeypatch.setattr(other_sources, "column_stats_key", None)
+        with pytest.raises(TypeError):
+            tables.plan(path, "t", asked)
+
+    def test_runs_of_row_groups_come_from_the_same_footer(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+        path = golden.copy("B_v9_colstats_cow", tmp_path)
+        for file in path.glob("*/*.parquet"):
+            pq.write_table(pq.read_table(file), file, row_group_size=2)
+        tables = OpenedTables()
+        whole = tables.plan(str(path), "t", request(event_time="et"))
+        runs = tables.plan(str(path), "t", request(event_time="et", target_split_bytes=1))
+        assert len(runs.splits) > len(whole.splits)
+        for split in whole.splits:
+            parts = [part.event_time for part in runs.splits if part.file_group == split.file_group]
+            assert all(isinstance(part, EventTimeBounds) for part in parts)
+            assert split.event_time == EventTimeBounds(
+                min(part.min_us for part in parts if isinstance(part, EventTimeBounds)),
+                max(part.max_us for part in parts if isinstance(part, EventTimeBounds)),
+            )
+
+
+class TestChanges:
+    def test_compared_states_are_told_by_their_files(self, golden: Golden) -> None:
+        path = golden.table("B_v9_colstats_cow")
+        found = plan_request(open_table(str(path)), "t", request(query=Changes(ChangeFormat.ROWS), event_time="et"))
+        assert found.splits
+        assert all(isinstance(split.event_time, EventTimeBounds) for split in found.splits)
+
+    @pytest.mark.parametrize("form", ChangeFormat)
+    def test_changes_in_either_format_take_the_tables_column(self, golden: Golden, form: ChangeFormat) -> None:
+        path = golden.table("B_v9_cdc_cow_op_key_only")
+        column = "ts"
+        asked = request(query=Changes(form), event_time=column, event_time_unit="us")
+        found = plan_request(open_table(str(path)), "t", asked)
+        assert found.splits
+        assert all(isinstance(split.event_time, EventTimeBounds) for split in found.splits)
+
+    def test_images_that_the_writer_logged_are_unknown(self, golden: Golden) -> None:
+        path = golden.table("B_v9_cdc_cow_data_before_after")
+        asked = request(query=Changes(ChangeFormat.HUDI), event_time="ts", event_time_unit="us")
+        found = plan_request(open_table(str(path)), "t", asked)
+        logged = [split for split in found.splits if _has_logged_images(split)]
+        assert logged
+        assert {type(split.event_time) for split in logged} == {UnknownBounds}
+
+
+def _has_logged_images(split: Split) -> bool:
+    return isinstance(split.part, GroupChanges) and any(
+        isinstance(step.source, LoggedImages) for step in split.part.steps
+    )
+
+
+class TestCheckedColumn:
+    @pytest.mark.parametrize(
+        ("kind", "unit", "needed", "text"),
+        [
+            (pa.int64(), "", False, ""),
+            (pa.int64(), "", True, "give eventTimeUnit (s, ms, us)"),
+            (pa.int64(), "ms", True, ""),
+            (pa.int64(), "minutes", False, "'minutes' of event-time column 'c': expected one of s, ms, us"),
+            (pa.timestamp("us"), "", True, ""),
+            (pa.timestamp("us", "UTC"), "us", False, "which has a unit of its own"),
+            (pa.date32(), "s", True, "which has a unit of its own"),
+            (pa.date32(), "", True, ""),
+        ],
+    )
+    def test_the_unit_suits_the_column(self, kind: pa.DataType, unit: str, needed: bool, text: str) -> None:
+        if not text:
+            check_event_time("c", kind, unit, unit_needed=needed)
+            return
+        with pytest.raises(ConfigurationError, match=re.escape(text)):
+            check_event_time("c", kind, unit, unit_needed=needed)
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            {"event_time": "et", "event_time_unit": "ms"},
+            {"event_time": "et_ms", "event_time_unit": "m"},
+            {"event_time": "et_ms", "scan_event_time": True},
+            {"event_time": "name"},
+            {"event_time": "et", "event_time_unit": "ms", "query": Changes(ChangeFormat.HUDI)},
+        ],
+    )
+    def test_planning_refuses_what_does_not_suit(self, golden: Golden, more: dict[str, Any]) -> None:
+        with pytest.raises(ConfigurationError, match="event-time column"):
+            plan_request(open_table(str(golden.table("B_v9_colstats_cow"))), "t", request(**more))
+
+
+@pytest.mark.parametrize("case", ["B_v9_colstats_cow", AVRO_LOGS, PARQUET_LOGS, "A_delete_all_reinsert_v9_h120"])
+def test_rows_of_a_split_are_at_least_those_it_gives(golden: Golden, case: str) -> None:
+    table, cache = open_table(str(golden.table(case))), TimesCache()
+    plan = plan_request(table, "t", request())
+    for split in plan.splits:
+        told = rows_of_split(table, split, cache)
+        given = sum(part.batch.num_rows for part in read_split(plan.scan, split))
+        assert told is not None and told >= given
+        assert split.logs or told == given
+        if not split.logs:
+            assert rows_of_split(table, replace(split, part=RowGroupRun(0, 0)), cache) == 0

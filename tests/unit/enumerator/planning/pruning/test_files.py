@@ -1,0 +1,123 @@
+"""Files ruled out by column statistics: where they count, and the ways in which statistics mislead."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.enumerator.planning.pruning.files import may_hold_rows
+from penstock.proto.model.splits import CommitTimeOrdering, Scan, VisibleInstants
+from penstock.table.metadata.column_stats import ColumnStats
+from penstock.table.schema.avro import parse_record_schema
+
+FIELDS: dict[str, Any] = {
+    "n": "long",
+    "i": "int",
+    "x": "double",
+    "s": "string",
+    "day": {"type": "int", "logicalType": "date"},
+    "us": {"type": "long", "logicalType": "timestamp-micros"},
+    "ms": {"type": "long", "logicalType": "timestamp-millis"},
+}
+SCHEMA = {
+    "type": "record",
+    "name": "t",
+    "fields": [{"name": name, "type": ["null", kind], "default": None} for name, kind in FIELDS.items()],
+}
+SCAN = Scan(
+    table="t",
+    base_path="/t",
+    table_version=9,
+    schema_json=json.dumps(SCHEMA),
+    columns=("n",),
+    merge=CommitTimeOrdering(),
+    visible=VisibleInstants(frozenset()),
+)
+NEW_YEAR_2026_DAY = 20454
+NEW_YEAR_2026_US = NEW_YEAR_2026_DAY * 86_400_000_000
+
+
+def stats(low: Any, high: Any, logical: str = "", **changed: Any) -> ColumnStats:
+    given: dict[str, Any] = {
+        "file_name": "f",
+        "column": "c",
+        "low": low,
+        "high": high,
+        "logical": logical,
+        "value_count": 9,
+        "null_count": 1,
+        "is_deleted": False,
+        "is_tight": True,
+    }
+    return ColumnStats(**{**given, **changed})
+
+
+def may_hold(where: str, **known: ColumnStats | None) -> bool:
+    types = {field.name: field.type for field in parse_record_schema(SCAN.schema_json).fields}
+    judged = {name: types[name] for name in known}
+    return may_hold_rows(replace(SCAN, where=where), judged)(known)
+
+
+@pytest.mark.parametrize(
+    ("where", "known", "answer"),
+    [
+        ("n = 5", stats(6, 9), False),
+        ("n = 6", stats(6, 9), True),
+        ("n = 5 OR i = 1", stats(6, 9), True),
+        ("n = 5 AND i = 1", stats(6, 9), False),
+        ("n IS NULL", stats(6, 9), True),
+        ("n IS NULL", stats(6, 9, null_count=0), True),
+        ("n = 5", None, True),
+        ("n = 5", stats(None, None), True),
+        ("n = 5", stats(6, 9, is_deleted=True), True),
+        ("n = 5", stats(6, 9, null_count=None), True),
+        ("n = 5", stats(6, 9, value_count=None), True),
+        ("n = 5", stats("6", "9"), True),
+        ("n = 5", stats(6.0, 9.0), True),
+        ("n = 5", stats(True, True), True),
+        ("n = 5", stats(6, 9, "timestamp-micros"), True),
+    ],
+)
+def test_whole_numbers(where: str, known: ColumnStats | None, answer: bool) -> None:
+    assert may_hold(where, n=known) is answer
+
+
+@pytest.mark.parametrize(
+    ("where", "column", "known", "answer"),
+    [
+        ("day < DATE '2026-01-01'", "day", stats(NEW_YEAR_2026_DAY, 20460, "date"), False),
+        ("day <= DATE '2026-01-01'", "day", stats(NEW_YEAR_2026_DAY, 20460, "date"), True),
+        ("day < DATE '2026-01-01'", "day", stats(NEW_YEAR_2026_DAY, 20460), True),
+        ("us < '2026-01-01'", "us", stats(NEW_YEAR_2026_US, NEW_YEAR_2026_US + 9, "timestamp-micros"), False),
+        ("us <= '2026-01-01'", "us", stats(NEW_YEAR_2026_US, NEW_YEAR_2026_US + 9, "timestamp-micros"), True),
+        ("us < '2026-01-01'", "us", stats(NEW_YEAR_2026_US, NEW_YEAR_2026_US + 9), False),
+        ("us > '2026-01-01'", "us", stats(1767225600000, 1767225600000, "timestamp-micros"), True),
+        ("ms < '2026-01-01'", "ms", stats(1767225600000, 1767225600001, "timestamp-millis"), False),
+        ("ms < '2026-01-01'", "ms", stats(1767225600000, 1767225600001, "timestamp-micros"), True),
+    ],
+)
+def test_times_count_where_their_unit_is_beyond_doubt(
+    where: str, column: str, known: ColumnStats, answer: bool
+) -> None:
+    assert may_hold(where, **{column: known}) is answer
+
+
+@pytest.mark.parametrize(
+    ("where", "known", "answer"),
+    [
+        ("day = DATE '1500-03-01'", {"day": stats(-171595, -171595, "date")}, True),
+        ("day < DATE '1500-01-01'", {"day": stats(-171595, -171595, "date")}, False),
+        ("day > DATE '1950-01-01'", {"day": stats(-171595, -171595, "date")}, False),
+        ("day = DATE '1899-12-20'", {"day": stats(-25567, 5, "date")}, False),
+        ("us = TIMESTAMP '1500-03-01 12:00:00'", {"us": stats(-14825764800000000, -14825764800000000)}, True),
+        ("us > TIMESTAMP '1950-01-01 00:00:00'", {"us": stats(-14825764800000000, -14825764800000000)}, False),
+    ],
+)
+def test_times_before_1900_may_be_of_the_legacy_calendar(
+    where: str, known: dict[str, ColumnStats], answer: bool
+) -> None:
+    """Hybrid 1500-03-01 is stored, and recorded, as day -171595; rows show -171605."""
+    assert may_hold(where, **known) is answer

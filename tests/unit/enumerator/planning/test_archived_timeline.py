@@ -1,0 +1,188 @@
+"""The timeline with its archive put back, and how the holes of a cut archive are found out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from penstock.enumerator.planning.archived_timeline import asks_every_partition, checked_against, with_archive
+from penstock.enumerator.planning.commit_order import newest_position
+from penstock.enumerator.planning.selection import TimelineFacts, reaches_back, select
+from penstock.proto.errors import PositionExpired
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Incremental, Query, Snapshot, SnapshotAsOf
+from penstock.table.storage.filesystem import FileInfo
+from penstock.table.timeline.active import build_timeline
+from penstock.table.timeline.archive import Archive
+from penstock.table.timeline.commits import CommitMetadata, WriteStat
+from penstock.table.timeline.instants import Instant, parse_instant_file
+from penstock.table.timeline.service_plans import CleanMetadata
+
+
+def stat(group: str, instant: str, prev: str = "") -> WriteStat:
+    return WriteStat(
+        partition="p", file_id=group, path=f"p/{group}_0-1-1_{instant}.parquet", num_writes=1, num_deletes=0,
+        num_inserts=1, num_update_writes=0, file_size_bytes=1, base_file="", log_files=(), prev_commit=prev,
+    )  # fmt: skip
+
+
+def commit(requested: str, *stats: WriteStat, replaced: tuple[str, ...] = ()) -> CommitMetadata:
+    return CommitMetadata(
+        requested_time=InstantTime(requested), operation="UPSERT", compacted=False, schema_json="", extra={},
+        stats=stats, replaced=tuple(("p", group) for group in replaced),
+    )  # fmt: skip
+
+
+def instants(layout: int, *names: str) -> list[Instant]:
+    return [found for name in names if (found := parse_instant_file(name, layout))]
+
+
+def active(layout: int, commits: Mapping[str, CommitMetadata], *names: str, complete_from: str) -> TimelineFacts:
+    return TimelineFacts(
+        table="t", timeline=build_timeline(layout, instants(layout, *names)), commits=commits,
+        pending_clusterings=frozenset(), complete_from=complete_from,
+    )  # fmt: skip
+
+
+def at(order_key: str) -> Position:
+    return Position(InstantTime(order_key))
+
+
+def as_of(time: str) -> SnapshotAsOf:
+    return SnapshotAsOf(InstantTime(time))
+
+
+def listing(*names: str) -> dict[str, list[FileInfo]]:
+    return {"p": [FileInfo(name=n, path=f"p/{n}", size_bytes=1, is_dir=False, modified_ns=0) for n in names]}
+
+
+def layout_1(lost: bool = False) -> TimelineFacts:
+    """Archived 10 and 20 (built on 10), active 30. `lost`: the archive does not hold 10 any more."""
+    commits = {"10": commit("10", stat("a", "10")), "20": commit("20", stat("b", "20"))}
+    found = instants(1, "10.commit", "20.commit")
+    if lost:
+        del commits["10"], found[0]
+    facts = active(1, {"30": commit("30", stat("a", "30"))}, "30.commit", complete_from="30")
+    return with_archive(facts, Archive(tuple(found), commits, ()))
+
+
+class TestWithArchive:
+    def test_it_is_as_if_nothing_had_been_archived(self) -> None:
+        facts = layout_1()
+        assert [item.requested_time for item in facts.timeline.completed_writes] == ["10", "20", "30"]
+        assert facts.commits.keys() == {"10", "20", "30"} and facts.complete_from == ""
+        assert facts.timeline.first_active == "30", "what counts as committed stays"
+        assert facts.archive_begins == ("10", "10")
+        for query in (Incremental(at("05"), at("20")), Incremental(EARLIEST, at("10")), as_of("15")):
+            assert not reaches_back(query, facts) and select(query, facts)
+        assert select(Incremental(at("10"), at("30")), facts)[0].instants == {"20", "30"}
+
+    def test_what_is_still_active_counts_as_it_is_there_unless_it_never_completed(self) -> None:
+        """An archival that was interrupted: 10 is in both, 20 has lost its completed file alone."""
+        facts = active(1, {"10": commit("10", stat("x", "10"))}, "10.commit", "20.commit.requested", complete_from="10")
+        archived = {"10": commit("10", stat("y", "10")), "20": commit("20", stat("y", "20"))}
+        whole = with_archive(facts, Archive(tuple(instants(1, "10.commit", "20.commit")), archived, ()))
+        assert [item.requested_time for item in whole.timeline.completed_writes] == ["10", "20"]
+        assert whole.timeline.pending == ()
+        assert whole.commits["10"].stats[0].file_id == "x" and whole.commits["20"].stats[0].file_id == "y"
+
+    def test_instants_of_14_and_17_digits_are_ordered_as_text(self) -> None:
+        facts = active(
+            1, {"20210102000000000": commit("20210102000000000", stat("a", "3"))}, "20210102000000000.commit",
+            complete_from="20210102000000000",
+        )  # fmt: skip
+        times = ("20210101000000", "20210101000000123")
+        archive = Archive(
+            tuple(instants(1, *(f"{time}.commit" for time in times))),
+            {time: commit(time, stat("a", time)) for time in times}, (),
+        )  # fmt: skip
+        whole = with_archive(facts, archive)
+        place, seen = at("20200101000000"), []
+        for _ in range(3):
+            place = newest_position(whole.timeline, (), whole.is_data, place, 1)
+            seen.append(place.order_key)
+        assert seen == [*times, "20210102000000000"]
+        assert whole.archive_begins == (times[0], times[0])
+
+    def test_cleans_are_kept(self) -> None:
+        clean = CleanMetadata("", "", ())
+        facts = active(1, {"30": commit("30", stat("a", "30"))}, "30.commit", complete_from="30")
+        whole = with_archive(facts, Archive(tuple(instants(1, "05.clean")), {}, (("05", clean),)))
+        assert whole.archived_cleans == (("05", clean),) and whole.archive_begins == ("30", "30")
+
+
+class TestCutArchive:
+    @pytest.mark.parametrize(
+        "telling",
+        [commit("30", stat("a", "30", prev="10")), commit("30", stat("c", "30"), replaced=("a",))],
+        ids=["built on a lost write", "replaced a group nobody wrote"],
+    )
+    def test_metadata_tells_of_what_was_lost(self, telling: CommitMetadata) -> None:
+        facts = active(1, {"30": telling}, "30.commit", complete_from="30")
+        whole = with_archive(facts, Archive(tuple(instants(1, "20.commit")), {"20": commit("20", stat("b", "20"))}, ()))
+        assert (whole.complete_from, whole.oldest_known) == ("20", "20")
+        for query in (Incremental(at("05"), at("30")), Incremental(EARLIEST, at("15")), as_of("19")):
+            with pytest.raises(PositionExpired, match=r"archived instants that are gone.*complete from 20"):
+                select(query, whole)
+        for query in (Incremental(at("20"), at("30")), Incremental(EARLIEST, at("20")), as_of("20"), Snapshot()):
+            assert select(query, whole)
+
+    def test_an_archive_of_which_nothing_is_left_answers_nothing_before_the_active_timeline(self) -> None:
+        """By completion times: what was lost completed up to 27, though 25 is the first that is active."""
+        facts = active(2, {"25": commit("25", stat("a", "25"))}, "25_30.deltacommit", complete_from="27")
+        whole = with_archive(facts, Archive((), {}, ()))
+        for query in (
+            Incremental(at("20"), at("27")),
+            Incremental(at("20"), at("30")),
+            Incremental(EARLIEST, at("26")),
+        ):
+            with pytest.raises(PositionExpired, match="archived instants that are gone"):
+                select(query, whole)
+        for query in (Incremental(at("27"), at("30")), Incremental(EARLIEST, at("30"))):
+            assert select(query, whole)
+
+    @pytest.mark.parametrize("query", [Incremental(at("05"), at("30")), as_of("15"), Incremental(EARLIEST, at("15"))])
+    def test_a_file_or_partition_of_a_lost_instant_tells(self, query: Query) -> None:
+        facts = layout_1(lost=True)
+        assert facts.complete_from == "" and asks_every_partition(query, facts)
+        assert checked_against(facts, listing("b_0-1-1_20.parquet"), {"p": "20"}, query) is facts
+        with pytest.raises(PositionExpired):
+            checked_against(facts, listing("a_0-1-1_10.parquet"), {}, query)
+        with pytest.raises(PositionExpired):
+            checked_against(facts, listing(), {"p": "10"}, query)
+
+    def test_what_was_rolled_back_is_not_lost(self) -> None:
+        """A crashed write leaves the partitions that it created, and maybe files."""
+        facts = replace(layout_1(), undone=frozenset({"15"}))
+        query = Incremental(at("05"), at("30"))
+        assert checked_against(facts, listing("a_0-1-1_15.parquet"), {"p": "15"}, query) is facts
+        with pytest.raises(PositionExpired, match="of instant 16"):
+            checked_against(facts, listing("a_0-1-1_15.parquet"), {"p": "16"}, query)
+
+    def test_what_lies_before_the_range_does_not_matter_on_layout_1(self) -> None:
+        facts = layout_1(lost=True)
+        query = Incremental(at("20"), at("30"))
+        assert not asks_every_partition(query, facts)
+        cut = checked_against(facts, listing("a_0-1-1_10.parquet"), {}, query)
+        assert cut.complete_from == "20", "files may be missed that nothing names"
+
+    def test_a_hole_inside_the_range_is_an_error(self) -> None:
+        with pytest.raises(PositionExpired, match=r"file p/a_0-1-1_25\.parquet of table t is of instant 25, which is"):
+            checked_against(layout_1(), listing("a_0-1-1_25.parquet"), {}, Incremental(at("20"), at("30")))
+        assert checked_against(layout_1(), listing("a_0-1-1_25.parquet"), {}, Incremental(at("10"), at("20")))
+
+    def test_on_layout_2_nobody_knows_when_a_lost_instant_completed(self) -> None:
+        facts = active(2, {"30": commit("30", stat("a", "30"))}, "30_31.commit", complete_from="21")
+        archive = Archive(tuple(instants(2, "20_21.commit")), {"20": commit("20", stat("b", "20"))}, ())
+        whole = with_archive(facts, archive)
+        assert whole.archive_begins == ("20", "21")
+        with pytest.raises(PositionExpired, match="of instant 10"):
+            checked_against(whole, listing("a_0-1-1_10.parquet"), {}, Incremental(at("21"), at("31")))
+        assert checked_against(whole, listing("a_0-1-1_10.parquet"), {}, as_of("25")).oldest_known == "20"
+
+    def test_facts_without_the_archive_are_left_alone(self) -> None:
+        facts = active(1, {"30": commit("30", stat("a", "30"))}, "30.commit", complete_from="30")
+        assert checked_against(facts, listing("a_0-1-1_10.parquet"), {"p": "10"}, Snapshot()) is facts
+        assert not asks_every_partition(Snapshot(), facts)

@@ -1,0 +1,222 @@
+"""Order keys, the horizon of layout 1, newest positions and ranges, on hand-made timelines and golden ones."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Protocol
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.enumerator.planning.commit_order import (
+    completed_in_order,
+    horizon,
+    is_earliest,
+    newest_position,
+    resolved_range,
+)
+from penstock.enumerator.planning.discovery import read_timeline
+from penstock.enumerator.planning.plan import newest
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.model.queries import Incremental, Latest
+from penstock.table.hudi_table import open_table
+from penstock.table.timeline.active import Timeline, build_timeline
+from penstock.table.timeline.instants import Instant, parse_instant_file
+
+
+class Golden(Protocol):
+    def table(self, name: str) -> pathlib.Path: ...
+
+
+def timeline(layout: int, *file_names: str) -> Timeline:
+    files = [parse_instant_file(name, layout) for name in file_names]
+    return build_timeline(layout, [item for item in files if item is not None])
+
+
+def at(order_key: str) -> Position:
+    return Position(InstantTime(order_key))
+
+
+def always(_: Instant) -> bool:
+    return True
+
+
+def not_commits(instant: Instant) -> bool:
+    """As on a merge-on-read table where every `commit` is a compaction."""
+    return instant.action != "commit"
+
+
+class TestHorizon:
+    @pytest.mark.parametrize("pending", ["20.commit.requested", "20.inflight", "20.deltacommit.inflight"])
+    def test_a_pending_write_holds(self, pending: str) -> None:
+        hole = horizon(timeline(1, "10.commit", pending, "30.commit"), ())
+        assert hole is not None and hole.requested_time == "20"
+
+    @pytest.mark.parametrize(
+        "pending", ["20.compaction.requested", "20.compaction.inflight", "20.logcompaction.requested"]
+    )
+    def test_a_pending_service_does_not(self, pending: str) -> None:
+        assert horizon(timeline(1, "10.deltacommit", pending, "30.deltacommit"), ()) is None
+
+    def test_a_pending_replace_does_unless_it_is_a_clustering(self) -> None:
+        line = timeline(1, "10.commit", "20.replacecommit.requested", "30.commit")
+        hole = horizon(line, ())
+        assert hole is not None and hole.requested_time == "20"
+        assert horizon(line, {"20"}) is None
+
+    def test_layout_2_has_none(self) -> None:
+        assert horizon(timeline(2, "10_11.commit", "20.commit.requested", "30_31.commit"), ()) is None
+
+
+class TestOrder:
+    def test_layout_2_is_by_completion(self) -> None:
+        line = timeline(2, "10_40.deltacommit", "20_21.deltacommit", "30_31.commit")
+        assert [i.requested_time for i in completed_in_order(line, ())] == ["20", "30", "10"]
+
+    def test_layout_1_is_by_request_and_ends_at_the_horizon(self) -> None:
+        line = timeline(1, "10.commit", "20.commit", "25.inflight", "30.commit")
+        assert [i.requested_time for i in completed_in_order(line, ())] == ["10", "20"]
+
+
+class TestNewestPosition:
+    LINE = timeline(2, "10_11.deltacommit", "20_50.deltacommit", "25_26.commit", "30_31.deltacommit", "60_61.commit")
+
+    def test_services_do_not_move_it(self) -> None:
+        assert newest_position(self.LINE, (), not_commits) == at("50")
+
+    def test_it_is_the_greatest_order_key(self) -> None:
+        assert newest_position(self.LINE, (), always) == at("61")
+
+    @pytest.mark.parametrize(
+        ("after", "cap", "expected"),
+        [("0", 1, "11"), ("0", 2, "31"), ("11", 1, "31"), ("11", 2, "50"), ("11", 9, "50"), ("31", 1, "50")],
+    )
+    def test_a_cap_counts_data_instants_in_order(self, after: str, cap: int, expected: str) -> None:
+        assert newest_position(self.LINE, (), not_commits, at(after), cap) == at(expected)
+
+    @pytest.mark.parametrize("after", ["50", "55", "99"])
+    @pytest.mark.parametrize("cap", [0, 1])
+    def test_it_is_never_behind_after(self, after: str, cap: int) -> None:
+        assert newest_position(self.LINE, (), not_commits, at(after), cap) == at(after)
+
+    def test_an_empty_table_stands_at_the_start(self) -> None:
+        assert newest_position(timeline(2), (), always) == EARLIEST
+        assert newest_position(timeline(1, "10.inflight"), (), always) == EARLIEST
+
+    def test_services_alone_stand_for_the_archived_instants_they_rearranged(self) -> None:
+        line = timeline(2, "10_11.commit", "20_21.commit")
+        assert newest_position(line, (), not_commits) == at("21")
+        assert newest_position(line, (), not_commits, EARLIEST, 1) == at("21")
+        assert newest_position(line, (), not_commits, at("05")) == at("05")
+
+    def test_the_horizon_bounds_it(self) -> None:
+        line = timeline(1, "10.commit", "20.inflight", "30.commit")
+        assert newest_position(line, (), always) == at("10")
+        assert newest_position(line, (), always, at("10")) == at("10")
+
+    def test_the_rest_of_an_instant_is_ahead_of_a_position_inside_it(self) -> None:
+        assert newest_position(self.LINE, (), always, Position(InstantTime("11"), 3), 1) == at("11")
+
+
+class TestRange:
+    LINE = timeline(1, "10.commit", "20.commit", "30.inflight", "40.commit")
+
+    def test_latest_is_the_newest_below_the_horizon(self) -> None:
+        found = resolved_range(self.LINE, (), always, Incremental(at("10"), Latest()))
+        assert found == CommitRange(at("10"), at("20"))
+
+    def test_latest_is_never_behind_after(self) -> None:
+        found = resolved_range(self.LINE, (), always, Incremental(at("25"), Latest()))
+        assert found == CommitRange(at("25"), at("25"))
+
+    @pytest.mark.parametrize("upto", ["30", "35", "40", "99"])
+    def test_an_upto_at_or_behind_the_horizon_names_the_pending_instant(self, upto: str) -> None:
+        with pytest.raises(ConfigurationError, match=r"instant 30 \(commit, inflight\)"):
+            resolved_range(self.LINE, (), always, Incremental(EARLIEST, at(upto)))
+
+    def test_an_upto_between_instants_is_fine(self) -> None:
+        assert resolved_range(self.LINE, (), always, Incremental(EARLIEST, at("29"))).upto == at("29")
+
+    def test_an_upto_behind_the_newest_is_fine_on_layout_2(self) -> None:
+        line = timeline(2, "10_11.commit", "20.inflight")
+        assert resolved_range(line, (), always, Incremental(EARLIEST, at("99"))).upto == at("99")
+
+    def test_a_range_that_ends_before_it_starts_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="ends before it starts"):
+            resolved_range(self.LINE, (), always, Incremental(at("20"), at("10")))
+
+    def test_bounds_inside_an_instant_stay_as_they_are(self) -> None:
+        inside = Position(InstantTime("10"), 3)
+        assert resolved_range(self.LINE, (), always, Incremental(EARLIEST, inside)) == CommitRange(EARLIEST, inside)
+        assert resolved_range(self.LINE, (), always, Incremental(inside, at("10"))) == CommitRange(inside, at("10"))
+
+
+def test_earliest_is_all_zeros() -> None:
+    assert is_earliest(EARLIEST) and is_earliest(at("000"))
+    assert not is_earliest(at("001"))
+
+
+instants = st.dictionaries(st.integers(10, 99), st.tuples(st.integers(0, 9), st.booleans()), max_size=12)
+
+
+@given(instants, st.integers(1, 4))
+def test_walking_with_a_cap_visits_every_data_instant_once_in_order(
+    chosen: dict[int, tuple[int, bool]], cap: int
+) -> None:
+    line = timeline(
+        2,
+        *(
+            f"{requested}_{100 + requested + 10 * late}.{'commit' if service else 'deltacommit'}"
+            for requested, (late, service) in chosen.items()
+        ),
+    )
+    data = [i for i in completed_in_order(line, ()) if not_commits(i)]
+    visited: list[str] = []
+    position = EARLIEST
+    while True:
+        following = newest_position(line, (), not_commits, position, cap)
+        if following == position:
+            break
+        step = CommitRange(position, following)
+        inside = [i.requested_time for i in data if step.holds(line.order_key(i))]
+        assert inside or not data
+        visited += inside
+        position = following
+    assert visited == [i.requested_time for i in data]
+    if data:
+        assert position == newest_position(line, (), not_commits)
+
+
+class TestGoldenTimelines:
+    def test_a_pending_compaction_holds_nothing(self, golden: Golden) -> None:
+        table = open_table(str(golden.table("B_v6_timeline_mor_pending_compaction")))
+        facts = read_timeline(table)
+        assert facts.timeline.pending
+        assert horizon(facts.timeline, facts.pending_clusterings) is None
+
+    def test_a_pending_write_holds_and_is_named(self, golden: Golden) -> None:
+        table = open_table(str(golden.table("B_v6_ooo_cow_cdc_pending")))
+        assert newest(table, None, 0) == at("20261120214616273")
+        facts = read_timeline(table)
+        query = Incremental(EARLIEST, at("20261120214636299"))
+        with pytest.raises(ConfigurationError, match="20261120214635126"):
+            resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
+
+    def test_layout_2_passes_a_pending_write(self, golden: Golden) -> None:
+        case = "B_v8_ooo_cow_cdc_pending"
+        table = open_table(str(golden.table(case)))
+        facts = read_timeline(table)
+        assert facts.timeline.pending
+        assert newest(table, None, 0).order_key == max(
+            facts.timeline.order_key(item) for item in facts.timeline.completed_writes
+        )
+
+    def test_a_bulk_insert_that_completed_as_commit_is_data(self, golden: Golden) -> None:
+        """Trap: on a merge-on-read table `commit` mostly means compaction; the metadata tells."""
+        facts = read_timeline(open_table(str(golden.table("A_clustering_done_v9_h120"))))
+        first = facts.timeline.completed_writes[0]
+        assert first.action == "commit" and facts.is_data(first)
+        services = [i.action for i in facts.timeline.completed_writes if not facts.is_data(i)]
+        assert "replacecommit" in services

@@ -1,0 +1,191 @@
+"""The HTTP port: metrics as before, the page and its document, headers, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import select
+import socket
+import socketserver
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.enumerator.groups.activity import Activity
+from penstock.enumerator.observer import GroupGauges
+from penstock.enumerator.server.config.settings import Settings
+from penstock.enumerator.server.http.port import HttpBounds, HttpPort
+from penstock.enumerator.server.metrics.prometheus import Metrics, MetricsPort
+from penstock.enumerator.server.run import warn_of_open_ports
+
+EVIL = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def port() -> Iterator[MetricsPort]:
+    metrics, activity = Metrics(), Activity(lambda: 1_700_000_000_000)
+    gauges = GroupGauges(pending_splits=3, assigned_splits=2, finished_splits=5)
+    for told in (metrics, activity):
+        told.group_gauges(EVIL, "g", gauges)
+    made = MetricsPort(metrics, "127.0.0.1:0", activity)
+    yield made
+    made.close()
+
+
+def asked(port: MetricsPort, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection(port.address, timeout=10)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    found = answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    connection.close()
+    return found
+
+
+def test_metrics_are_where_they_were(port: MetricsPort) -> None:
+    status, headers, body = asked(port, "/metrics")
+    assert status == 200 and headers["content-type"].startswith("text/plain")
+    assert "penstock_splits" in {family.name for family in text_string_to_metric_families(body.decode())}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "text/html; charset=utf-8"),
+        ("/page.js", "text/javascript; charset=utf-8"),
+        ("/page.css", "text/css; charset=utf-8"),
+        ("/status.json", "application/json"),
+        ("/status.json?x=1", "application/json"),
+    ],
+)
+def test_the_page_comes_from_here_alone(port: MetricsPort, path: str, kind: str) -> None:
+    status, headers, body = asked(port, path)
+    assert (status, headers["content-type"]) == (200, kind)
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
+    assert "unsafe" not in policy and "frame-ancestors 'none'" in policy
+    assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+    assert b"http://" not in body.replace(b"http://www.w3.org/2000/svg", b"") and b"https://" not in body
+    if path == "/":
+        assert b"<script>" not in body and b"style=" not in body and b"onclick" not in body
+
+
+def test_the_document_holds_names_as_data(port: MetricsPort) -> None:
+    told = json.loads(asked(port, "/status.json")[2])
+    assert [(one["table"], one["pending"], one["held"]) for one in told["groups"]] == [(EVIL, 3, 2)]
+
+
+@pytest.mark.parametrize("path", ["/nosuch", "/page/index.html", "/../settings.py", "/status.json/", "*"])
+def test_nothing_else_is_there(port: MetricsPort, path: str) -> None:
+    assert asked(port, path)[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "HEAD"])
+def test_it_is_read_only(port: MetricsPort, method: str) -> None:
+    assert asked(port, "/status.json", method)[0] == 501
+
+
+@contextlib.contextmanager
+def bounded(seconds: float) -> Iterator[HttpPort]:
+    """A port for three connections."""
+    bounds = HttpBounds(connections=3, head_bytes=2000, seconds=seconds)
+    port = HttpPort(Metrics().registry, "127.0.0.1", 0, bounds=bounds)
+    try:
+        yield port
+    finally:
+        port.close()
+
+
+def connected(port: HttpPort, data: bytes = b"") -> socket.socket:
+    peer = socket.create_connection(("127.0.0.1", port.port), timeout=30)
+    peer.sendall(data)
+    return peer
+
+
+def received(peer: socket.socket) -> bytes:
+    """Everything until the port closes the connection."""
+    found = b""
+    try:
+        while piece := peer.recv(65536):
+            found += piece
+    except ConnectionError:
+        pass
+    peer.close()
+    return found
+
+
+GET = b"GET /metrics HTTP/1.0\r\n\r\n"
+
+
+def test_connections_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    with bounded(seconds=120) as port:
+        idle = [connected(port) for _ in range(3)]
+        assert [received(connected(port, GET)) for _ in range(3)] == [b""] * 3
+        assert "3 connections are open: further ones are closed at once" in caplog.text
+        idle.pop().close()
+        while not (answer := received(connected(port, GET))):  # its thread is ending
+            pass
+        assert answer.startswith(b"HTTP/1.0 200")
+        for peer in idle:
+            peer.close()
+
+
+def test_a_connection_that_gets_no_thread_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_thread(server: object, request: object, client_address: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with bounded(seconds=30) as port:
+        with monkeypatch.context() as no_threads:
+            no_threads.setattr(socketserver.ThreadingMixIn, "process_request", without_thread)
+            assert [received(connected(port, GET)) for _ in range(3)] == [b""] * 3
+        assert received(connected(port, GET)).startswith(b"HTTP/1.0 200")
+
+
+def test_a_peer_that_sends_nothing_or_too_slowly_is_closed_in_time() -> None:
+    with bounded(seconds=0.3) as port:
+        assert received(connected(port)) == b""
+        peer = connected(port, b"GET /metrics HTTP/1.0\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(1500):
+                if select.select([peer], [], [], 0.02)[0]:
+                    break
+                peer.sendall(b"a")
+            else:
+                pytest.fail("the connection is open still")
+        assert received(peer) == b""
+
+
+@pytest.mark.parametrize(("line", "headers"), [("?" + "x" * 3000, ""), ("", "a: " + "b" * 3000 + "\r\n")])
+def test_a_head_beyond_its_bound_is_refused(line: str, headers: str) -> None:
+    data = f"GET /metrics{line} HTTP/1.0\r\n{headers}\r\n".encode()
+    with bounded(seconds=60) as port:
+        assert not received(connected(port, data)).startswith(b"HTTP/1.0 200")  # 431, or the connection is reset
+        assert received(connected(port, GET)).startswith(b"HTTP/1.0 200")
+
+
+def test_what_is_no_request_or_half_a_one_harms_nobody() -> None:
+    with bounded(seconds=60) as port:
+        for data in (b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", b"\r\n\r\n", b"G"):
+            peer = connected(port, data)
+            peer.shutdown(socket.SHUT_WR)
+            received(peer)
+        assert received(connected(port, GET)).startswith(b"HTTP/1.0 200")
+
+
+def test_an_address_off_loopback_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    for listen in ("127.0.0.1:9100", "[::1]:9100", ""):
+        warn_of_open_ports(Settings(metrics_listen=listen))
+    assert not caplog.records
+    warn_of_open_ports(Settings(metrics_listen="0.0.0.0:9100"))
+    (record,) = caplog.records
+    assert record.levelname == "WARNING" and "metrics and the page at 0.0.0.0:9100" in record.getMessage()
+
+
+def test_metrics_alone_without_activity() -> None:
+    port = MetricsPort(Metrics(), "127.0.0.1:0")
+    try:
+        assert asked(port, "/")[1]["content-type"].startswith("text/plain")
+        assert asked(port, "/status.json")[0] == 404
+    finally:
+        port.close()

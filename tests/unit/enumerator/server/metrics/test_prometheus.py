@@ -1,0 +1,243 @@
+"""Names, types and labels of the metrics, by what a scrape returns; no label that a client chooses."""
+
+from __future__ import annotations
+
+import sys
+import urllib.request
+from dataclasses import replace
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.enumerator.observer import (
+    Duration,
+    GroupGauges,
+    KafkaGauges,
+    NoObserver,
+    Observer,
+    SplitEvent,
+    SplitKind,
+    TableGauges,
+)
+from penstock.enumerator.server.metrics.gauges import MAX_PARTITIONS
+from penstock.enumerator.server.metrics.prometheus import LOST, UNDECODABLE, Metrics, MetricsPort
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.groups import GroupLag
+from penstock.proto.model.hybrid import Phase
+from penstock.proto.model.reports import MergeOutcomes, SplitReport
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+class Clock:
+    """Seconds that are moved by hand."""
+
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def scraped(metrics: Metrics) -> tuple[dict[str, str], Samples]:
+    """(type by name, value by name and labels) as Prometheus reads them."""
+    types: dict[str, str] = {}
+    samples: Samples = {}
+    for family in text_string_to_metric_families(generate_latest(metrics.registry).decode()):
+        types[family.name] = family.type
+        for sample in family.samples:
+            samples[sample.name, tuple(sorted(sample.labels.items()))] = sample.value
+    return types, samples
+
+
+def labels(**given: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(given.items()))
+
+
+GAUGES = GroupGauges(
+    pending_splits=3,
+    assigned_splits=2,
+    finished_splits=5,
+    pending_bytes=700,
+    issued_instant_s=1.5e9,
+    issued_delay_s=12.5,
+    discovered_at_s=990.0,
+    poll_interval_s=5.0,
+)
+
+
+def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
+    clock = Clock()
+    metrics = Metrics(clock)
+    told: Observer = metrics
+    told.split_events(SplitEvent.FENCED, "t", "g", SplitKind.CDC, 2)
+    told.group_gauges("t", "g", GAUGES)
+    told.group_gauges("u", "g", GAUGES)
+    told.table_gauges("t", TableGauges(loss_commits=4, loss_s=60.0))
+    told.watermark("t", 1_700_000_000_500_000)
+    told.table_gauges("u", TableGauges())
+    told.leader_epoch(7)
+    told.group_lag("t", "g", GroupLag(commits=3, size_bytes=900, seconds=12.5))
+    for duration in Duration:
+        told.observe(duration, 0.003)
+    told.rpc_started("s.v1.S", "NextSplit")
+    told.rpc_handled("s.v1.S", "NextSplit", "PERMISSION_DENIED", 0.01)
+    clock.now_s += 5
+    types, samples = scraped(metrics)
+    assert (
+        samples["penstock_split_events_total", labels(event="fenced", group="g", kind="cdc", table="t", query="")] == 2
+    )
+    assert samples["penstock_splits", labels(state="pending", group="g", kind="mor")] == 6
+    assert samples["penstock_pending_bytes", labels(group="g")] == 1400
+    where = labels(group="g", table="t")
+    assert samples["penstock_enumerator_issued_instant_seconds", where] == 1.5e9
+    assert samples["penstock_enumerator_issued_instant_delay_seconds", where] == 12.5
+    assert samples["penstock_enumerator_last_discovery_age_seconds", where] == 15.0
+    assert samples["penstock_enumerator_poll_interval_seconds", where] == 5.0
+    assert samples["penstock_enumerator_leader_epoch", where] == 7
+    assert samples["penstock_group_lag_commits", where] == 3
+    assert samples["penstock_group_lag_bytes", where] == 900
+    assert samples["penstock_group_lag_seconds", where] == 12.5
+    assert samples["penstock_enumerator_up", where] == 1
+    assert samples["penstock_time_to_loss_commits", labels(table="t")] == 4
+    assert samples["penstock_watermark_timestamp_seconds", labels(table="t")] == 1_700_000_000.5
+    assert samples["penstock_time_to_loss_seconds", labels(table="t")] == 60
+    assert ("penstock_time_to_loss_seconds", labels(table="u")) not in samples
+    for duration in ("timeline_refresh", "plan", "assign", "log_append"):
+        assert samples[f"penstock_{duration}_duration_seconds_count", ()] == 1
+        assert types[f"penstock_{duration}_duration_seconds"] == "histogram"
+    call = {"grpc_type": "unary", "grpc_service": "s.v1.S", "grpc_method": "NextSplit"}
+    assert samples["grpc_server_started_total", labels(**call)] == 1
+    assert samples["grpc_server_handled_total", labels(grpc_code="PermissionDenied", **call)] == 1
+    assert samples["grpc_server_handling_seconds_count", labels(**call)] == 1
+    assert types["penstock_splits"] == types["penstock_enumerator_up"] == "gauge"
+    assert types["penstock_split_events"] == types["grpc_server_handled"] == "counter"
+
+
+def test_a_report_of_a_reader() -> None:
+    metrics = Metrics()
+    outcomes = MergeOutcomes(won=4, lost_event_time=3, duplicate=2, deleted=1)
+    phases = (("open", 10.0), ("merge", 30.0), ("a label of the client's own", 1.0))
+    report = SplitReport(rows=10, size_bytes=99, phase_ms=phases, outcomes=outcomes, skipped_gaps=2)
+    metrics.report("g", report)
+    _, samples = scraped(metrics)
+    assert samples["penstock_reader_records_total", ()] == 10
+    assert samples["penstock_reader_bytes_total", ()] == 99
+    assert samples["penstock_corrupt_blocks_total", ()] == 2
+    assert samples["penstock_split_read_duration_seconds_sum", labels(phase="merge")] == pytest.approx(0.03)
+    assert samples["penstock_merge_log_records_total", labels(outcome="lost_event_time")] == 3
+    phases_seen = {dict(key[1])["phase"] for key in samples if key[0] == "penstock_split_read_duration_seconds_count"}
+    assert phases_seen == {"open", "merge"}
+
+
+def test_groups_are_capped_and_gone_when_they_are_deleted(caplog: pytest.LogCaptureFixture) -> None:
+    metrics = Metrics(max_names=2)
+    for n in range(5):
+        metrics.group_gauges("t", f"g{n}", GAUGES)
+        metrics.table_gauges(f"t{n}", TableGauges(loss_commits=1))
+        metrics.split_events(SplitEvent.ASSIGNED, "t", f"g{n}", SplitKind.MOR)
+    _, samples = scraped(metrics)
+    assert len([key for key in samples if key[0] == "penstock_pending_bytes"]) == 2
+    assert len([key for key in samples if key[0] == "penstock_time_to_loss_commits"]) == 2
+    assert (
+        samples["penstock_split_events_total", labels(event="assigned", group="other", kind="mor", table="t", query="")]
+        == 3
+    )
+    assert len(caplog.records) == 1
+    metrics.group_gone("t", "g0")
+    metrics.group_gauges("t", "g4", GAUGES)
+    _, samples = scraped(metrics)
+    assert ("penstock_pending_bytes", labels(group="g0")) not in samples
+    assert samples["penstock_pending_bytes", labels(group="g4")] == 700
+
+
+def test_events_of_a_group_are_counted_from_zero_before_the_first_happens() -> None:
+    metrics = Metrics()
+    metrics.group_gauges("t", "g", GAUGES)
+    metrics.split_events(SplitEvent.FENCED, "t", "g", SplitKind.MOR)
+    metrics.group_gauges("t", "g", GAUGES)
+    metrics.group_gauges("t", "h", replace(GAUGES, kind=SplitKind.MOR))
+    metrics.group_gauges("t", "h", replace(GAUGES, kind=SplitKind.KAFKA))
+    _, samples = scraped(metrics)
+    counted = {key: value for (name, key), value in samples.items() if name == "penstock_split_events_total"}
+    assert len(counted) == 3 * len(SplitEvent)
+    fenced = labels(event="fenced", group="g", kind="mor", table="t", query="")
+    assert {key: value for key, value in counted.items() if value} == {fenced: 1}
+
+
+def test_lag_is_told_of_so_many_groups_until_they_are_gone() -> None:
+    metrics = Metrics(max_names=1)
+    for group, commits in (("g", 1), ("h", 2), ("g", 3)):
+        metrics.group_lag("t", group, GroupLag(commits=commits, size_bytes=0, seconds=0.0))
+    _, samples = scraped(metrics)
+    told = {dict(key)["group"]: value for (name, key), value in samples.items() if name == "penstock_group_lag_commits"}
+    assert told == {"g": 3}
+    metrics.group_gone("t", "g")
+    _, samples = scraped(metrics)
+    assert not [key for key in samples if key[0].startswith("penstock_group_lag")]
+
+
+def test_the_way_into_a_topic() -> None:
+    metrics = Metrics()
+    told: Observer = metrics
+    told.kafka("t", "lake", KafkaGauges(topic="orders"))
+    told.kafka("t", "switching", KafkaGauges(topic="orders", phase=Phase.SWITCHING, lag={0: 5}))
+    told.kafka("t", "topic", KafkaGauges(topic="orders", phase=Phase.KAFKA, lag={0: 7, 2: 0}))
+    told.kafka_lost("t", "topic", 40)
+    told.kafka_lost("t", "lake", 2)
+    told.report("g", SplitReport(rows=1, size_bytes=1, counts=((UNDECODABLE, 3), (LOST, 1), ("kafka_records", 9))))
+    types, samples = scraped(metrics)
+    assert types["penstock_kafka_switch_state"] == types["penstock_kafka_lag_records"] == "gauge"
+    assert types["penstock_kafka_lost_records"] == types["penstock_kafka_undecodable_records"] == "counter"
+    states = {dict(key)["group"]: value for (name, key), value in samples.items() if name.endswith("switch_state")}
+    assert states == {"lake": 0, "switching": 1, "topic": 2}
+    assert samples["penstock_kafka_lag_records", labels(group="topic", topic="orders", partition="0")] == 7
+    assert samples["penstock_kafka_lag_records", labels(group="topic", topic="orders", partition="2")] == 0
+    assert samples["penstock_kafka_lost_records_total", ()] == 43
+    assert samples["penstock_kafka_undecodable_records_total", ()] == 3
+    metrics.group_gone("t", "topic")
+    _, samples = scraped(metrics)
+    assert "topic" not in {dict(key).get("group") for _, key in samples}
+
+
+def test_partitions_and_groups_without_bound_take_bounded_gauges() -> None:
+    metrics = Metrics(max_names=1)
+    metrics.kafka("t", "g", KafkaGauges(topic="x", phase=Phase.KAFKA, lag=dict.fromkeys(range(MAX_PARTITIONS + 50), 2)))
+    metrics.kafka("t", "h", KafkaGauges(topic="x"))
+    _, samples = scraped(metrics)
+    lags = {dict(key)["partition"]: value for (name, key), value in samples.items() if name.endswith("lag_records")}
+    assert len(lags) == MAX_PARTITIONS + 1
+    assert lags["other"] == 100
+    assert len([key for key in samples if key[0] == "penstock_kafka_switch_state"]) == 1
+
+
+def test_records_of_topics_are_counted_under_the_readers_own_names() -> None:
+    from penstock.reader.topics import reading
+
+    assert (reading.UNDECODABLE, reading.LOST) == (UNDECODABLE, LOST)
+
+
+def test_the_port_answers_and_is_closed() -> None:
+    port = MetricsPort(Metrics(), "127.0.0.1:0")
+    try:
+        with urllib.request.urlopen(f"http://{port.address}/metrics", timeout=5) as answer:
+            assert b"penstock_reader_records_total 0.0" in answer.read()
+        with pytest.raises(ConfigurationError, match="metricsListen: cannot listen at"):
+            MetricsPort(Metrics(), port.address)
+    finally:
+        port.close()
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"http://{port.address}/metrics", timeout=5)
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(ConfigurationError, match=r'metrics need the extra `server`: pip install "penstock\[server\]"'):
+        Metrics()
+
+
+def test_nobody_listens_by_default() -> None:
+    nobody: Observer = NoObserver()
+    nobody.group_gauges("t", "g", GAUGES)
+    nobody.report("g", SplitReport(rows=1, size_bytes=1))
+    assert nobody.now_s() == 0.0

@@ -1,0 +1,71 @@
+"""Which calls run now: the bounds that docs/operations.md names, by condition and without storage."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from threading import Event, Thread
+
+import pytest
+
+from penstock.enumerator.server.rpc.turns import MAX_RUNNING, MAX_WAITING, Turns, most_waiting
+from penstock.proto.errors import Overloaded, StorageError
+
+
+def test_beyond_four_calls_each_table_has_one_and_64_is_the_most() -> None:
+    turns = Turns()
+    with ExitStack() as running:
+        for _ in range(4):
+            running.enter_context(turns.of("slow", 0))
+        with pytest.raises(StorageError, match="table slow: the deadline passed"):
+            running.enter_context(turns.of("slow", 0))
+        for number in range(60):
+            running.enter_context(turns.of(f"t{number}", 0))
+            with pytest.raises(StorageError):
+                running.enter_context(turns.of(f"t{number}", 0))
+        assert MAX_RUNNING == 64
+        with pytest.raises(StorageError):
+            running.enter_context(turns.of("t60", 0))
+    with turns.of("slow", 0):
+        pass
+
+
+def test_tables_that_do_not_answer_leave_threads_to_others() -> None:
+    waiting: list[int] = []
+    for _ in range(20):
+        waiting.append(most_waiting(sum(waiting)))
+    assert waiting[:6] == [32, 16, 8, 4, 2, 1]
+    assert sum(waiting[:6]) < MAX_WAITING == 64
+
+
+def test_one_more_than_32_waiting_calls_of_a_table_is_overloaded() -> None:
+    turns, ended = Turns(), []
+    assert most_waiting(0) == 32
+
+    def wait(begun: Event) -> None:
+        begun.set()
+        with turns.of("slow", 60):
+            ended.append(1)
+
+    with ExitStack() as running:
+        for _ in range(4):
+            running.enter_context(turns.of("slow", 0))
+        callers = []
+        for _ in range(32):
+            begun = Event()
+            callers.append(Thread(target=wait, args=(begun,)))
+            callers[-1].start()
+            assert begun.wait(30)
+        refusal, end_s = "", time.monotonic() + 10
+        while not refusal:  # the last caller may not wait for its turn yet
+            try:
+                running.enter_context(turns.of("slow", 0))
+            except Overloaded as error:
+                refusal = str(error)
+            except StorageError:
+                assert time.monotonic() < end_s, "no call is refused"
+        assert "32 calls wait" in refusal
+        running.enter_context(turns.of("other", 0))
+    for caller in callers:
+        caller.join(30)
+    assert len(ended) == 32

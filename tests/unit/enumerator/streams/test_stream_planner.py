@@ -1,0 +1,409 @@
+"""Streams over golden tables: every row once, repeatable plans, ends, lost lists."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pytest
+from scripted_timeline import ScriptedTimeline
+
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.planning.discovery import read_timeline
+from penstock.enumerator.streams import stream_planner
+from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.proto.errors import ConfigurationError, DataInvalidated, PositionExpired, TableNotFound
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import OnLostRange
+from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, RoundLimits
+from penstock.proto.model.splits import RowsOf
+from penstock.proto.model.streams import (
+    CommitsBatch,
+    EventTimeRule,
+    NoBatch,
+    Progress,
+    SnapshotBatch,
+    StartAfter,
+    StartNewest,
+    StartSnapshot,
+    StreamPoint,
+    StreamScope,
+    StreamStart,
+    batch_request,
+)
+from penstock.reader.read_split import output_schema, read_split
+from penstock.table.hudi_table import open_table
+
+pytestmark = pytest.mark.golden
+
+ROWS = Incremental()
+CHANGES = Changes(ChangeFormat.ROWS)
+TABLES = ["A_fuzz_event_long_s1_v9_h120", "B_v9_cdc_mor_data_before", "B_v6_inc_mor", "A_replace_ops_v9_h120"]
+FAR = 4_102_444_800_000
+"""2100, as a wall clock."""
+
+
+class Golden(Protocol):
+    def table(self, name: str) -> pathlib.Path: ...
+    def copy(self, name: str, folder: pathlib.Path) -> pathlib.Path: ...
+    def names(self) -> list[str]: ...
+
+
+def scope(path: pathlib.Path, query: Query = ROWS, **more: object) -> StreamScope:
+    return StreamScope(request=PlanRequest(table=str(path), query=query), **more)  # type: ignore[arg-type]
+
+
+def walked(enumerator: EmbeddedEnumerator, of: StreamScope, start: StreamStart | StreamPoint) -> list[StreamPoint]:
+    """The points of a stream until nothing is new."""
+    points = [start if isinstance(start, StreamPoint) else enumerator.start_stream(of, start)]
+    while (following := enumerator.next_batch(of, points[-1]).point) != points[-1]:
+        points.append(following)
+        assert len(points) < 200
+    return points
+
+
+def rows(enumerator: EmbeddedEnumerator, of: StreamScope, point: StreamPoint) -> pa.Table | None:
+    request = batch_request(of, point)
+    if request is None:
+        return None
+    plan = enumerator.plan(request)
+    stream_planner = [part.batch for split in plan.splits for part in read_split(plan.scan, split)]
+    return pa.Table.from_batches(stream_planner, output_schema(plan.scan))
+
+
+def texts(tables: list[pa.Table]) -> list[str]:
+    return sorted(str(row) for table in tables for row in table.to_pylist())
+
+
+def together(enumerator: EmbeddedEnumerator, of: StreamScope, points: list[StreamPoint]) -> list[pa.Table]:
+    found = (rows(enumerator, of, point) for point in points)
+    return [table for table in found if table is not None]
+
+
+@pytest.mark.parametrize("limits", [RoundLimits(), RoundLimits(max_files=1), RoundLimits(max_rows=3)], ids=str)
+@pytest.mark.parametrize("case", TABLES)
+def test_a_snapshot_is_handed_out_whole_whatever_the_limits(case: str, limits: RoundLimits, golden: Golden) -> None:
+    path, enumerator = golden.table(case), EmbeddedEnumerator()
+    of = scope(path, limits=limits)
+    points = walked(enumerator, of, StartSnapshot())
+    newest = enumerator.describe_table(str(path)).newest
+    assert points[0].progress.position == newest
+    assert points[0].content == NoBatch()
+    assert all(isinstance(point.content, SnapshotBatch) for point in points[1:])
+    last = points[-1].snapshot
+    assert last is not None and last.done == last.total
+    assert limits == RoundLimits() or last.total == 1 or len(points) > 2
+    whole = enumerator.plan(PlanRequest(table=str(path), query=Incremental(EARLIEST, newest)))
+    wanted = [part.batch for split in whole.splits for part in read_split(whole.scan, split)]
+    got = together(enumerator, of, points)
+    assert texts(got) == texts([pa.Table.from_batches(wanted, output_schema(whole.scan))])
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_a_snapshot_of_a_stream_of_changes_is_inserts(case: str, golden: Golden) -> None:
+    path, enumerator = golden.table(case), EmbeddedEnumerator()
+    of = scope(path, CHANGES, limits=RoundLimits(max_files=2))
+    points = walked(enumerator, of, StartSnapshot())
+    changes = pa.concat_tables(together(enumerator, of, points))
+    assert set(changes["_change_type"].to_pylist()) == {"+I"}
+    assert len(set(changes["_change_seq"].to_pylist())) == changes.num_rows
+    rows_of = scope(path)
+    state = pa.concat_tables(together(enumerator, rows_of, walked(enumerator, rows_of, StartSnapshot())))
+    own = [name for name in state.column_names if not name.startswith("_hoodie")]
+    assert texts([changes.select(own)]) == texts([state.select(own)])
+
+
+@pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])
+@pytest.mark.parametrize("case", TABLES)
+def test_another_process_plans_each_batch_the_same(case: str, query: Query, golden: Golden) -> None:
+    path, enumerator = golden.table(case), EmbeddedEnumerator()
+    of = scope(path, query, limits=RoundLimits(max_commits=1, max_files=2))
+    points = walked(enumerator, of, StartAfter(EARLIEST))
+    assert len(points) > 2
+    for before, point in pairwise(points):
+        request = batch_request(of, point)
+        assert request is not None
+        assert enumerator.plan(request) == EmbeddedEnumerator().plan(request)
+        assert EmbeddedEnumerator().next_batch(of, before).point == point
+        content = point.content
+        assert isinstance(content, CommitsBatch) and content.after == before.progress.position
+    assert points[-1].progress.position == enumerator.describe_table(str(path)).newest
+
+
+def test_batches_inside_a_commit_join_to_it(golden: Golden) -> None:
+    path, enumerator = golden.table("A_fuzz_event_long_s1_v9_h120"), EmbeddedEnumerator()
+    newest = enumerator.describe_table(str(path)).newest
+    first = next(
+        p for p in walked(enumerator, scope(path, limits=RoundLimits(max_commits=1)), StartAfter(EARLIEST))[1:]
+    )
+    for query in (ROWS, CHANGES):
+        of = scope(path, query, limits=RoundLimits(max_files=1))
+        points = walked(enumerator, of, StartAfter(first.progress.position))
+        assert any(point.progress.position.index < 2**31 - 1 for point in points)
+        if query is CHANGES:
+            one = PlanRequest(table=str(path), query=Changes(ChangeFormat.ROWS, first.progress.position, newest))
+            whole = enumerator.plan(one)
+            wanted = [part.batch for split in whole.splits for part in read_split(whole.scan, split)]
+            parts = [t.drop(["_change_seq"]) for t in together(enumerator, of, points)]
+            assert texts(parts) == texts(
+                [pa.Table.from_batches(wanted, output_schema(whole.scan)).drop(["_change_seq"])]
+            )
+
+
+def test_a_list_of_another_name_is_data_invalidated(golden: Golden) -> None:
+    path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
+    of = scope(path, limits=RoundLimits(max_files=1))
+    start = enumerator.start_stream(of, StartSnapshot())
+    assert start.snapshot is not None
+    other = replace(start, snapshot=replace(start.snapshot, digest="0" * 32))
+    with pytest.raises(DataInvalidated, match="new checkpoint"):
+        enumerator.next_batch(of, other)
+    point = enumerator.next_batch(of, start).point
+    assert point.snapshot is not None
+    request = batch_request(of, replace(point, snapshot=replace(point.snapshot, digest="f" * 32)))
+    assert request is not None
+    with pytest.raises(DataInvalidated, match="another one now"):
+        EmbeddedEnumerator().plan(request)
+
+
+@pytest.mark.parametrize("query", [ROWS, CHANGES])
+@pytest.mark.parametrize("case", ["C_v6_streamer", "B_v6_inc_mor", "C_v9_streamer_keys", "B_v9_cdc_mor_data_before"])
+def test_later_commits_leave_a_snapshot_its_list(
+    case: str, query: Query, golden: Golden, tmp_path: pathlib.Path
+) -> None:
+    """Files and all: on layout 1 the logs of later commits are in the slices that the snapshot reads."""
+    table = golden.copy(case, tmp_path)
+    scripted = ScriptedTimeline(table, tmp_path / "aside")
+    facts = read_timeline(scripted.open())
+    at = scripted.data[len(scripted.data) // 2]
+    paths = {time: {stat.path for stat in commit.stats} for time, commit in facts.commits.items()}
+    before = set().union(*(paths[time] for time in paths if scripted.keys[time] <= scripted.keys[at]))
+    later = set().union(*paths.values()) - before
+    assert later
+    for path in later:
+        (table / path).rename(tmp_path / "aside" / path.replace("/", "+"))
+    scripted.take_behind(at)
+    enumerator = EmbeddedEnumerator()
+    of = scope(table, query)
+    point = enumerator.next_batch(of, enumerator.start_stream(of, StartSnapshot())).point
+    request = batch_request(of, point)
+    assert request is not None
+    rows = texts(together(enumerator, of, [point]))
+    for path in later:
+        (tmp_path / "aside" / path.replace("/", "+")).rename(table / path)
+    scripted.give(*{path.name[:17] for path in (tmp_path / "aside").glob("2*")})
+    assert len(read_timeline(scripted.open()).commits) == len(facts.commits)
+    again = EmbeddedEnumerator()
+    assert again.next_batch(of, point).point.progress.consumed >= point.progress.consumed
+    again.plan(request)
+    assert texts(together(again, of, [point])) == rows
+
+
+def test_a_stream_ends_at_upto_once_nothing_can_come(golden: Golden) -> None:
+    path = golden.table(TABLES[0])
+    plain = EmbeddedEnumerator()
+    points = walked(plain, scope(path, limits=RoundLimits(max_commits=1)), StartAfter(EARLIEST))
+    keys = [point.progress.position for point in points if point.progress.position.index == 2**31 - 1]
+    inner = keys[-3]
+    of = scope(path, upto=inner, limits=RoundLimits(max_commits=2))
+    ended = walked(plain, of, StartAfter(EARLIEST))
+    assert ended[-1].ended and ended[-1].progress.position == inner
+    assert not any(point.ended for point in ended[:-1])
+    assert plain.next_batch(of, ended[-1]).point == ended[-1]
+
+    future = Position(InstantTime("20991231235959999"))
+    waiting = walked(plain, scope(path, upto=future), StartAfter(EARLIEST))
+    assert not waiting[-1].ended, "the clock is not past it"
+
+
+def test_a_stream_ends_at_upto_also_where_services_alone_lie_behind_it(golden: Golden) -> None:
+    """Without the clock, since the zone of this timeline is not told."""
+    path = golden.table("A_log_compaction_v8_h102")
+    timeline = open_table(str(path)).timeline()
+    upto = Position(InstantTime(max(map(timeline.order_key, timeline.completed_writes))))
+    enumerator = EmbeddedEnumerator()
+    assert enumerator.describe_table(str(path)).newest < upto
+    ended = walked(enumerator, scope(path, upto=upto), StartAfter(EARLIEST))
+    assert ended[-1].ended and ended[-1].progress.position == upto
+    assert enumerator.next_batch(scope(path, upto=upto), ended[-1]).point == ended[-1]
+
+
+def test_the_clock_ends_a_stream_whose_timeline_is_utc(golden: Golden, tmp_path: pathlib.Path) -> None:
+    path = golden.copy(TABLES[0], tmp_path)
+    properties = path / ".hoodie" / "hoodie.properties"
+    text = "".join(line for line in properties.read_text().splitlines(True) if "timezone" not in line)
+    properties.write_text(text + "hoodie.table.timeline.timezone=UTC\n")
+    newest = EmbeddedEnumerator().describe_table(str(path)).newest
+    upto = Position(InstantTime(str(int(newest.order_key) + 1_000)))
+    late = EmbeddedEnumerator(reads=OpenedTables(wall_ms=lambda: FAR))
+    ended = walked(late, scope(path, upto=upto), StartAfter(EARLIEST))
+    assert ended[-1].ended
+    early = EmbeddedEnumerator(reads=OpenedTables(wall_ms=lambda: 0))
+    assert not walked(early, scope(path, upto=upto), StartAfter(EARLIEST))[-1].ended
+
+
+def test_a_target_stops_a_run_and_the_next_goes_on(golden: Golden) -> None:
+    path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
+    limits = RoundLimits(max_commits=1)
+    free = walked(enumerator, scope(path, limits=limits), StartAfter(EARLIEST))
+    middle = free[2].progress.position
+    first = walked(enumerator, scope(path, limits=limits, target=middle), StartAfter(EARLIEST))
+    assert first == free[:3] and not first[-1].ended
+    assert walked(enumerator, scope(path, limits=limits), first[-1]) == free[2:]
+
+
+def test_latest_starts_behind_everything(golden: Golden) -> None:
+    path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
+    points = walked(enumerator, scope(path), StartNewest())
+    assert [point.progress.position for point in points] == [enumerator.describe_table(str(path)).newest]
+
+
+def test_a_table_that_is_not_there_yet_is_waited_for(golden: Golden, tmp_path: pathlib.Path) -> None:
+    path, enumerator = tmp_path / TABLES[0], EmbeddedEnumerator()
+    of = scope(path)
+    start = enumerator.start_stream(of, StartSnapshot())
+    assert start == StreamPoint(progress=Progress(EARLIEST))
+    assert enumerator.next_batch(of, start).point == start
+    golden.copy(TABLES[0], tmp_path)
+    point = enumerator.next_batch(of, start).point
+    assert point.progress.position == enumerator.describe_table(str(path)).newest
+    shutil.rmtree(path)
+    with pytest.raises(TableNotFound):
+        enumerator.next_batch(of, point)
+
+
+def test_an_instant_that_was_consumed_and_is_gone_stops_the_stream(golden: Golden, tmp_path: pathlib.Path) -> None:
+    path, enumerator = golden.copy(TABLES[0], tmp_path), EmbeddedEnumerator()
+    of = scope(path)
+    point = walked(enumerator, of, StartSnapshot())[-1]
+    timeline = path / ".hoodie" / "timeline"
+    newest = max(file for file in timeline.iterdir() if file.name.endswith(".deltacommit"))
+    instant = newest.name.partition("_")[0]
+    for file in timeline.glob(f"{instant}*"):
+        file.unlink()
+    with pytest.raises(DataInvalidated, match="new checkpoint"):
+        EmbeddedEnumerator().next_batch(of, point)
+
+
+def test_scopes_that_no_stream_can_have(golden: Golden) -> None:
+    path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
+    with pytest.raises(ConfigurationError, match="eventTime"):
+        enumerator.start_stream(scope(path, rule=EventTimeRule(max_out_of_orderness_us=1)), StartNewest())
+    with pytest.raises(ConfigurationError, match="onLostRange"):
+        enumerator.start_stream(scope(path, CHANGES, on_lost_range=OnLostRange.SNAPSHOT), StartNewest())
+
+
+@pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])
+def test_scenario_13_a_stream_goes_on_through_an_upgrade(query: Query, golden: Golden) -> None:
+    """A point of layout 1 on the table as it was upgraded: what is left, none twice; the point alone plans it."""
+    checked = 0
+    for case in sorted(name for name in golden.names() if name.startswith("B_up_") and name.endswith("v9")):
+        table = open_table(str(golden.table(case)))
+        line = table.timeline()
+        requested = sorted(item.requested_time for item in line.completed_writes if not table.commit(item).is_service)
+        for place, last in enumerate(requested[:-1]):
+            old = Progress(Position(last), 1, frozenset(requested[: place + 1]), table_id=table.properties.name)
+            of = scope(golden.table(case), query)
+            try:
+                point = EmbeddedEnumerator().next_batch(of, StreamPoint(progress=old)).point
+            except PositionExpired:
+                assert query is CHANGES
+                continue
+            request = batch_request(of, point)
+            assert request is not None
+            plan = EmbeddedEnumerator().plan(request)
+            if isinstance(plan.scan.rows, RowsOf):
+                assert set(plan.scan.rows.instants) == set(requested[place + 1 :])
+            else:
+                steps = [step for split in plan.splits for step in split.part.steps]  # type: ignore[union-attr]
+                assert {step.instant for step in steps} <= set(requested[place + 1 :])
+            assert point.progress.layout == 2
+            checked += 1
+    assert checked > 1
+
+
+def test_an_offset_of_the_first_version_knows_its_position_alone(golden: Golden) -> None:
+    path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
+    of = scope(path, limits=RoundLimits(max_commits=1))
+    points = walked(enumerator, of, StartAfter(EARLIEST))
+    bare = StreamPoint(progress=Progress(points[2].progress.position))
+    assert enumerator.next_batch(of, bare).point == enumerator.next_batch(of, points[2]).point
+
+
+@pytest.mark.parametrize("policy", [OnLostRange.EARLIEST, OnLostRange.SNAPSHOT])
+def test_a_lost_range_is_given_up_as_the_scope_says_and_told(
+    policy: OnLostRange, golden: Golden, tmp_path: pathlib.Path
+) -> None:
+    """Somebody deleted old archive files: which rows lie behind an old position is not known any more."""
+    path = golden.copy("B_v6_arch_mor", tmp_path)
+    for number in (1, 2):
+        (path / f".hoodie/archived/.commits_.archive.{number}_1-0-1").unlink()
+    behind = StreamPoint(progress=Progress(Position(InstantTime("20200101000000000")), 1))
+    with pytest.raises(PositionExpired):
+        EmbeddedEnumerator().next_batch(scope(path), behind)
+    of = scope(path, on_lost_range=policy)
+    enumerator = EmbeddedEnumerator()
+    found = enumerator.next_batch(of, behind)
+    newest = enumerator.describe_table(str(path)).newest
+    assert "archive" in found.lost and found.point.progress.position == newest
+    table = rows(EmbeddedEnumerator(), of, found.point)
+    assert table is not None
+    if policy is OnLostRange.SNAPSHOT:
+        assert found.point.content == SnapshotBatch(0)
+        assert texts([table]) == texts(
+            together(enumerator, scope(path), walked(enumerator, scope(path), StartSnapshot()))
+        )
+    else:
+        assert isinstance(found.point.content, CommitsBatch) and found.point.content.after > behind.progress.position
+        assert table.num_rows > 0
+
+
+def test_the_lake_of_a_hybrid_stream_that_appends_gives_up_a_lost_range_as_its_option_says(
+    golden: Golden, tmp_path: pathlib.Path
+) -> None:
+    """Rows are in the lake's later commits; a changelog's lake is one state, of which nothing may be lost."""
+    path = golden.copy("B_v6_arch_mor", tmp_path)
+    for number in (1, 2):
+        (path / f".hoodie/archived/.commits_.archive.{number}_1-0-1").unlink()
+    behind = StreamPoint(progress=Progress(Position(InstantTime("20200101000000000")), 1))
+    access = KafkaAccess(client=(("bootstrap.servers", "never-asked"),))
+    hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", fail_on_data_loss=False, access=access)
+    enumerator = EmbeddedEnumerator()
+    stops, goes_on = (
+        StreamScope(request=PlanRequest(table=str(path), query=ROWS, hybrid=hybrid), on_lost_range=policy)
+        for policy in (OnLostRange.FAIL, OnLostRange.EARLIEST)
+    )
+    with pytest.raises(PositionExpired):
+        enumerator.next_batch(stops, behind)
+    found = enumerator.next_batch(goes_on, behind)
+    assert "archive" in found.lost and found.point.progress.kafka is None
+    assert found.point.progress.position == enumerator.describe_table(str(path)).newest
+    assert isinstance(found.point.content, CommitsBatch) and found.point.content.after > behind.progress.position
+
+
+def test_a_range_that_was_out_of_sight_for_a_look_moves_no_stream_back(
+    golden: Golden, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is missing for one look: the next look answers the range, from the stream's own position."""
+    path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
+    of = scope(path, on_lost_range=OnLostRange.EARLIEST, limits=RoundLimits(max_commits=1))
+    points = walked(enumerator, of, StartAfter(EARLIEST))
+    point, expected = points[-2], points[-1]
+    real, missed = stream_planner.advance, [PositionExpired("file f.parquet is missing")]
+
+    def once(*args: Any, **more: Any) -> Any:
+        if missed:
+            raise missed.pop()
+        return real(*args, **more)
+
+    monkeypatch.setattr(stream_planner, "advance", once)
+    found = EmbeddedEnumerator().next_batch(of, point)
+    assert not missed and found.lost == ""
+    assert found.point.progress.position == expected.progress.position > point.progress.position
+    assert isinstance(found.point.content, CommitsBatch) and found.point.content.after == point.progress.position

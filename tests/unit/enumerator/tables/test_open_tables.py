@@ -1,0 +1,83 @@
+"""Tables stay open, are seen as they are now, and are bounded in number."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+
+from penstock.enumerator.tables import open_tables
+from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.proto.errors import TableNotFound
+from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.queries import PlanRequest, Snapshot
+
+CASE = "A_merge_event_long_v9_h120"
+OTHER = "A_merge_event_long_v6_h0150"
+
+
+@pytest.fixture
+def opened_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths that were really opened."""
+    paths: list[str] = []
+    open_table = open_tables.open_table
+
+    def counted(path: str) -> Any:
+        paths.append(path)
+        return open_table(path)
+
+    monkeypatch.setattr(open_tables, "open_table", counted)
+    return paths
+
+
+def test_a_table_is_opened_once_for_all_questions(golden: Any, opened_paths: list[str]) -> None:
+    path = str(golden.table(CASE))
+    tables = OpenedTables()
+    tables.check(path)
+    newest = tables.newest(path, None, 0)
+    assert tables.describe(path, "trips").newest == newest
+    assert tables.describe(path, "trips").table == "trips"
+    plan = tables.plan(path, "trips", PlanRequest(table="trips", query=Snapshot()))
+    assert (plan.scan.table, plan.commit_range.after, plan.commit_range.upto) == ("trips", EARLIEST, newest)
+    assert opened_paths == [path]
+
+
+def test_another_table_at_the_same_path_is_seen(golden: Any, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "table"
+    shutil.copytree(golden.table(OTHER), path)
+    tables = OpenedTables()
+    assert tables.describe(str(path), "t").table_version == 6
+    shutil.rmtree(path)
+    shutil.copytree(golden.table(CASE), path)
+    described = tables.describe(str(path), "t")
+    assert (described.table_version, described.timeline_layout) == (9, 2)
+
+
+def test_a_table_that_went_away_is_not_found_and_found_again_when_it_is_back(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "table"
+    shutil.copytree(golden.table(CASE), path)
+    tables = OpenedTables()
+    newest = tables.newest(str(path), None, 0)
+    (path / ".hoodie").rename(tmp_path / "away")
+    with pytest.raises(TableNotFound):
+        tables.newest(str(path), None, 0)
+    (tmp_path / "away").rename(path / ".hoodie")
+    assert tables.newest(str(path), None, 0) == newest
+    assert isinstance(newest, Position)
+
+
+def test_what_is_no_table_is_refused_by_check(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(TableNotFound):
+        OpenedTables().check(str(tmp_path))
+
+
+def test_open_tables_are_bounded_and_the_least_used_goes(golden: Any, opened_paths: list[str]) -> None:
+    one, other = str(golden.table(CASE)), str(golden.table(OTHER))
+    tables = OpenedTables(max_tables=1)
+    for path in (one, one, other, other, one):
+        tables.check(path)
+    assert opened_paths == [one, other, one]

@@ -1,0 +1,394 @@
+"""Reading ranges: on the mock broker, and from a scripted client for what a broker says once in a while."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from penstock.kafka.record_reader import KafkaRecords, open_records
+from penstock.kafka.topic_metadata import Look, Marks
+from penstock.proto.errors import (
+    ConfigurationError,
+    DataInvalidated,
+    KafkaUnavailable,
+    PositionExpired,
+    TopicGone,
+    UndecodableRecord,
+)
+from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
+
+CLIENT = (("bootstrap.servers", "scripted:1"),)
+
+
+def offsets(chunks: Any) -> list[int]:
+    return [at for chunk in chunks for at in chunk.offsets.tolist()]
+
+
+# On the mock broker
+
+
+def test_chunks_hold_what_was_written(mock: Any, wanted: Any) -> None:
+    mock.produce("chunks", [b"a", None, b"", *[b"x"] * 7])
+    chunks = list(mock.records().read(wanted("chunks", 0, 9), 0, 4))
+    assert [chunk.offsets.tolist() for chunk in chunks] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+    assert [chunk.next_offset for chunk in chunks] == [4, 8, 9]
+    assert chunks[0].keys == [b"0", b"1", b"2", b"3"]
+    assert chunks[0].values == [b"a", None, b"", b"x"]
+    assert all(stamp > 1_500_000_000_000 for stamp in chunks[0].timestamps_ms.tolist())
+
+
+def test_a_read_may_go_on_inside_of_the_range(mock: Any, wanted: Any) -> None:
+    mock.produce("resumed", [b"x"] * 10)
+    assert offsets(mock.records().read(wanted("resumed", 2, 9), 6, 100)) == [6, 7, 8]
+    assert list(mock.records().read(wanted("resumed", 2, 9), 9, 100)) == []
+
+
+def test_two_reads_at_a_time(mock: Any, wanted: Any) -> None:
+    mock.produce("twice", [b"x"] * 6)
+    door = open_records(KafkaAccess(client=mock.client))
+    one, other = door.read(wanted("twice", 0, 6), 0, 2), door.read(wanted("twice", 0, 6), 0, 2)
+    pairs = [(next(one).offsets.tolist(), next(other).offsets.tolist()) for _ in range(3)]
+    assert pairs == [([0, 1], [0, 1]), ([2, 3], [2, 3]), ([4, 5], [4, 5])]
+    assert list(one) == list(other) == []
+
+
+def test_row_05_an_expired_offset_is_an_error_and_no_jump(mock: Any, wanted: Any) -> None:
+    """The mock broker keeps 5 MB a partition: the first offsets are gone."""
+    mock.produce("expired", [b"x" * 50_000] * 150)
+    start = mock.topics().facts("expired").partitions[0].log_start
+    assert start > 10
+    with pytest.raises(PositionExpired, match=rf"partition 0, offset 10: .* starts at offset {start} now"):
+        list(mock.records().read(wanted("expired", 0, 150), 10, 100))
+    assert offsets(mock.records().read(wanted("expired", 0, 150), start, 100)) == list(range(start, 150))
+
+
+def test_row_05_with_loss_allowed_it_goes_on_where_the_log_starts(mock: Any, wanted: Any) -> None:
+    mock.produce("given-up", [b"x" * 50_000] * 150)
+    start = mock.topics().facts("given-up").partitions[0].log_start
+    door = open_records(KafkaAccess(client=mock.client), fail_on_data_loss=False)
+    chunks = list(door.read(wanted("given-up", 0, 150), 10, 100))
+    assert offsets(chunks) == list(range(start, 150))
+    assert sum(chunk.lost for chunk in chunks) == start - 10
+    (nothing,) = door.read(wanted("given-up", 0, 9), 3, 100)
+    assert (nothing.offsets.tolist(), nothing.lost, nothing.next_offset) == ([], 6, 9)
+
+
+def test_row_06_an_offset_above_the_end_is_an_error(mock: Any, wanted: Any) -> None:
+    mock.produce("cut", [b"x"] * 5)
+    with pytest.raises(DataInvalidated, match="the log ends at offset 5"):
+        list(mock.records().read(wanted("cut", 0, 100), 50, 100))
+
+
+def test_row_11_a_missing_partition_is_asked_for_before_anything_is_read(mock: Any, wanted: Any) -> None:
+    mock.produce("small", [b"x"])
+    with pytest.raises(TopicGone, match="topic small has no partition 7"):
+        next(mock.records().read(wanted("small", 0, 1, partition=7), 0, 10))
+    with pytest.raises(TopicGone, match="topic never-made"):
+        next(mock.records().read(wanted("never-made", 0, 1), 0, 10))
+
+
+def test_settings_are_checked_when_the_door_opens() -> None:
+    with pytest.raises(ConfigurationError, match=r"kafka\.auto\.offset\.reset"):
+        open_records(KafkaAccess(client=(*CLIENT, ("auto.offset.reset", "earliest"))))
+
+
+# From a scripted client
+
+WAIT: list[Any] = []
+"""In a script: nothing comes for as long as is waited."""
+
+
+class Clock:
+    """Time that passes by waiting alone."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Sent:
+    """A record, or an event where `code` is given."""
+
+    def __init__(self, at: int, code: int | None = None, text: str = "said") -> None:
+        self._at, self._error = at, None if code is None else KafkaError(code, text)
+
+    def error(self) -> Any:
+        return self._error
+
+    def offset(self) -> int:
+        return self._at
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return b"x"
+
+    def timestamp(self) -> tuple[int, int]:
+        return 0, -1
+
+
+class ScriptedConsumer:
+    """Gives messages from a list, one batch a call; behind it, silence. `says` comes by the error callback."""
+
+    def __init__(self, clock: Clock, script: list[Any]) -> None:
+        self.clock, self.script, self.heard = clock, script, None
+        self.assigned: list[int] = []
+        self.is_closed = False
+        self.says: list[KafkaError] = []
+
+    def assign(self, places: list[Any]) -> None:
+        self.assigned.append(places[0].offset)
+
+    def consume(self, count: int, timeout: float) -> list[Any]:
+        for error in self.says:
+            self.heard(error)
+        if self.script and callable(self.script[0]):
+            self.script.pop(0)()
+        batch = self.script.pop(0) if self.script and timeout else WAIT
+        if batch is WAIT:
+            self.clock.pause(timeout)
+        if isinstance(batch, KafkaException):
+            raise batch
+        return batch
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class ScriptedTopics:
+    """What the brokers say of the topic; None: nothing."""
+
+    def __init__(self) -> None:
+        self.is_silent = False
+        self.found = Look("id-1", (0, 1))
+        self.bounds = Marks(log_start=0, end=100, written=100)
+        self.looks = 0
+
+    def look(self, topic: str, patience_s: float) -> Look:
+        self.looks += 1
+        if self.is_silent:
+            raise KafkaUnavailable("silent")
+        return self.found
+
+    def marks(self, topic: str, partition: int, patience_s: float) -> Marks:
+        if self.is_silent:
+            raise KafkaUnavailable("silent")
+        return self.bounds
+
+
+class Reading:
+    """A read of offsets 0..9 of partition 1, by scripts."""
+
+    def __init__(self, script: list[Any], *, fail_on_data_loss: bool = True) -> None:
+        clock = Clock()
+        self.topics = ScriptedTopics()
+        self.consumer = ScriptedConsumer(clock, script)
+        self.door = KafkaRecords(
+            CLIENT,
+            topics=self.topics,  # type: ignore[arg-type]
+            patience_s=30,
+            clock=clock,
+            pause=clock.pause,
+            connect=self.connect,
+            fail_on_data_loss=fail_on_data_loss,
+        )
+
+    def connect(self, config: Any, heard: Any) -> ScriptedConsumer:
+        self.config = config
+        self.consumer.heard = heard
+        return self.consumer
+
+    def chunks(self, chunk_rows: int = 100) -> Any:
+        wanted = KafkaRange(topic="orders", topic_id="id-1", partition=1, first=0, end=10)
+        return self.door.read(wanted, 0, chunk_rows)
+
+    def fails(self, error: type[Exception], match: str) -> None:
+        with pytest.raises(error, match=match):
+            list(self.chunks())
+        assert self.consumer.is_closed or not self.consumer.assigned
+
+
+def test_the_client_is_told_where_to_read_and_closed_behind_the_range() -> None:
+    reading = Reading([[Sent(0), Sent(4)], [Sent(9)]])
+    assert offsets(reading.chunks()) == [0, 4, 9]
+    assert reading.consumer.assigned == [0] and reading.consumer.is_closed
+    assert reading.config["auto.offset.reset"] == "error"
+    assert reading.config["group.id"].startswith("penstock-")
+    assert reading.topics.looks == 2  # before, and behind it
+
+
+def test_a_reader_that_stops_closes_the_client() -> None:
+    reading = Reading([[Sent(at) for at in range(5)]])
+    chunks = reading.chunks(chunk_rows=2)
+    next(chunks)
+    assert not reading.consumer.is_closed
+    chunks.close()
+    assert reading.consumer.is_closed
+
+
+def test_records_do_not_wait_for_a_full_chunk() -> None:
+    reading = Reading([[Sent(0), Sent(1)], WAIT, [Sent(9)]])
+    assert [chunk.offsets.tolist() for chunk in reading.chunks()] == [[0, 1], [9]]
+
+
+def test_row_07_a_compacted_range_ends_at_the_partitions_end() -> None:
+    assert offsets(Reading([[Sent(3)], [Sent(12, KafkaError._PARTITION_EOF)]]).chunks()) == [3]
+    assert offsets(Reading([[Sent(10, KafkaError._PARTITION_EOF)]]).chunks()) == []
+
+
+def test_row_08_control_records_at_the_end_take_offsets_and_never_come() -> None:
+    """Done at the event; the records are fewer, and the position behind the last of them lies below the end."""
+    assert offsets(Reading([[*map(Sent, range(5))], [Sent(10, KafkaError._PARTITION_EOF)]]).chunks()) == [*range(5)]
+
+
+def test_row_04_retention_in_mid_read() -> None:
+    reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]])
+    reading.topics.bounds = Marks(log_start=7, end=100, written=100)
+    reading.fails(PositionExpired, r"offset 2: retention took it, the log starts at offset 7 now")
+
+
+def test_row_04_with_loss_allowed_what_is_left_is_read_and_the_loss_told() -> None:
+    script: list[Any] = [[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)], [Sent(8), Sent(9)]]
+    reading = Reading(script, fail_on_data_loss=False)
+    reading.topics.bounds = Marks(log_start=7, end=100, written=100)
+    chunks = list(reading.chunks())
+    assert offsets(chunks) == [0, 1, 8, 9]
+    assert sum(chunk.lost for chunk in chunks) == 5
+    assert reading.consumer.assigned == [0, 7]
+
+
+@pytest.mark.parametrize("log_start", [10, 50])
+def test_row_04_with_loss_allowed_a_range_may_be_gone_to_its_end(log_start: int) -> None:
+    reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]], fail_on_data_loss=False)
+    reading.topics.bounds = Marks(log_start=log_start, end=100, written=100)
+    chunks = list(reading.chunks())
+    assert [(chunk.offsets.tolist(), chunk.next_offset) for chunk in chunks] == [([0, 1], 10)]
+    assert chunks[0].lost == 8
+
+
+def test_row_04_with_loss_allowed_silence_below_the_logs_start_is_passed_over() -> None:
+    """A client that says nothing of it: what the brokers say of the log is enough."""
+    reading = Reading([*[WAIT] * 20, [Sent(9)]], fail_on_data_loss=False)
+    reading.topics.bounds = Marks(log_start=4, end=100, written=100)
+    chunks = list(reading.chunks())
+    assert (offsets(chunks), chunks[0].lost) == ([9], 4)
+    assert reading.consumer.assigned == [0, 4]
+
+
+def test_row_04_with_loss_allowed_a_log_that_was_cut_back_is_an_error_all_the_same() -> None:
+    reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]], fail_on_data_loss=False)
+    reading.topics.bounds = Marks(log_start=0, end=1, written=1)
+    reading.fails(DataInvalidated, "the log ends at offset 1")
+
+
+def test_row_06_a_log_that_was_cut_back() -> None:
+    reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]])
+    reading.topics.bounds = Marks(log_start=0, end=1, written=1)
+    reading.fails(DataInvalidated, "the log ends at offset 1")
+    Reading([[Sent(0, KafkaError._LOG_TRUNCATION)]]).fails(DataInvalidated, "cut back")
+
+
+def test_row_06_a_log_that_ends_below_the_range_in_silence() -> None:
+    """To its end it reads without an error; that offsets were there above it is known from the plan."""
+    reading = Reading([[Sent(0), Sent(4, KafkaError._PARTITION_EOF)]])
+    reading.topics.bounds = Marks(log_start=0, end=4, written=4)
+    reading.fails(DataInvalidated, "the log ends at 4, and offsets up to 10 were there")
+
+
+def test_row_06_a_new_leaders_end_may_lag_for_a_moment() -> None:
+    def caught_up() -> None:
+        reading.topics.bounds = Marks(log_start=0, end=10, written=10)
+
+    waits: list[Any] = [WAIT] * 16
+    reading = Reading([[Sent(4, KafkaError._PARTITION_EOF)], *waits, caught_up, *waits, [Sent(9)]])
+    reading.topics.bounds = Marks(log_start=0, end=4, written=4)
+    assert offsets(reading.chunks()) == [9]
+
+
+@pytest.mark.parametrize("when", ["before", "in mid-read", "at the end"])
+def test_row_06_a_topic_created_again_is_another_one(when: str) -> None:
+    def again() -> None:
+        reading.topics.found = Look("id-2", (0, 1))
+
+    script: dict[str, list[Any]] = {
+        "before": [],
+        "in mid-read": [[Sent(0)], again],
+        "at the end": [[Sent(0)], again, [Sent(9)]],
+    }
+    reading = Reading(script[when])
+    if when == "before":
+        again()
+    reading.fails(DataInvalidated, "topic orders was created again: its id is id-2")
+
+
+def test_row_11_a_partition_that_goes_away_in_silence() -> None:
+    def gone() -> None:
+        reading.topics.found = Look("id-1", (0,))
+
+    reading = Reading([[Sent(0)], gone])
+    reading.fails(TopicGone, "has no partition 1")
+    again = Reading([[Sent(0)], [Sent(0, KafkaError._UNKNOWN_PARTITION)]])
+    again.topics.found = Look("id-1", (0,))
+    again.fails(TopicGone, "has no partition 1")
+
+
+def test_row_09_an_open_transaction_is_waited_for_and_then_named() -> None:
+    reading = Reading([[Sent(0), Sent(4, KafkaError._PARTITION_EOF)]])
+    reading.topics.bounds = Marks(log_start=0, end=4, written=12)
+    reading.fails(KafkaUnavailable, r"behind offset 4 .* a transaction is open, or kafka.isolation.level")
+    assert reading.consumer.clock() >= 30
+
+
+def test_brokers_that_are_down_are_waited_for() -> None:
+    waits: list[Any] = [WAIT] * 50
+    reading = Reading([[Sent(0)], *waits, [Sent(0, KafkaError._TRANSPORT)], *waits, [Sent(1)], [Sent(9)]])
+    assert offsets(reading.chunks()) == [0, 1, 9]
+
+
+def test_brokers_that_stay_down_end_the_read() -> None:
+    def down() -> None:
+        reading.topics.is_silent = True
+
+    reading = Reading([[Sent(0)], down])
+    reading.consumer.says = [KafkaError(KafkaError._TRANSPORT, "Connection refused")]
+    reading.fails(KafkaUnavailable, r"partition 1, offset 1: no answer .* in \d+ s: Connection refused")
+    assert 30 <= reading.consumer.clock() < 40
+
+
+def test_an_offset_out_of_range_that_is_none_is_asked_for_again() -> None:
+    reading = Reading([[Sent(0)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)], [Sent(1), Sent(9)]])
+    assert offsets(reading.chunks()) == [0, 1, 9]
+    assert reading.consumer.assigned == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("event", "error", "text"),
+    [
+        (Sent(1, KafkaError._BAD_MSG, "CRC32C check failed"), UndecodableRecord, "offset 1: .* CRC32C check failed"),
+        (Sent(1, KafkaError.UNKNOWN, "odd"), KafkaUnavailable, "offset 1: odd"),
+        (Sent(1, KafkaError.TOPIC_AUTHORIZATION_FAILED), Exception, "right to read"),
+    ],
+)
+def test_nothing_behind_a_fault_is_read(event: Sent, error: type[Exception], text: str) -> None:
+    """The client would go on behind records that it could not take apart."""
+    Reading([[Sent(0), event, Sent(2)], [Sent(9)]]).fails(error, text)
+    Reading([[Sent(0)], KafkaException(event.error()), [Sent(9)]]).fails(error, text)
+
+
+def test_wrong_credentials_in_mid_read_are_named() -> None:
+    def down() -> None:
+        reading.topics.is_silent = True
+
+    reading = Reading([[Sent(0)], down])
+    reading.consumer.says = [KafkaError(KafkaError._AUTHENTICATION, "no such user")]
+    with pytest.raises(Exception, match="no such user") as caught:
+        list(reading.chunks())
+    assert caught.value.code == "UNAUTHENTICATED"  # type: ignore[attr-defined]

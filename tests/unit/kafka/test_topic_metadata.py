@@ -1,0 +1,204 @@
+"""Questions about a topic: on the mock broker, and on a scripted client for what brokers say once in a while."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from penstock.kafka.protocols import PartitionFacts
+from penstock.kafka.topic_metadata import KafkaTopics, open_topic, topics_of
+from penstock.proto.errors import KafkaUnavailable, PermissionDenied, TopicGone, Unauthenticated
+from penstock.proto.model.hybrid import KafkaAccess
+
+CLIENT = (("bootstrap.servers", "scripted:1"), ("sasl.password", "hunter22"))
+
+
+class Clock:
+    """Time that passes by pauses alone."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class ScriptedAdmin:
+    """An admin client that answers from a list; KafkaError codes are raised, 'silence' never answers."""
+
+    def __init__(self, **answers: list[Any]) -> None:
+        self.answers, self.asked = answers, []
+        self.heard: Any = None
+        self.says: list[KafkaError] = []
+
+    def poll(self, _: float) -> None:
+        for error in self.says:
+            self.heard(error)
+
+    def cluster_id(self, timeout: float) -> str:
+        return "a-real-one"
+
+    def list_topics(self, **_: Any) -> Any:
+        self.asked.append("refresh")
+
+    def describe_topics(self, _: Any, request_timeout: float) -> dict[str, Any]:
+        return {"t": self._next("describe")}
+
+    def list_offsets(self, wanted: Any, **_: Any) -> dict[Any, Any]:
+        return {one: self._next("offsets") for one in wanted}
+
+    def _next(self, what: str) -> Any:
+        self.asked.append(what)
+        future: Future[Any] = Future()
+        script = self.answers[what]
+        answer = script.pop(0) if len(script) > 1 else script[0]
+        if isinstance(answer, int):
+            future.set_exception(KafkaException(KafkaError(answer)))
+        elif answer != "silence":
+            future.set_result(answer)
+        return future
+
+
+def described(*partitions: int, topic_id: str = "ab+c/d") -> Any:
+    return SimpleNamespace(topic_id=topic_id, partitions=[SimpleNamespace(id=number) for number in partitions])
+
+
+def offset(at: int, epoch: int | None = None) -> Any:
+    return SimpleNamespace(offset=at, leader_epoch=epoch)
+
+
+@pytest.fixture
+def door() -> Callable[[ScriptedAdmin], KafkaTopics]:
+    def made(admin: ScriptedAdmin) -> KafkaTopics:
+        def connect(_: Any, heard: Any) -> ScriptedAdmin:
+            admin.heard = heard
+            return admin
+
+        clock = Clock()
+        return KafkaTopics(CLIENT, patience_s=5, clock=clock, pause=clock.pause, connect=connect)
+
+    return made
+
+
+def test_facts_of_a_topic_on_the_mock_broker(mock: Any) -> None:
+    mock.produce("facts", [b"1", b"2", b"3"], partition=1)
+    facts = mock.topics().facts("facts")
+    assert facts.topic == "facts" and facts.topic_id == ""
+    assert list(facts.partitions) == [0, 1, 2, 3]
+    assert facts.partitions[1] == PartitionFacts(log_start=0, end=3, high_watermark=3)
+    assert facts.partitions[0] == PartitionFacts(log_start=0, end=0, high_watermark=0)
+
+
+def test_row_13_a_partition_without_a_record_at_the_time_is_read_from_its_end(mock: Any) -> None:
+    mock.produce("times", [b"1", b"2"], partition=2)
+    assert mock.topics().offsets_at("times", 10) == {0: 0, 1: 0, 2: 2, 3: 0}  # a mock broker never finds one
+
+
+def test_row_14_a_groups_offsets_are_those_it_committed(mock: Any) -> None:
+    mock.produce("grouped", [b"1", b"2", b"3"])
+    mock.produce("grouped-too", [b"1"])
+    group = uuid.uuid4().hex
+    consumer = Consumer({"bootstrap.servers": mock.bootstrap, "group.id": group, "log_level": "2"})
+    places = [TopicPartition("grouped", 0, 2), TopicPartition("grouped", 3, 0), TopicPartition("grouped-too", 0, 1)]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+    assert mock.topics().group_offsets("grouped", group) == {0: 2, 3: 0}
+    assert mock.topics().group_offsets("grouped", "nobody") == {}
+
+
+def test_a_topic_that_is_not_there_is_gone(mock: Any) -> None:
+    with pytest.raises(TopicGone, match="topic absent"):
+        mock.topics(pause=lambda _: None).facts("absent")
+
+
+def test_nobody_listens() -> None:
+    door = KafkaTopics((("bootstrap.servers", "127.0.0.1:1"),), patience_s=0.5)
+    with pytest.raises(KafkaUnavailable, match=r"looking up topic orders.*Connection refused"):
+        door.facts("orders")
+
+
+def test_ids_and_epochs_are_told_as_kafka_tells_them(door: Any) -> None:
+    starts, ends, written = [offset(2), offset(3)], [offset(9, 4), offset(8, None)], [offset(10), offset(8)]
+    admin = ScriptedAdmin(describe=[described(1, 0)], offsets=[*starts, *ends, *written])
+    facts = door(admin).facts("orders")
+    assert facts.topic_id == "ab-c_d"
+    assert facts.partitions == {
+        0: PartitionFacts(log_start=2, end=9, high_watermark=10, leader_epoch=4),
+        1: PartitionFacts(log_start=3, end=8, high_watermark=8, leader_epoch=-1),
+    }
+    assert list(facts.partitions) == [0, 1]
+
+
+def test_brokers_without_ids(door: Any) -> None:
+    admin = ScriptedAdmin(describe=[described(0, topic_id="AAAAAAAAAAAAAAAAAAAAAA")])
+    assert door(admin).look("orders").topic_id == ""
+
+
+def test_stale_leaders_are_looked_up_again(door: Any) -> None:
+    admin = ScriptedAdmin(describe=[described(0)], offsets=[KafkaError._NOENT, offset(0), offset(5)])
+    assert door(admin).facts("orders").partitions[0].end == 5
+    assert admin.asked == ["describe", "offsets", "refresh", "offsets", "offsets", "offsets"]
+
+
+def test_an_offset_that_nobody_told_is_none(door: Any) -> None:
+    """For a partition whose leader has just gone the client answers -1001, and no error."""
+    untold = offset(-1001)
+    admin = ScriptedAdmin(describe=[described(0)], offsets=[untold, offset(0), untold, untold, offset(5)])
+    assert door(admin).facts("orders").partitions[0] == PartitionFacts(log_start=0, end=5, high_watermark=5)
+    at_time = ScriptedAdmin(describe=[described(0)], offsets=[offset(5), untold, offset(-1)])
+    assert door(at_time).offsets_at("orders", 1) == {0: 5}
+    with pytest.raises(KafkaUnavailable, match="LEADER_NOT_AVAILABLE"):
+        door(ScriptedAdmin(describe=[described(0)], offsets=[untold])).facts("orders")
+
+
+def test_a_broker_that_has_just_started_may_not_know_the_topic_yet(door: Any) -> None:
+    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert door(ScriptedAdmin(describe=[unknown, unknown, described(0)])).look("orders").partitions == (0,)
+    with pytest.raises(TopicGone):
+        door(ScriptedAdmin(describe=[unknown])).look("orders")
+
+
+def test_wrong_credentials_are_named_and_not_a_timeout(door: Any) -> None:
+    admin = ScriptedAdmin(describe=["silence"])
+    admin.says = [KafkaError(KafkaError._AUTHENTICATION, "hunter22 is wrong"), KafkaError(KafkaError._ALL_BROKERS_DOWN)]
+    with pytest.raises(Unauthenticated, match=r"<kafka.sasl.password> is wrong") as caught:
+        door(admin).look("orders")
+    assert "hunter22" not in str(caught.value)
+    assert admin.asked == ["describe"]
+
+
+def test_a_refusal_that_an_answer_proved_wrong_is_forgotten(door: Any) -> None:
+    admin = ScriptedAdmin(describe=[described(0), KafkaError.REQUEST_TIMED_OUT])
+    topics = door(admin)
+    admin.says = [KafkaError(KafkaError._AUTHENTICATION, "no")]
+    assert topics.look("orders").partitions == (0,)
+    admin.says = []
+    with pytest.raises(KafkaUnavailable, match="REQUEST_TIMED_OUT"):
+        topics.look("orders")
+
+
+def test_who_may_not_is_told_so(door: Any) -> None:
+    with pytest.raises(PermissionDenied, match="right to read"):
+        door(ScriptedAdmin(describe=[KafkaError.TOPIC_AUTHORIZATION_FAILED])).look("orders")
+
+
+def test_patience_ends(door: Any) -> None:
+    admin = ScriptedAdmin(describe=[KafkaError.LEADER_NOT_AVAILABLE])
+    with pytest.raises(KafkaUnavailable, match="in 5 s"):
+        door(admin).look("orders")
+    assert len(admin.asked) > 10
+
+
+def test_equal_settings_share_a_client() -> None:
+    one = open_topic(KafkaAccess(client=CLIENT))
+    assert open_topic(KafkaAccess(client=CLIENT, registry_url="elsewhere")) is one
+    assert topics_of((("bootstrap.servers", "another:1"),)) is not one

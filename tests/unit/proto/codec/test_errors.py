@@ -1,0 +1,205 @@
+"""Errors keep their class and text across the wire; failures of gRPC itself are told by what to do about them."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from penstock.proto.codec.errors import (
+    CODE_KEY,
+    MAX_DETAILS_BYTES,
+    MAX_RETRYABLE_DETAILS_BYTES,
+    RpcFailure,
+    cut,
+    error_of,
+    failure_of,
+    may_help_again,
+    received,
+)
+from penstock.proto.errors import (
+    ConfigurationError,
+    FormatError,
+    InvariantViolation,
+    Overloaded,
+    PenstockError,
+    PermissionDenied,
+    PlanError,
+    ServerUnavailable,
+    StorageError,
+    Unauthenticated,
+    all_error_classes,
+)
+
+HERE = "127.0.0.1:7070"
+
+
+def _back(failure: RpcFailure) -> Exception:
+    return error_of(failure, "NextSplit", HERE)
+
+
+@pytest.mark.parametrize("code", all_error_classes())
+def test_error_to_status_to_error_is_the_same_class_and_text(code: str) -> None:
+    cls = all_error_classes()[code]
+    failure = failure_of(cls("table städte: file x: got 1\nexpected 2"))
+    assert failure.status is grpc.StatusCode[cls.grpc_status]
+    assert failure.metadata[0] == (CODE_KEY, code)
+    assert [key for key, _ in failure.metadata[1:]] == (["grpc-status-details-bin"] if cls.retryable else [])
+    back = _back(failure)
+    assert type(back) is cls
+    assert str(back) == "table städte: file x: got 1\nexpected 2"
+
+
+def test_a_bug_is_internal_and_stays_a_bug() -> None:
+    failure = failure_of(InvariantViolation("a split twice"))
+    assert failure.status is grpc.StatusCode.INTERNAL
+    back = _back(failure)
+    assert type(back) is InvariantViolation
+    assert str(back) == "a bug in Penstock, please report it with the server's log: a split twice"
+
+
+def test_any_other_exception_is_a_bug_named_by_its_type() -> None:
+    back = _back(failure_of(KeyError("col")))
+    assert type(back) is InvariantViolation
+    assert "KeyError: 'col'" in str(back)
+
+
+def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
+    assert type(_back(RpcFailure(grpc.StatusCode.ABORTED, "stale epoch", "STALE_EPOCH"))) is PlanError
+    assert type(_back(RpcFailure(grpc.StatusCode.DATA_LOSS, "x", "CORRUPT_INDEX"))) is FormatError
+    assert type(_back(RpcFailure(grpc.StatusCode.CANCELLED, "x", "NEW"))) is PenstockError
+
+
+@pytest.mark.parametrize(
+    ("status", "details", "cls", "said"),
+    [
+        (
+            "UNAVAILABLE",
+            "connection refused",
+            ServerUnavailable,
+            "cannot be reached .connection refused.: is `pens",
+        ),
+        ("DEADLINE_EXCEEDED", "", ServerUnavailable, "no answer within the deadline"),
+        ("RESOURCE_EXHAUSTED", "Received message larger than max (9 vs. 8)", ConfigurationError, "fewer columns"),
+        ("RESOURCE_EXHAUSTED", "Concurrent RPC limit exceeded!", Overloaded, "Concurrent RPC limit"),
+        (
+            "UNIMPLEMENTED",
+            "Method not found!",
+            ConfigurationError,
+            "older than this client, or no enumerator: servers are upgr",
+        ),
+        ("PERMISSION_DENIED", "not you", PermissionDenied, "PERMISSION_DENIED: not you"),
+        ("UNAUTHENTICATED", "who?", Unauthenticated, "UNAUTHENTICATED: who?"),
+        ("CANCELLED", "server stopped", ServerUnavailable, "broke off with CANCELLED: server stopped"),
+        ("INTERNAL", "RST_STREAM", ServerUnavailable, "broke off with INTERNAL"),
+        ("UNKNOWN", "", ServerUnavailable, "broke off with UNKNOWN"),
+    ],
+)
+def test_failures_of_grpc_itself_name_the_call_and_the_server(
+    status: str, details: str, cls: type[PenstockError], said: str
+) -> None:
+    back = _back(RpcFailure(grpc.StatusCode[status], details, ""))
+    assert type(back) is cls
+    with pytest.raises(cls, match=f"NextSplit of the enumerator at {HERE}: .*{said}"):
+        raise back
+
+
+def test_a_place_in_a_stream_that_is_too_large_is_told_apart_from_a_long_question() -> None:
+    failure = RpcFailure(grpc.StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 8)", "")
+    told = str(error_of(failure, "NextBatch", HERE))
+    assert "larger than max (9 vs. 8): the place of a stream names every instant" in told
+    assert "columns" not in told
+
+
+@given(st.text())
+@example("x" * 5000)
+@example("ü" * 5000)
+@example("\ud800")
+@example("%" * 5000)
+def test_text_is_cut_only_when_it_would_not_fit_into_a_header(text: str) -> None:
+    shown = cut(text)
+    escaped = "".join(chr(b) if 32 <= b < 127 and b != 37 else "%XX" for b in shown.encode())
+    assert len(escaped) <= MAX_DETAILS_BYTES
+    if shown.endswith("(cut)") and text != shown:
+        assert text.startswith(shown.removesuffix(" … (cut)"))
+        assert len(escaped) > MAX_DETAILS_BYTES - 16  # no more is cut than must be
+    else:
+        assert shown == text.encode("utf-8", "replace").decode()
+
+
+class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
+    """A failed call as gRPC's client shows it."""
+
+    def __init__(self, failure: RpcFailure, **changed: object) -> None:
+        self._told = {"code": failure.status, "details": failure.details, "metadata": failure.metadata} | changed
+
+    def code(self) -> object:
+        return self._told["code"]
+
+    def details(self) -> object:
+        return self._told["details"]
+
+    def trailing_metadata(self) -> object:
+        return self._told["metadata"]
+
+
+Failed.__abstractmethods__ = frozenset()
+
+
+@pytest.mark.parametrize(("retry_ms", "received_ms"), [(1, 1), (200, 200), (61_500, 60_000), (12_345, 12_345)])
+def test_how_long_to_wait_arrives(retry_ms: int, received_ms: int) -> None:
+    error = Overloaded("too much: städte 100 %")
+    error.retry_ms = retry_ms
+    failure = failure_of(error)
+    again = received(Failed(failure))
+    assert again == RpcFailure(failure.status, failure.details, "OVERLOADED", received_ms)
+    assert may_help_again(again, error_of(again, "NextSplit", HERE))
+
+
+def test_only_what_may_help_says_when() -> None:
+    assert failure_of(PlanError("x")).retry_ms == 0
+    assert received(Failed(failure_of(PlanError("x")))).retry_ms == 0
+    assert failure_of(StorageError("x")).retry_ms == 200
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"metadata": (("grpc-status-details-bin", b"\xff\xff"),)},
+        {"metadata": (("grpc-status-details-bin", b""),)},
+        {"details": "another text"},
+        {"code": grpc.StatusCode.ABORTED},
+        {"metadata": None},
+    ],
+)
+def test_details_that_do_not_fit_say_nothing(changed: dict[str, object]) -> None:
+    assert received(Failed(failure_of(Overloaded("x")), **changed)).retry_ms == 0
+
+
+def test_the_text_of_what_may_help_leaves_room_for_its_copy() -> None:
+    for text in ("ü" * 5000, "x" * 5000):
+        size_bytes = sum(len(key) + len(value) * 4 // 3 for key, value in failure_of(StorageError(text)).metadata)
+        assert size_bytes + MAX_RETRYABLE_DETAILS_BYTES < 8192
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "again"),
+    [
+        ("UNAVAILABLE", "", True),
+        ("RESOURCE_EXHAUSTED", "", True),
+        ("UNAVAILABLE", "STORAGE", True),
+        ("UNAVAILABLE", "KAFKA_UNAVAILABLE", True),
+        ("NOT_FOUND", "TOPIC_GONE", False),
+        ("DATA_LOSS", "UNDECODABLE_RECORD", False),
+        ("DEADLINE_EXCEEDED", "", False),
+        ("UNAUTHENTICATED", "", False),
+        ("PERMISSION_DENIED", "PERMISSION_DENIED", False),
+        ("INTERNAL", "", False),
+        ("INTERNAL", "INVARIANT_VIOLATION", False),
+        ("ABORTED", "FENCED", False),
+    ],
+)
+def test_what_is_asked_again(status: str, code: str, again: bool) -> None:
+    failure = RpcFailure(grpc.StatusCode[status], "x", code)
+    assert may_help_again(failure, _back(failure)) is again

@@ -1,0 +1,308 @@
+"""Every value of the group door survives the wire; any bytes give a value or an error of the tree."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.proto.codec import group_calls as calls
+from penstock.proto.codec.checks import breach
+from penstock.proto.errors import ConfigurationError, PenstockError
+from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.groups import (
+    MAX_NAME_CHARS,
+    AssignedSplit,
+    Assignments,
+    EndOfGroup,
+    GroupDescription,
+    GroupLag,
+    GroupScope,
+    GroupSpec,
+    GroupSummary,
+    Joined,
+    Member,
+    NothingYet,
+    OnLostRange,
+    ReaderState,
+    ResetOutcome,
+    SplitProgress,
+    SplitRef,
+    StartAt,
+    StartLatest,
+    checked_name,
+    made_name,
+)
+from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
+from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits
+from penstock.proto.model.reports import MergeOutcomes, SplitReport
+from penstock.proto.model.splits import DeleteMarker, FileRef, Split
+from penstock.proto.v1 import penstock_pb2 as pb
+
+numbers = st.integers(0, 2**63 - 1)
+counts = st.integers(0, 2**31 - 1)
+names = st.from_regex(r"[A-Za-z0-9._:@/-]{1,200}", fullmatch=True)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+positions = st.builds(
+    Position, st.from_regex(r"[0-9]{1,24}", fullmatch=True).map(InstantTime), st.integers(0, WHOLE_INSTANT)
+)
+queries = st.one_of(
+    st.builds(Incremental, positions, positions), st.builds(Changes, st.sampled_from(ChangeFormat), positions)
+)
+requests = st.builds(
+    PlanRequest,
+    table=words,
+    query=queries,
+    columns=st.lists(words, max_size=3).map(tuple),
+    where=texts,
+    event_time=texts,
+    event_time_unit=st.sampled_from(["", "s", "ms", "us"]),
+    scan_event_time=st.booleans(),
+    of_stream=st.text(max_size=20),
+    target_split_bytes=st.integers(1, 2**63 - 1),
+    metadata=st.booleans(),
+    delete_marker=st.none() | st.builds(DeleteMarker, words, words),
+    skip_corrupt=st.booleans(),
+    columns_by_name=st.booleans(),
+)
+scopes = st.builds(GroupScope, request=requests, upto=st.none() | positions, on_lost_range=st.sampled_from(OnLostRange))
+starts = st.just(StartLatest()) | st.builds(StartAt, positions)
+limits = st.builds(RoundLimits, max_commits=numbers, max_files=numbers, max_bytes=numbers, max_rows=numbers)
+specs = st.builds(GroupSpec, scope=scopes, start=starts, limits=limits)
+members = st.builds(Member, words, names, names, numbers)
+refs = st.builds(SplitRef, words, counts)
+durations = st.floats(0, allow_infinity=False, allow_nan=False)
+reports = st.builds(
+    SplitReport,
+    rows=numbers,
+    size_bytes=numbers,
+    phase_ms=st.dictionaries(words, durations, max_size=3).map(lambda found: tuple(sorted(found.items()))),
+    outcomes=st.builds(MergeOutcomes, won=numbers, duplicate=numbers),
+    max_event_time_us=st.none() | st.integers(-(2**63), 2**63 - 1),
+    counts=st.dictionaries(words, numbers.filter(bool), max_size=3).map(lambda found: tuple(sorted(found.items()))),
+)
+progress = st.builds(SplitProgress, ref=refs, ordinal=numbers, finished=st.booleans(), report=st.none() | reports)
+KEY = InstantTime("20260101000000000")
+PLACE = KafkaPlace(
+    phase=Phase.KAFKA,
+    topic="orders",
+    topic_id="id",
+    instant=KEY,
+    lake=Position(KEY),
+    starts=((0, 3), (2, 0)),
+    epochs=((0, 7),),
+    places=(PartitionPlace(0, 9, 1_700_000_000_000_000, 4), PartitionPlace(2, 1)),
+)
+SPLIT = Split(
+    split_id="s",
+    partition="",
+    partition_values=(),
+    file_group="fg",
+    order_key=KEY,
+    base=FileRef("fg_0-1-1_20260101000000000.parquet", 3),
+    base_instant=KEY,
+    logs=(),
+)
+assigned = st.builds(AssignedSplit, refs, st.just(SPLIT), numbers, positions)
+answers = st.one_of(
+    st.lists(assigned, max_size=3).map(lambda found: Assignments(tuple(found))),
+    st.builds(NothingYet, numbers, st.booleans()),
+    st.just(EndOfGroup()),
+)
+summaries = st.builds(
+    GroupSummary,
+    table=words,
+    group=names,
+    state=st.sampled_from(["running", "paused", "waiting", "stopped", "ended"]),
+    committed=positions,
+    planned=positions,
+    readers=counts,
+)
+lags = st.builds(
+    GroupLag,
+    commits=numbers,
+    size_bytes=numbers,
+    seconds=durations,
+    loss_commits=st.none() | numbers,
+    loss_seconds=st.none() | durations,
+)
+readers = st.builds(ReaderState, reader_id=names, epoch=numbers, held_splits=counts, lease_left_ms=numbers)
+descriptions = st.builds(
+    GroupDescription,
+    summary=summaries,
+    scope=scopes,
+    limits=limits,
+    rounds=numbers,
+    pending_splits=numbers,
+    held_splits=numbers,
+    readers=st.lists(readers, max_size=3).map(tuple),
+    lag=st.none() | lags,
+    error_code=texts,
+    error=texts,
+    kafka=st.none() | st.just(PLACE),
+)
+outcomes = st.builds(ResetOutcome, before=positions, after=positions, dropped_splits=numbers, dry_run=st.booleans())
+
+
+def wired(message: Any) -> Any:
+    """The message as the other side parses it."""
+    return type(message).FromString(message.SerializeToString())
+
+
+@settings(max_examples=60, deadline=None)
+@given(names, names, specs, words)
+def test_a_join_round_trips(group: str, reader_id: str, spec: GroupSpec, request_id: str) -> None:
+    message = wired(calls.join_to_message(group, reader_id, spec, request_id))
+    assert calls.join_from_message(message) == (group, reader_id, spec, request_id)
+
+
+@settings(max_examples=30, deadline=None)
+@given(members, st.integers(1, 2**63 - 1))
+def test_joined_round_trips(member: Member, lease_ms: int) -> None:
+    joined = Joined(member, lease_ms)
+    assert calls.joined_from_message(wired(calls.joined_to_message(joined))) == joined
+
+
+@settings(max_examples=30, deadline=None)
+@given(members, st.integers(1, 1000), numbers)
+def test_a_request_for_splits_round_trips(member: Member, most: int, sequence: int) -> None:
+    message = wired(calls.ask_to_message(member, most, sequence))
+    assert calls.ask_from_message(message) == (member, most, sequence)
+
+
+@settings(max_examples=60, deadline=None)
+@given(answers)
+def test_an_answer_round_trips(answer: Any) -> None:
+    assert calls.answer_from_message(wired(calls.answer_to_message(answer))) == answer
+
+
+@settings(max_examples=60, deadline=None)
+@given(members, st.lists(progress, max_size=3).map(tuple))
+def test_a_commit_round_trips(member: Member, done: tuple[SplitProgress, ...]) -> None:
+    assert calls.commit_from_message(wired(calls.commit_to_message(member, done))) == (member, done)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(summaries, max_size=3).map(tuple))
+def test_a_list_round_trips(found: tuple[GroupSummary, ...]) -> None:
+    assert calls.list_from_message(wired(calls.list_to_message(found))) == found
+
+
+@settings(max_examples=60, deadline=None)
+@given(descriptions)
+def test_a_description_round_trips(description: GroupDescription) -> None:
+    assert calls.description_from_message(wired(calls.description_to_message(description))) == description
+
+
+@settings(max_examples=30, deadline=None)
+@given(words, names, starts, st.booleans(), outcomes)
+def test_a_reset_round_trips(table: str, group: str, start: Any, dry_run: bool, outcome: ResetOutcome) -> None:
+    message = wired(calls.reset_to_message(table, group, start, dry_run))
+    assert (*calls.group_from_message(message), calls.reset_start(message), message.dry_run) == (
+        table,
+        group,
+        start,
+        dry_run,
+    )
+    assert calls.outcome_from_message(wired(calls.outcome_to_message(outcome))) == outcome
+
+
+def _scripted(kind: type, decode: Callable[[Any], object]) -> tuple[type, Callable[[Any], object]]:
+    return kind, decode
+
+
+DECODERS = [
+    _scripted(pb.JoinGroupRequest, calls.join_from_message),
+    _scripted(pb.JoinGroupResponse, calls.joined_from_message),
+    _scripted(pb.HeartbeatRequest, calls.member_of),
+    _scripted(pb.RequestSplitsRequest, calls.ask_from_message),
+    _scripted(pb.RequestSplitsResponse, calls.answer_from_message),
+    _scripted(pb.CommitSplitsRequest, calls.commit_from_message),
+    _scripted(pb.LeaveGroupRequest, calls.member_of),
+    _scripted(pb.ListGroupsRequest, calls.listed_table),
+    _scripted(pb.ListGroupsResponse, calls.list_from_message),
+    _scripted(pb.DescribeGroupRequest, calls.group_from_message),
+    _scripted(pb.DescribeGroupResponse, calls.description_from_message),
+    _scripted(pb.ResetGroupRequest, calls.group_from_message),
+    _scripted(pb.ResetGroupRequest, calls.reset_start),
+    _scripted(pb.ResetGroupResponse, calls.outcome_from_message),
+    _scripted(pb.DeleteGroupRequest, calls.group_from_message),
+]
+
+
+@pytest.mark.parametrize(("kind", "decode"), DECODERS)
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_bytes_give_a_value_or_an_error_of_the_tree(
+    kind: Any, decode: Callable[[Any], object], data: st.DataObject
+) -> None:
+    from google.protobuf.message import DecodeError
+
+    spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Incremental())))
+    seeds = [
+        b"",
+        calls.join_to_message("g", "r", spec, "q").SerializeToString(),
+        calls.answer_to_message(
+            Assignments((AssignedSplit(SplitRef("p", 0), SPLIT, 0, Position(KEY)),))
+        ).SerializeToString(),
+        calls.commit_to_message(Member("t", "g", "r", 1), ()).SerializeToString(),
+    ]
+    raw = bytearray(data.draw(st.binary(max_size=40) | st.sampled_from(seeds)))
+    for _ in range(data.draw(st.integers(0, 4))):
+        if raw:
+            raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(PenstockError, DecodeError):
+        decode(kind.FromString(bytes(raw)))
+
+
+@pytest.mark.parametrize("field", ["summary", "scope"])
+def test_a_description_without_a_part_is_refused(field: str) -> None:
+    summary = GroupSummary(
+        table="t", group="g", state="ended", committed=Position(KEY), planned=Position(KEY), readers=0
+    )
+    scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
+    message = calls.description_to_message(
+        GroupDescription(
+            summary=summary, scope=scope, limits=RoundLimits(), rounds=0, pending_splits=0, held_splits=0, readers=()
+        )
+    )
+    message.ClearField(field)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=f"`{field}`: got nothing"):
+        calls.description_from_message(message)
+
+
+def test_an_answer_that_is_none_is_not_taken_for_the_end() -> None:
+    with pytest.raises(ConfigurationError, match="no answer that this build knows"):
+        calls.answer_from_message(pb.RequestSplitsResponse())
+
+
+class TestNames:
+    """Of groups and readers."""
+
+    @given(names)
+    def test_names_are_names(self, text: str) -> None:
+        assert checked_name("group", text) == text
+        assert made_name(text) == text
+
+    @given(st.text())
+    def test_a_name_can_be_made_of_any_text(self, text: str) -> None:
+        assert checked_name("group", made_name(text))
+
+    @pytest.mark.parametrize("text", ["", " ", "a b", "ä", "a\n", "a\0", "a\\b", "a%", "x" * (MAX_NAME_CHARS + 1), "٣"])
+    def test_others_are_not(self, text: str) -> None:
+        with pytest.raises(ConfigurationError, match="group"):
+            checked_name("group", text)
+
+
+def test_what_is_wrong_with_a_name_is_no_damage() -> None:
+    told = str(breach("x", "y", "z", "w"))
+    assert "damaged" in told
+    with pytest.raises(ConfigurationError) as caught:
+        checked_name("group", "a b")
+    assert "damaged" not in str(caught.value)

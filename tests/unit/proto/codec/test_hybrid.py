@@ -1,0 +1,543 @@
+"""Values of hybrid reads survive the wire, settings of Kafka clients never enter it, what cannot be is refused."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.proto.codec import groups as groups
+from penstock.proto.codec import plan_calls as calls
+from penstock.proto.codec import streams as streams
+from penstock.proto.codec.serialized import (
+    decode_plan,
+    decode_request,
+    decode_scan,
+    decode_split,
+    encode_plan,
+    encode_request,
+    encode_scan,
+    encode_split,
+)
+from penstock.proto.codec.splits import plan_to_message, scan_to_message, split_to_message
+from penstock.proto.errors import ConfigurationError, PenstockError
+from penstock.proto.model.changes import ChangeFormat, ChangesOf
+from penstock.proto.model.groups import GroupScope
+from penstock.proto.model.hybrid import (
+    MAX_OFFSET,
+    HandOverRules,
+    Hybrid,
+    HybridMode,
+    KafkaAccess,
+    KafkaPlace,
+    KafkaRange,
+    PartitionPlace,
+    Phase,
+    TopicRecords,
+    ValueFormat,
+)
+from penstock.proto.model.positions import EARLIEST, WHOLE_INSTANT, CommitRange, InstantTime, Position
+from penstock.proto.model.queries import Changes, Incremental, PlanRequest, TopicRanges
+from penstock.proto.model.splits import (
+    AllRows,
+    CommitTimeOrdering,
+    EventTimeBounds,
+    FileRef,
+    NoEventTimes,
+    Plan,
+    Scan,
+    Split,
+    UnknownBounds,
+    VisibleInstants,
+)
+from penstock.proto.model.streams import NextBatch, NoBatch, Progress, StreamPoint, StreamScope, TopicBatch
+from penstock.proto.v1 import penstock_pb2 as pb
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+instants = st.from_regex(r"[0-9]{1,24}", fullmatch=True).map(InstantTime)
+lake_positions = st.builds(
+    Position, st.from_regex(r"[0-8][0-9]{0,23}", fullmatch=True).map(InstantTime), st.integers(0, WHOLE_INSTANT)
+)
+topics = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True).filter(lambda name: name not in (".", ".."))
+partitions = st.integers(0, 2**31 - 1)
+offsets = st.integers(0, MAX_OFFSET)
+modes = st.sampled_from(HybridMode)
+formats = st.sampled_from(ValueFormat)
+rules = st.builds(
+    HandOverRules,
+    key=texts,
+    key_format=texts,
+    checkpoints=st.lists(st.tuples(texts, words), max_size=3).map(tuple),
+    others_elsewhere=st.booleans(),
+    group=texts,
+    timestamp_ms=st.none() | offsets,
+    starting_offsets=texts,
+)
+hybrids = st.builds(
+    Hybrid, mode=modes, topic=topics, value_format=formats, rules=rules, fail_on_data_loss=st.booleans()
+)
+
+
+@st.composite
+def ranges(draw: st.DrawFn, topic: str | None = None) -> KafkaRange:
+    """Any that is not empty."""
+    first, end = sorted(draw(st.lists(offsets, min_size=2, max_size=2, unique=True)))
+    name = draw(topics) if topic is None else topic
+    return KafkaRange(topic=name, topic_id=draw(texts), partition=draw(partitions), first=first, end=end)
+
+
+@st.composite
+def places(draw: st.DrawFn) -> KafkaPlace:
+    """A topic of up to four partitions, some of which were added after the hand-over."""
+    starts = draw(st.dictionaries(partitions, st.integers(0, 2**60), max_size=4))
+    read = draw(st.dictionaries(partitions, st.integers(0, 2**60), max_size=2))
+    read |= {partition: draw(st.integers(0, 2**60)) for partition in starts}
+    return KafkaPlace(
+        phase=draw(st.sampled_from(Phase)),
+        topic=draw(topics),
+        topic_id=draw(texts),
+        instant=draw(instants),
+        lake=draw(lake_positions),
+        starts=tuple(sorted(starts.items())),
+        epochs=tuple(sorted(draw(st.dictionaries(partitions, partitions, max_size=3)).items())),
+        places=tuple(
+            PartitionPlace(
+                partition,
+                starts.get(partition, 0) + read[partition],
+                draw(st.none() | st.integers(-(2**63), 2**63 - 1)),
+                draw(offsets),
+            )
+            for partition in sorted(read)
+        ),
+    )
+
+
+@st.composite
+def points(draw: st.DrawFn) -> StreamPoint:
+    """Behind the lake; in the topic the batch before it may be one of ranges."""
+    place = draw(places())
+    content: NoBatch | TopicBatch = NoBatch()
+    if place.phase is Phase.KAFKA and draw(st.booleans()):
+        passed = [item for item in place.places if item.next]
+        content = TopicBatch(
+            tuple(
+                KafkaRange(
+                    topic=place.topic,
+                    topic_id=place.topic_id,
+                    partition=item.partition,
+                    first=draw(st.integers(0, item.next - 1)),
+                    end=item.next,
+                )
+                for item in passed
+            )
+        )
+    return StreamPoint(progress=Progress(place.position, kafka=place), content=content, ended=draw(st.booleans()))
+
+
+def wired(message: Any) -> Any:
+    """The message as the other side parses it."""
+    return type(message).FromString(message.SerializeToString())
+
+
+# --- round trips ---
+
+
+@given(hybrids, st.booleans())
+def test_a_request_of_a_hybrid_read_round_trips_without_its_ranges_and_with(hybrid: Hybrid, changes: bool) -> None:
+    query = Changes(ChangeFormat.ROWS) if changes else Incremental()
+    request = PlanRequest(table="t", query=query, hybrid=hybrid)
+    assert decode_request(encode_request(request)) == request
+    scope = GroupScope(request=request)
+    assert groups.scope_from_message("group", wired(groups.scope_to_message(scope))) == scope
+
+
+@given(st.data(), hybrids)
+def test_a_request_for_ranges_round_trips(data: st.DataObject, hybrid: Hybrid) -> None:
+    one = data.draw(ranges(hybrid.topic))
+    further = [replace(one, first=one.end, end=MAX_OFFSET)] if one.end < MAX_OFFSET else []
+    other = replace(one, partition=(one.partition + 1) % 2**31)
+    request = PlanRequest(table="t", query=TopicRanges((one, other, *further)), hybrid=hybrid)
+    assert decode_request(encode_request(request)) == request
+
+
+@given(ranges(), texts, st.sampled_from([UnknownBounds(), NoEventTimes(), EventTimeBounds(-3, 5)]))
+def test_a_range_of_a_topic_round_trips_as_a_split(part: KafkaRange, partition: str, bounds: Any) -> None:
+    split = replace(SPLIT, part=part, partition=partition, event_time=bounds)
+    assert decode_split(encode_split(split)) == split
+
+
+@given(
+    st.builds(
+        TopicRecords,
+        mode=modes,
+        value_format=formats,
+        key_fields=st.lists(words, max_size=3).map(tuple),
+        fail_on_data_loss=st.booleans(),
+    )
+)
+def test_how_records_become_rows_round_trips(topic: TopicRecords) -> None:
+    scan = replace(SCAN, topic=topic)
+    assert decode_scan(encode_scan(scan)) == scan
+
+
+@settings(max_examples=60, deadline=None)
+@given(points())
+def test_a_point_behind_the_lake_round_trips(point: StreamPoint) -> None:
+    assert streams.started_from_message(wired(streams.started_to_message(point))) == point
+    assert streams.asked_from_message(wired(streams.asked_to_message(SCOPE, point))) == (SCOPE, point)
+    batch = NextBatch(point=point)
+    assert streams.batch_from_message(wired(streams.batch_to_message(batch))) == batch
+
+
+@pytest.mark.parametrize("rows", [AllRows(), ChangesOf(ChangeFormat.ROWS, ())])
+def test_a_plan_of_ranges_round_trips_in_both_shapes(rows: AllRows | ChangesOf) -> None:
+    plan = replace(PLAN, scan=replace(SCAN, rows=rows))
+    assert decode_plan(encode_plan(plan)) == plan
+
+
+def test_settings_of_kafka_clients_are_in_no_bytes_and_in_no_text() -> None:
+    access = KafkaAccess(
+        client=(("sasl.password", "sEcReT-1"),), registry_url="http://u:sEcReT-2@registry", dead_letter="sEcReT-3"
+    )
+    request = PlanRequest(table="t", query=Incremental(), hybrid=replace(HYBRID, access=access))
+    point = StreamPoint(progress=Progress(PLACE.position, kafka=PLACE))
+    scope = StreamScope(request=request)
+    sent = [
+        encode_request(request),
+        streams.asked_to_message(scope, point).SerializeToString(),
+        groups.scope_to_message(GroupScope(request=request)).SerializeToString(),
+    ]
+    assert not any(b"sEcReT" in data for data in sent)
+    assert "sEcReT" not in repr(request)
+    back = decode_request(sent[0])
+    assert back.hybrid is not None
+    assert back.hybrid.access == KafkaAccess()
+    assert back == request == replace(request, hybrid=HYBRID), "what is not told is not compared"
+
+
+def test_a_request_of_the_lake_alone_is_the_bytes_it_was() -> None:
+    request = PlanRequest(table="t", query=Incremental())
+    hybrid = encode_request(replace(request, hybrid=HYBRID))
+    assert hybrid.startswith(encode_request(request))
+    assert b"orders" in hybrid
+
+
+# --- refusals ---
+
+KEY = InstantTime("20260101000000000")
+HYBRID = Hybrid(
+    mode=HybridMode.CHANGELOG,
+    topic="orders",
+    rules=HandOverRules(checkpoints=(("w", "s3://lake/checkpoint"),), timestamp_ms=5),
+)
+SCOPE = StreamScope(request=PlanRequest(table="t", query=Incremental(), hybrid=HYBRID))
+RANGE = KafkaRange(topic="orders", topic_id="id", partition=0, first=3, end=9)
+OTHER = replace(RANGE, partition=2, first=0, end=1)
+PLACE = KafkaPlace(
+    phase=Phase.KAFKA,
+    topic="orders",
+    topic_id="id",
+    instant=KEY,
+    lake=Position(KEY),
+    starts=((0, 3), (2, 0)),
+    epochs=((0, 7),),
+    places=(PartitionPlace(0, 9, 1_700_000_000_000_000, 4), PartitionPlace(2, 1)),
+)
+POINT = StreamPoint(progress=Progress(PLACE.position, kafka=PLACE), content=TopicBatch((RANGE, OTHER)))
+SPLIT = Split(
+    split_id="orders:0:3",
+    partition="",
+    partition_values=(),
+    file_group="orders:0",
+    order_key=PLACE.position.order_key,
+    base=None,
+    part=RANGE,
+)
+SCAN = Scan(
+    table="t",
+    base_path="/lake/t",
+    table_version=9,
+    schema_json="{}",
+    columns=("id",),
+    merge=CommitTimeOrdering(),
+    visible=VisibleInstants(frozenset()),
+    topic=TopicRecords(mode=HybridMode.CHANGELOG, value_format=ValueFormat.JSON, key_fields=("id",)),
+)
+PLAN = Plan(scan=SCAN, commit_range=CommitRange(EARLIEST, PLACE.position), splits=(SPLIT,))
+HUGE = 2**64 - 1
+"""What a negative number is on the wire."""
+
+
+def _many(entries: Any, count: int) -> None:
+    entries.extend([entries[0]] * count)
+
+
+BAD_HYBRIDS: dict[str, tuple[Callable[[pb.Hybrid], object], str]] = {
+    "no mode": (lambda m: m.ClearField("mode"), r"`hybrid\.mode`: got '', expected changelog, append"),
+    "mode": (lambda m: setattr(m, "mode", "upsert"), r"`hybrid\.mode`: got 'upsert'"),
+    "no topic": (lambda m: m.ClearField("topic"), r"`hybrid\.topic`: got '', expected 1 to 249 of A-Z"),
+    "long topic": (lambda m: setattr(m, "topic", "x" * 250), r"`hybrid\.topic`: got 'x{40}'"),
+    "topic": (lambda m: setattr(m, "topic", "a/b"), r"`hybrid\.topic`: got 'a/b'"),
+    "dots": (lambda m: setattr(m, "topic", ".."), r"`hybrid\.topic`: got '\.\.'"),
+    "line end": (lambda m: setattr(m, "topic", "a\n"), r"`hybrid\.topic`"),
+    "other letters": (lambda m: setattr(m, "topic", "ü"), r"`hybrid\.topic`"),
+    "format": (lambda m: setattr(m, "value_format", "xml"), r"`hybrid\.value_format`: got 'xml', expected json, avro"),
+    "no format": (lambda m: m.ClearField("value_format"), r"`hybrid\.value_format`: got ''"),
+    "key": (lambda m: setattr(m.rules, "key", "x" * 1025), r"`hybrid\.rules\.key`: got 1025 characters"),
+    "key format": (lambda m: setattr(m.rules, "key_format", "x" * 1025), r"`hybrid\.rules\.key_format`: got 1025"),
+    "no folder": (lambda m: m.rules.checkpoints.add(writer="w"), r"`hybrid\.rules\.checkpoints\.folder`: got nothing"),
+    "long folder": (
+        lambda m: m.rules.checkpoints.add(folder="x" * 4097),
+        r"`hybrid\.rules\.checkpoints\.folder`: got 4097",
+    ),
+    "writer": (
+        lambda m: m.rules.checkpoints.add(folder="x", writer="x" * 1025),
+        r"`hybrid\.rules\.checkpoints\.writer`: got 1025",
+    ),
+    "checkpoints": (lambda m: _many(m.rules.checkpoints, 1000), r"`hybrid\.rules\.checkpoints`: got 1001 entries"),
+    "group": (lambda m: setattr(m.rules, "group", "x" * 1025), r"`hybrid\.rules\.group`: got 1025"),
+    "time": (lambda m: setattr(m.rules, "timestamp_ms", HUGE), r"`hybrid\.rules\.timestamp_ms`: got 18446744073709551"),
+    "offsets": (
+        lambda m: setattr(m.rules, "starting_offsets", "x" * ((4 << 20) + 1)),
+        r"`hybrid\.rules\.starting_offsets`: got 4194305 characters",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_HYBRIDS)
+def test_a_hybrid_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
+    damage, said = BAD_HYBRIDS[case]
+    message = calls.request_to_message(SCOPE.request)
+    assert calls.request_from_message(wired(message)) == SCOPE.request
+    damage(message.hybrid)
+    with pytest.raises(ConfigurationError, match=said):
+        calls.request_from_message(wired(message))
+
+
+BAD_RANGES: dict[str, tuple[Callable[[pb.KafkaRange], object], str]] = {
+    "no topic": (lambda m: m.ClearField("topic"), r"\.topic`: got ''"),
+    "topic": (lambda m: setattr(m, "topic", "../x"), r"\.topic`: got '\.\./x'"),
+    "id": (lambda m: setattr(m, "topic_id", "x" * 129), r"\.topic_id`: got 129 characters"),
+    "partition": (lambda m: setattr(m, "partition", 2**31), r"\.partition`: got 2147483648, expected 0 to 2147483647"),
+    "first": (lambda m: setattr(m, "first", 2**63), r"\.first`: got 9223372036854775808"),
+    "end": (lambda m: setattr(m, "end", HUGE), r"\.end`: got 18446744073709551615, expected 0 to 9223372036854775807"),
+    "empty": (lambda m: setattr(m, "end", 3), r"`: got 3 to 3, expected a first offset below the end"),
+    "backwards": (lambda m: setattr(m, "end", 2), r"`: got 3 to 2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RANGES)
+def test_a_range_that_cannot_be_is_refused_naming_the_field_wherever_it_travels(case: str) -> None:
+    damage, said = BAD_RANGES[case]
+    split = split_to_message(SPLIT)
+    damage(split.kafka)
+    with pytest.raises(ConfigurationError, match=f"split 'orders:0:3': field `kafka{said}"):
+        decode_split(split.SerializeToString())
+    asked = calls.request_to_message(replace(SCOPE.request, query=TopicRanges((RANGE,))))
+    asked.topic_ranges.ranges[0].CopyFrom(split.kafka)
+    with pytest.raises(ConfigurationError, match=f"field `topic_ranges{said}"):
+        calls.request_from_message(wired(asked))
+    started = streams.started_to_message(POINT)
+    started.point.topic.ranges[0].CopyFrom(split.kafka)
+    with pytest.raises(ConfigurationError, match=rf"field `point\.topic{said}"):
+        streams.started_from_message(wired(started))
+
+
+BESIDE: dict[str, Callable[[pb.Split], object]] = {
+    "base": lambda m: m.base.CopyFrom(pb.FileRef(path="x")),
+    "log": lambda m: m.logs.add(path="x"),
+    "base instant": lambda m: setattr(m, "base_instant", "1"),
+    "row groups": lambda m: m.row_groups.CopyFrom(pb.RowGroupRun(first=0, end=1)),
+    "changes": lambda m: m.changes.SetInParent(),
+    "ancestry": lambda m: m.ancestry.SetInParent(),
+    "left out": lambda m: m.left_out.SetInParent(),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_a_range_beside_files_is_refused(case: str) -> None:
+    message = split_to_message(SPLIT)
+    BESIDE[case](message)
+    with pytest.raises(ConfigurationError, match="`kafka`: got files beside a range of a topic"):
+        decode_split(message.SerializeToString())
+
+
+def test_a_range_is_nothing_that_a_service_rewrote() -> None:
+    message = split_to_message(replace(SPLIT, part=replace(RANGE), base=None))
+    outer = split_to_message(FILE_SPLIT)
+    outer.ancestry.origins.add(service="1").slices.add().CopyFrom(message)
+    with pytest.raises(ConfigurationError, match=r"`ancestry\.origins`: got a range of a topic"):
+        decode_split(outer.SerializeToString())
+
+
+FILE_SPLIT = Split(
+    split_id="s", partition="", partition_values=(), file_group="f", order_key=KEY, base=FileRef("f.parquet", 1)
+)
+
+
+@pytest.mark.parametrize(
+    ("scan", "split"),
+    [
+        (SCAN, FILE_SPLIT),
+        (replace(SCAN, topic=None), SPLIT),
+        (replace(SCAN, topic=None, rows=ChangesOf(ChangeFormat.ROWS, (KEY,))), SPLIT),
+    ],
+)
+def test_a_plan_of_mixed_kinds_is_refused(scan: Scan, split: Split) -> None:
+    message = plan_to_message(replace(PLAN, scan=scan, splits=(split,)))
+    with pytest.raises(ConfigurationError, match="is not of the kind that its scan says"):
+        decode_plan(message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda m: setattr(m, "mode", "both"), r"`topic\.mode`: got 'both'"),
+        (lambda m: setattr(m, "value_format", ""), r"`topic\.value_format`: got ''"),
+        (lambda m: m.key_fields.append(""), r"`topic\.key_fields`: got nothing"),
+        (lambda m: _many(m.key_fields, 1000), r"`topic\.key_fields`: got 1001 entries"),
+    ],
+)
+def test_a_scan_of_a_topic_that_cannot_be_is_refused(damage: Callable[[pb.TopicRecords], object], said: str) -> None:
+    message = scan_to_message(SCAN)
+    damage(message.topic)
+    with pytest.raises(ConfigurationError, match=said):
+        decode_scan(message.SerializeToString())
+
+
+def test_ranges_are_those_of_the_hybrid_of_their_request() -> None:
+    asked = calls.request_to_message(replace(SCOPE.request, query=TopicRanges((RANGE, OTHER))))
+    for damage, said in (
+        (lambda m: m.ClearField("hybrid"), "none unless the request is of a hybrid read"),
+        (lambda m: setattr(m.hybrid, "topic", "payments"), "got topic orders, expected that of `hybrid`"),
+        (lambda m: setattr(m.topic_ranges.ranges[1], "topic", "payments"), "got topics orders and payments"),
+        (lambda m: setattr(m.topic_ranges.ranges[1], "topic_id", "new"), "expected one topic, with one id"),
+        (lambda m: setattr(m.topic_ranges.ranges[1], "partition", 0), "got partition 0 from 0, expected 9 or more"),
+    ):
+        message = wired(asked)
+        damage(message)
+        with pytest.raises(ConfigurationError, match=said):
+            calls.request_from_message(message)
+
+
+BAD_PLACES: dict[str, tuple[Callable[[pb.KafkaPlace], object], str]] = {
+    "no phase": (lambda m: m.ClearField("phase"), r"`progress\.kafka\.phase`: got '', expected switching, kafka"),
+    "phase": (lambda m: setattr(m, "phase", "lake"), r"`progress\.kafka\.phase`: got 'lake'"),
+    "topic": (lambda m: setattr(m, "topic", ""), r"`progress\.kafka\.topic`: got ''"),
+    "id": (lambda m: setattr(m, "topic_id", "x" * 129), r"`progress\.kafka\.topic_id`: got 129"),
+    "instant": (lambda m: setattr(m, "instant", "now"), r"`progress\.kafka\.instant`: got 'now'"),
+    "no lake": (lambda m: m.ClearField("lake"), r"`progress\.kafka\.lake`: got nothing"),
+    "lake": (lambda m: setattr(m.lake, "index", 2**31), r"`progress\.kafka\.lake`: got 2147483648"),
+    "lake behind": (
+        lambda m: setattr(m.lake, "order_key", PLACE.position.order_key),
+        r"`progress\.kafka\.lake`: got 99\d+, expected a position of the lake",
+    ),
+    "start": (lambda m: setattr(m.starts[0], "number", 2**63), r"`progress\.kafka\.starts`: got 9223372036854775808"),
+    "partition": (lambda m: setattr(m.starts[1], "partition", 2**31), r"`progress\.kafka\.starts`: got 2147483648"),
+    "twice": (lambda m: setattr(m.starts[1], "partition", 0), r"`progress\.kafka\.starts`: got partitions out of"),
+    "too many": (lambda m: _many(m.starts, 100_000), r"`progress\.kafka\.starts`: got 100002 entries"),
+    "epoch": (lambda m: setattr(m.epochs[0], "number", 2**31), r"`progress\.kafka\.epochs`: got 2147483648"),
+    "epochs": (lambda m: m.epochs.add(partition=0, number=7), r"`progress\.kafka\.epochs`: got partitions out of"),
+    "next": (lambda m: setattr(m.places[0], "next", HUGE), r"`progress\.kafka\.places`: got 18446744073709551615"),
+    "before": (
+        lambda m: setattr(m.places[0], "next", 2),
+        r"`progress\.kafka\.places`: got partition 0 at offset 2, expected its start 3, or more",
+    ),
+    "order": (lambda m: setattr(m.places[0], "partition", 3), r"`progress\.kafka\.places`: got partitions out of"),
+    "sum": (
+        lambda m: (setattr(m.places[0], "next", MAX_OFFSET), setattr(m.places[1], "next", MAX_OFFSET)),
+        r"`progress\.kafka\.places`: got 18446744073709551611",
+    ),
+    "behind": (lambda m: setattr(m.places[1], "behind", HUGE), r"`progress\.kafka\.places`: got 18446744073709551615"),
+    "elsewhere": (
+        lambda m: setattr(m.places[0], "next", 10),
+        r"`progress\.position`: got 99\d+8, expected that of its",
+    ),
+    "not read": (lambda m: setattr(m, "phase", "switching"), r"`progress\.position`: got 99\d+8, expected .*7"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PLACES)
+def test_a_place_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
+    damage, said = BAD_PLACES[case]
+    message = streams.asked_to_message(SCOPE, POINT)
+    assert streams.asked_from_message(wired(message)) == (SCOPE, POINT)
+    damage(message.point.progress.kafka)
+    with pytest.raises(ConfigurationError, match=said):
+        streams.asked_from_message(wired(message))
+
+
+def test_a_batch_of_ranges_ends_at_its_point() -> None:
+    switching = replace(PLACE, phase=Phase.SWITCHING)
+    for progress, content, said in (
+        (Progress(Position(KEY)), (RANGE,), "none unless the point is in one"),
+        (Progress(switching.position, kafka=switching), (RANGE,), "none unless the point is in one"),
+        (POINT.progress, (replace(RANGE, topic="payments"),), "got topic payments, expected the point's, orders"),
+        (POINT.progress, (replace(RANGE, topic_id="old"),), "with its id"),
+        (POINT.progress, (replace(RANGE, end=10),), "partition 0 to 10, expected no offset that the point has not"),
+        (POINT.progress, (replace(RANGE, partition=1),), "partition 1 to 9, expected no offset that the point has not"),
+        (POINT.progress, (RANGE, RANGE), "partition 0 from 3, expected 9 or more"),
+    ):
+        message = streams.started_to_message(StreamPoint(progress=progress, content=TopicBatch(content)))
+        with pytest.raises(ConfigurationError, match=said):
+            streams.started_from_message(wired(message))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        replace(PLACE, places=(PartitionPlace(0, 9, None, -1),)),
+        replace(PLACE, starts=((-1, 3),)),
+        replace(PLACE, epochs=((0, -1),)),
+        replace(PLACE, places=(PartitionPlace(0, 9, 2**63),)),
+        replace(PLACE, topic_id="\ud800"),
+    ],
+)
+def test_a_place_that_no_message_can_hold_is_an_error_of_the_tree(place: KafkaPlace) -> None:
+    point = StreamPoint(progress=Progress(Position(KEY), kafka=place))
+    with pytest.raises(ConfigurationError, match="cannot be encoded"):
+        streams.started_to_message(point)
+
+
+@pytest.mark.parametrize("part", [replace(RANGE, first=-1), replace(RANGE, end=2**64), replace(RANGE, partition=-1)])
+def test_a_range_that_no_message_can_hold_is_an_error_of_the_tree(part: KafkaRange) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be encoded"):
+        encode_split(replace(SPLIT, part=part))
+    with pytest.raises(ConfigurationError, match="cannot be encoded"):
+        encode_request(replace(SCOPE.request, query=TopicRanges((part,))))
+
+
+def test_a_time_that_no_message_can_hold_is_an_error_of_the_tree() -> None:
+    hybrid = replace(HYBRID, rules=HandOverRules(timestamp_ms=-1))
+    with pytest.raises(ConfigurationError, match="cannot be encoded"):
+        encode_request(replace(SCOPE.request, hybrid=hybrid))
+
+
+SEEDS: tuple[tuple[Callable[[bytes], object], bytes], ...] = (
+    (decode_plan, encode_plan(PLAN)),
+    (decode_request, encode_request(replace(SCOPE.request, query=TopicRanges((RANGE, OTHER))))),
+    (
+        lambda data: streams.asked_from_message(pb.NextBatchRequest.FromString(data)),
+        streams.asked_to_message(SCOPE, POINT).SerializeToString(),
+    ),
+)
+
+
+@pytest.mark.parametrize(("decode", "seed"), SEEDS)
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_mutated_bytes_give_a_value_or_an_error_of_the_tree(
+    decode: Callable[[bytes], object], seed: bytes, data: st.DataObject
+) -> None:
+    raw = bytearray(seed)
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(PenstockError, DecodeError):
+        decode(bytes(raw))

@@ -1,0 +1,106 @@
+"""Settings of the Kafka client as options: every spelling is one mapping, and no error shows a value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.options.kafka import folded
+from penstock.proto.options.registry import EntryPoint, option_named, parse_options
+from penstock.proto.options.types import MAX_SETTINGS, Settings
+
+SECRET = "pa55-word"
+SETTINGS = (("bootstrap.servers", "h:1,i:2"), ("sasl.password", SECRET))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kafka.bootstrap.servers": "h:1,i:2", "kafka.sasl.password": SECRET},
+        {"KAFKA.Bootstrap.Servers": "h:1,i:2", "kafka.SASL.password": SECRET},
+        {"kafka": dict(SETTINGS)},
+        {"--kafka": json.dumps(dict(SETTINGS))},
+        {"kafka": {"bootstrap.servers": "h:1,i:2"}, "kafka.sasl.password": SECRET},
+        {"kafka": None, "kafka.bootstrap.servers": "h:1,i:2", "kafka.sasl.password": SECRET, "kafka.x.y": None},
+    ],
+)
+@pytest.mark.parametrize("door", [EntryPoint.STREAM, EntryPoint.CONSUMER])
+def test_every_spelling_is_the_same_settings(given: Mapping[str, object], door: EntryPoint) -> None:
+    parsed = parse_options(given, door=door)
+    assert parsed.kafka == SETTINGS
+    assert parsed.given == {"kafka"}
+    assert parsed.kafka_topic is None
+    assert SECRET not in repr(parsed)
+
+
+def test_the_topic_is_an_option_of_its_own() -> None:
+    for name in ("kafka.topic", "KAFKA.TOPIC", "kafka_topic", "kafkaTopic", "--kafka-topic"):
+        parsed = parse_options({name: "orders", "kafka.client.id": "c"}, door=EntryPoint.STREAM)
+        assert (parsed.kafka_topic, parsed.kafka) == ("orders", (("client.id", "c"),))
+
+
+def test_the_environment_holds_a_json_object() -> None:
+    environment = {"PENSTOCK_KAFKA": json.dumps(dict(SETTINGS)), "PENSTOCK_KAFKA_TOPIC": "orders"}
+    parsed = parse_options({}, door=EntryPoint.CONSUMER, environment=environment)
+    assert (parsed.kafka, parsed.kafka_topic) == (SETTINGS, "orders")
+    assert parse_options({"kafka.client.id": "c"}, door=EntryPoint.CONSUMER, environment=environment).kafka == (
+        ("client.id", "c"),
+    )
+
+
+def test_numbers_and_truth_values_are_written_as_text() -> None:
+    assert Settings().parse("kafka", {"b": 1, "a": True, "c": 2.5, "d": False}) == (
+        ("a", "true"),
+        ("b", "1"),
+        ("c", "2.5"),
+        ("d", "false"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"kafka.a": SECRET, "KAFKA.A": SECRET}, r"option kafka\.a is given twice"),
+        ({"kafka": {"a": SECRET}, "kafka.a": SECRET}, r"option kafka\.a is given twice, under its name and in kafka"),
+        ({"kafka": {"a": SECRET, "A": SECRET}}, "a setting is there twice"),
+        ({"kafka": f'{{"a": "{SECRET}", "a": "x"}}'}, "expected a mapping"),
+        ({"kafka": SECRET}, "expected a mapping of at most 500 settings, or a JSON object"),
+        ({"kafka": f'["{SECRET}"]'}, "expected a mapping"),
+        ({"kafka": [SECRET]}, "expected a mapping"),
+        ({"kafka": {"a": [SECRET]}}, r"setting a: expected text of at most 65536 characters and no NUL, got a list"),
+        ({"kafka": {"a": SECRET + "\0"}}, "no NUL"),
+        ({"kafka": {"a": SECRET * 10_000}}, "at most 65536 characters"),
+        ({"kafka": {"a": SECRET + "\ud800"}}, "expected text in UTF-8"),
+        ({"kafka.a b": SECRET}, "a setting named 'a b'"),
+        ({"kafka.": SECRET}, "a setting named ''"),
+        ({"kafka": {7: SECRET}}, "a setting named '7'"),
+        ({"kafka": {"a" * 300: SECRET}}, "a setting named"),
+        ({"kafka": {f"s{n}": SECRET for n in range(MAX_SETTINGS + 1)}}, "at most 500 settings"),
+        ({"kafka_bootstrap_servers": SECRET}, r"unknown option 'kafka_bootstrap_servers': did you mean kafka\.boot"),
+        ({"kafka": {"a": "1"}, "--KAFKA": SECRET}, "both set kafka"),
+    ],
+)
+def test_what_is_no_setting_is_told_without_its_value(given: Mapping[str, object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told) as error:
+        parse_options(given, door=EntryPoint.STREAM)
+    assert SECRET not in str(error.value)
+
+
+def test_a_batch_refuses_a_setting_under_the_name_it_was_given_by() -> None:
+    with pytest.raises(ConfigurationError, match=r"option kafka\.sasl\.password does not apply here \(batch\)") as told:
+        parse_options({"kafka.sasl.password": SECRET}, door=EntryPoint.BATCH)
+    assert SECRET not in str(told.value)
+
+
+def test_what_is_no_setting_stays_as_it_is() -> None:
+    given = {"query": "cdc", "kafkaValueFormat": "json", "kafka.topic": "t", "hoodie.kafka.x": "y"}
+    assert folded(given) == given
+
+
+def test_a_dotted_name_is_the_option_of_all_settings() -> None:
+    option = option_named("kafka.any.thing")
+    assert option is not None
+    assert option is option_named("kafka")

@@ -1,0 +1,88 @@
+"""Java's properties syntax, to the letter of java.util.Properties.load."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.table.config.java_properties import parse_properties
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=b", {"a": "b"}),
+        ("a = b ", {"a": "b "}),
+        ("  a:b", {"a": "b"}),
+        ("a b c", {"a": "b c"}),
+        ("a\t \f= b", {"a": "b"}),
+        ("a", {"a": ""}),
+        ("a=", {"a": ""}),
+        ("a==b", {"a": "=b"}),
+        ("a := b", {"a": "= b"}),
+        ("=b", {"": "b"}),
+        ("# c=1\n! d=2\n  # e\na=b#no", {"a": "b#no"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=1\r\nb=2\rc=3\n\n", {"a": "1", "b": "2", "c": "3"}),
+        (r"p=ts\:TIMESTAMP", {"p": "ts:TIMESTAMP"}),
+        (r"s={\"type\"\:\"record\"\,\#\!\=}", {"s": '{"type":"record",#!=}'}),
+        (r"a\ b\=c\:d=e", {"a b=c:d": "e"}),
+        (r"a=\t\n\r\f\\x\q", {"a": "\t\n\r\f\\xq"}),
+        (r"a=\u00e9\u0041\u20AC", {"a": "éA€"}),
+        (r"a=\ud83d\ude00", {"a": "😀"}),
+        (r"a=\ud83d", {"a": "�"}),
+        ("a=b\\\n   c\\\r\n\td", {"a": "bcd"}),
+        ("a=b\\\n#c", {"a": "b#c"}),
+        ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
+        ("a=b\\\n\nc=d", {"a": "b", "c": "d"}),
+        ("a=b\\", {"a": "b"}),
+        ("\\\n\\\n", {}),
+        ("\\\n# c\na=b", {"a": "b"}),
+        ("# c\\\na=b", {"a": "b"}),
+        ("", {}),
+    ],
+)
+def test_syntax(text: str, expected: dict[str, str]) -> None:
+    assert parse_properties(text.encode("iso-8859-1")) == expected
+
+
+def test_bytes_are_latin_1() -> None:
+    assert parse_properties(b"a=\xe9") == {"a": "é"}
+
+
+@pytest.mark.parametrize("text", [r"a=\u12", r"a=\u12g4", "b=1\n\na=\\u+123"])
+def test_malformed_unicode_escape_names_its_line(text: str) -> None:
+    with pytest.raises(ValueError, match=r"line \d+: malformed"):
+        parse_properties(text.encode())
+
+
+def _stored(text: str) -> str:
+    """As java.util.Properties.store writes it."""
+    named = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
+    out = []
+    units = text.encode("utf-16-be")
+    for at in range(0, len(units), 2):
+        code = int.from_bytes(units[at : at + 2], "big")
+        char = chr(code)
+        if char in named:
+            out.append(named[char])
+        elif char in "=:#!\\ ":
+            out.append("\\" + char)
+        else:
+            out.append(char if 0x20 <= code <= 0x7E else f"\\u{code:04X}")
+    return "".join(out)
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_what_java_stores_is_read_back(values: dict[str, str]) -> None:
+    lines = "#comment\n" + "".join(f"{_stored(key)}={_stored(value)}\n" for key, value in values.items())
+    assert parse_properties(lines.encode("ascii")) == values
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_properties_or_value_error(data: bytes) -> None:
+    try:
+        parse_properties(data)
+    except ValueError as error:
+        assert "malformed" in str(error)

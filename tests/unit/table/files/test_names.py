@@ -1,0 +1,84 @@
+"""Names of base and log files."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.table.files.names import BaseName, LogName, parse_file_name
+
+GROUP = "8d2f6c37-7c7d-47a0-b032-54bc196b1bed-0"
+T = "20260131235959123"
+
+
+@pytest.mark.parametrize("extension", ["parquet", "orc", "hfile", "lance"])
+def test_base_name(extension: str) -> None:
+    name = f"{GROUP}_0-26-85_{T}.{extension}"
+    assert parse_file_name(name) == BaseName(GROUP, "0-26-85", T, extension)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (f".{GROUP}_{T}.log.1_0-26-85", LogName(GROUP, T, 1, "0-26-85", False)),
+        (f".{GROUP}_{T}.log.10_0-26-85.cdc", LogName(GROUP, T, 10, "0-26-85", True)),
+        (f".{GROUP}_{T}.log.2", LogName(GROUP, T, 2, "", False)),
+    ],
+)
+def test_log_name(name: str, expected: LogName) -> None:
+    assert parse_file_name(name) == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".hoodie_partition_metadata",
+        "..hoodie_partition_metadata.crc",
+        f".{GROUP}_0-26-85_{T}.parquet.crc",
+        f"..{GROUP}_{T}.log.1_0-26-85.crc",
+        f".{GROUP}_{T}.archive.1_0-26-85",
+        f".{GROUP}_{T}.log.1_0-26",
+        f".{GROUP}_{T}.log.1.cdc",
+        f".{GROUP}_x.log.1",
+        f"{GROUP}_{T}.parquet",
+        f"{GROUP}_0-26-85_{T}.parquet.tmp",
+        f"{GROUP}_0-26-85_{T}.csv",
+        "_SUCCESS",
+        "",
+        ".",
+        f"a/{GROUP}_0-26-85_{T}.parquet",
+        "x" * 200 + "_" + "1" * 60 + f"_{T}.parquet",
+    ],
+)
+def test_no_data_file(name: str) -> None:
+    assert parse_file_name(name) is None
+
+
+def test_log_order_counts_versions_as_numbers_and_cdc_last() -> None:
+    names = [
+        f".{GROUP}_1.log.2",
+        f".{GROUP}_1.log.2_0-1-1",
+        f".{GROUP}_1.log.2_0-1-1.cdc",
+        f".{GROUP}_1.log.10_0-1-0",
+        f".{GROUP}_2.log.1_0-0-0",
+    ]
+    parsed = [parse_file_name(name) for name in reversed(names)]
+    logs = [item for item in parsed if isinstance(item, LogName)]
+    assert sorted(logs, key=lambda log: log.order) == list(reversed(logs))
+
+
+IDS = st.text(st.characters(exclude_characters="_./\0", exclude_categories=["Cs"]), min_size=1, max_size=40)
+TIMES = st.text("0123456789", min_size=1, max_size=24)
+
+
+@given(IDS, TIMES, st.integers(0, 10**9 - 1), st.booleans(), st.booleans())
+def test_log_names_round_trip(group: str, instant: str, version: int, token: bool, cdc: bool) -> None:
+    suffix = ("_1-2-3" + (".cdc" if cdc else "")) if token else ""
+    found = parse_file_name(f".{group}_{instant}.log.{version}{suffix}")
+    assert found == LogName(group, instant, version, "1-2-3" if token else "", cdc and token)
+
+
+@given(IDS, IDS, TIMES)
+def test_base_names_round_trip(group: str, token: str, instant: str) -> None:
+    assert parse_file_name(f"{group}_{token}_{instant}.parquet") == BaseName(group, token, instant, "parquet")

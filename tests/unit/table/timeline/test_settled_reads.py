@@ -1,0 +1,66 @@
+"""Files whose names are there before their bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.proto.errors import CorruptFile
+from penstock.table.timeline.settled_reads import FRESH_NS, read_when_complete
+
+NOW_NS = 10**18
+
+
+@pytest.fixture(autouse=True)
+def nobody_writes() -> None:
+    """Here somebody does."""
+
+
+class Written:
+    """A file whose bytes come with its `comes`th look; the clock goes on in pauses alone."""
+
+    def __init__(self, comes: int, changed_ns: int | None) -> None:
+        self.looks, self.comes, self.changed_ns = 0, comes, changed_ns
+        self.now_ns = NOW_NS
+
+    def read(self) -> bytes:
+        self.looks += 1
+        return b"whole" if self.looks >= self.comes else b""
+
+    def pause(self, seconds: float) -> None:
+        self.now_ns += round(seconds * 1e9)
+
+    def settled(self) -> str:
+        return read_when_complete(
+            self.read, parsed, lambda: self.changed_ns, pause=self.pause, wall_ns=lambda: self.now_ns
+        )
+
+
+def parsed(data: bytes) -> str:
+    if not data:
+        raise CorruptFile("empty")
+    return data.decode()
+
+
+def test_a_whole_file_is_read_once() -> None:
+    written = Written(1, NOW_NS)
+    assert (written.settled(), written.looks, written.now_ns) == ("whole", 1, NOW_NS)
+
+
+@pytest.mark.parametrize("comes", [2, 5, 8])
+def test_bytes_that_come_late_are_waited_for(comes: int) -> None:
+    assert Written(comes, NOW_NS).settled() == "whole"
+
+
+def test_nobody_waits_for_ever() -> None:
+    written = Written(10**6, NOW_NS)
+    with pytest.raises(CorruptFile):
+        written.settled()
+    assert 10**9 < written.now_ns - NOW_NS < 2 * 10**9
+
+
+@pytest.mark.parametrize("changed_ns", [NOW_NS - FRESH_NS - 1, NOW_NS + FRESH_NS + 1, 0, None])
+def test_what_was_not_changed_just_now_is_read_twice_at_once(changed_ns: int | None) -> None:
+    written = Written(3, changed_ns)
+    with pytest.raises(CorruptFile):
+        written.settled()
+    assert (written.looks, written.now_ns) == (2, NOW_NS)
