@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.engine.cli.output.cells import one_line
+from penstock.engine.cli.output.terminal_text import one_line
 from penstock.proto.errors import PenstockError
 
 EXIT_ERROR: Final = 1

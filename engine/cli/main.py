@@ -32,7 +32,7 @@ from penstock.engine.cli.commands import (
 )
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.examples import shown, with_examples
-from penstock.engine.cli.output.cells import one_line
+from penstock.engine.cli.output.terminal_text import one_line
 from penstock.engine.cli.shell import LogFormat, Shell, show_help, start_logs
 from penstock.proto.errors import ConfigurationError
 from penstock.version import __version__

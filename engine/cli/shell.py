@@ -19,8 +19,8 @@ import typer
 
 from penstock.engine.cli.client_file import NO_FILE, ClientFile, load_client_file
 from penstock.engine.cli.errors import EXIT_USAGE
-from penstock.engine.cli.output.cells import printable
 from penstock.engine.cli.output.log_format import JsonLines, TextLines
+from penstock.engine.cli.output.terminal_text import printable
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.registry import EntryPoint, GivenOptions, Option, option_named, parse_options
 from penstock.proto.options.types import Choice, OnOff, TrueFalse

@@ -207,7 +207,7 @@ def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_more(
     names_in_the_sdist: set[str], names_in_the_wheel: set[str]
 ) -> None:
     sources = {
-        f"{PACKAGE_DIRS[package.replace('/', '.')]}/{name}"
+        f"src/{package}/{name}"
         for package, name in (split_of(each) for each in names_in_the_wheel if ".dist-info/" not in each)
     }
     tops = {"pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "PKG-INFO", "setup.cfg"}

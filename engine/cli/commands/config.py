@@ -13,8 +13,8 @@ import typer
 
 from penstock.engine.cli.client_file import checked_client_file, read_toml
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, rendered
-from penstock.engine.cli.output.cells import one_line
 from penstock.engine.cli.output.rows import ReportFormat, write_json
+from penstock.engine.cli.output.terminal_text import one_line
 from penstock.engine.cli.shell import shell_of, show_help
 from penstock.proto.errors import PenstockError
 

@@ -11,8 +11,8 @@ import typer
 
 from penstock.engine.cli.errors import EXIT_ERROR
 from penstock.engine.cli.flags import with_registry_flags
-from penstock.engine.cli.output.cells import one_line
 from penstock.engine.cli.output.rows import ReportFormat, write_json
+from penstock.engine.cli.output.terminal_text import one_line
 from penstock.engine.cli.shell import Shell, given_options, shell_of, working
 from penstock.proto.errors import InvariantViolation
 

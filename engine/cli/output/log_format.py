@@ -8,7 +8,7 @@ import json
 import logging
 from datetime import UTC, datetime
 
-from penstock.engine.cli.output.cells import printable
+from penstock.engine.cli.output.terminal_text import printable
 from penstock.proto.logging import Told, bound_fields, shown_value
 
 _PLAIN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "told"}

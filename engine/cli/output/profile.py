@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from penstock.engine.cli.output.cells import printable
+from penstock.engine.cli.output.terminal_text import printable
 from penstock.enumerator.report_totals import total
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.reports import PHASES, SplitReport

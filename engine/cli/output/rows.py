@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from penstock.engine.cli.output.cells import printable, width_of
+from penstock.engine.cli.output.terminal_text import printable, width_of
 from penstock.proto.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from penstock.proto.errors import (
 from penstock.proto.model.groups import Assignments, Member, SplitProgress
 from penstock.proto.model.queries import PlanRequest, Snapshot
 
-FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures" / "state"
+FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "state"
 NOW_S = 1_790_000_000
 
 
@@ -139,7 +139,7 @@ def test_a_plan_of_before_the_restore_is_unknown(tmp_path: pathlib.Path) -> None
 CHILD = """
 import os, signal, sys
 sys.path[:0] = sys.argv[3:]
-from test_state_backup import Process, back_up
+from test_backup import Process, back_up
 from pathlib import Path
 server = Process(Path(sys.argv[1]))
 for number in range(5):

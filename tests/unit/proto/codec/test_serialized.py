@@ -81,7 +81,7 @@ from penstock.proto.model.splits import (
 )
 from penstock.proto.v1 import penstock_pb2 as pb
 
-FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures" / "proto"
+FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "proto"
 
 # --- strategies: every value the classes allow and the codec's bounds admit ---
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).parents[3]))
+sys.path.append(str(pathlib.Path(__file__).parents[4]))
 
 from certificates import Authority
 

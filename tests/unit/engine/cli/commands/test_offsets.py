@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.golden
 
-ROOT = pathlib.Path(__file__).parents[4]
+ROOT = pathlib.Path(__file__).parents[5]
 STREAMER, KEYS, SINK, NO_KEYS = "C_v6_streamer", "C_v9_streamer_keys", "C_v9_sink", "B_v9_arch_mor"
 STATED = "--others-read-other-topics"
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.cli.output.cells import json_values, one_line, printable, text_values, width_of
+from penstock.engine.cli.output.cells import json_values, text_values
+from penstock.engine.cli.output.terminal_text import one_line, printable, width_of
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

@@ -40,7 +40,7 @@ class Golden(Protocol):
     def copy(self, name: str, folder: pathlib.Path) -> pathlib.Path: ...
 
 
-GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
+GOLDEN = pathlib.Path(__file__).parents[4] / "golden"
 MICROS = Primitive("long", "timestamp-micros")
 MILLIS = Primitive("long", "timestamp-millis")
 UTC_US = pa.timestamp("us", "UTC")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from test_looking_threads import until
+from test_discovery_threads import until
 from test_service import LAG, Clock, Script, at
 
 from penstock.enumerator.continuous.change_probe import Look
