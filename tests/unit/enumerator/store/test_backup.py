@@ -154,7 +154,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_restore_beside_the_wal_of_a_killed_server_is_whole(tmp_path: pathlib.Path) -> None:
     """The WAL of before belongs to the database of before: together with another one it is damage."""
     state, file = tmp_path / "state", tmp_path / "backup.db"
-    paths = [str(path) for path in (pathlib.Path(__file__).parent,)]
+    paths = [str(path) for path in (pathlib.Path(__file__).parent, pathlib.Path(__file__).parents[1])]
     ended = subprocess.run([sys.executable, "-P", "-c", CHILD, str(state), str(file), *paths], check=False, timeout=120)
     assert ended.returncode == -signal.SIGKILL
     assert (state / "penstock.db-wal").stat().st_size > 0
