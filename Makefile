@@ -48,7 +48,7 @@ soak: java .venv/.ready wheel ## Spark streams beside a real Hudi writer under k
 proto: .venv/.ready ## regenerate the gRPC stubs in proto/v1
 	@$(PY) tools/generate_stubs.py
 
-docs: .venv/.ready ## regenerate docs/reference/ from the code, docs/compatibility.md from the golden tables
+docs: .venv/.ready ## regenerate docs/reference/ from the code, docs/reference/compatibility.md from the golden tables
 	@$(PY) tools/generate_reference.py
 	@$(PY) tools/generate_compatibility.py
 

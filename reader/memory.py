@@ -1,8 +1,9 @@
 """The memory that reading takes: out of the system's pool, whose pages go back when batches are let go.
 
 Arrow's own pool keeps freed pages, and one live buffer keeps a large page: the same read peaks at about twice the
-memory (docs/performance.md). PyArrow's Parquet reader and most functions take no pool, so the process's default is
-another while a batch is made, and as it was when the batch is handed over. Buffers know the pool they are from, so
+memory (docs/development/performance.md). PyArrow's Parquet reader and most functions take no pool, so the process's
+default is another while a batch is made, and as it was when the batch is handed over.
+Buffers know the pool they are from, so
 that nothing breaks where another thread allocates meanwhile. Who chooses a pool by ARROW_DEFAULT_MEMORY_POOL keeps it.
 
 Belongs here: which pool, and for how long. Not here: what is held (`log_files`, `merge.log_rows`).

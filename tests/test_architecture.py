@@ -1,6 +1,7 @@
 """The rules of style and structure that a machine can check: who imports whom, what pure code may touch, sizes, names.
 
-A new rule belongs here when `ast` or plain text can decide it. `docs/architecture.md` says why each rule is there.
+A new rule belongs here when `ast` or plain text can decide it. `docs/development/architecture.md` says why each
+rule is there.
 """
 
 from __future__ import annotations

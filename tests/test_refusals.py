@@ -1,7 +1,7 @@
 """What may be refused as unsupported, and where: issue 4 allows five kinds, and nothing else may raise the error.
 
 A new `UnsupportedFeature` fails here until it is one of the kinds; what Hudi itself does not read has another class
-(`docs/semantics.md`, "What is refused").
+(`docs/reference/semantics.md`, "What is refused").
 """
 
 from __future__ import annotations

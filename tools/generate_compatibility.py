@@ -1,4 +1,4 @@
-"""Writes docs/compatibility.md from a run over the golden tables: what equals Hudi, by feature and table version.
+"""Writes docs/reference/compatibility.md from a run over the golden tables: results by feature and table version.
 
 Every entry of the catalogue that counts is planned and read, and held against the rows that Hudi returned; the golden
 suite asserts the same of each, and that this page says what it asserts. Takes a minute or two.
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 GOLDEN = REPOSITORY / "tests" / "golden"
-TARGET = REPOSITORY / "docs" / "compatibility.md"
+TARGET = REPOSITORY / "docs" / "reference" / "compatibility.md"
 VERSIONS: Final = (6, 8, 9)
 EQUAL, EXPIRED, OTHER = "equal", "files gone: an error, as it must be", "not comparable"
 

@@ -62,7 +62,7 @@ def settings(
         typer.Option(
             "--config",
             metavar="FILE",
-            help="Options, and tables by name (TOML, docs/cli.md); also PENSTOCK_CONFIG.",
+            help="Options, and tables by name (TOML, docs/reference/cli.md); also PENSTOCK_CONFIG.",
             show_default=False,
         ),
     ] = None,

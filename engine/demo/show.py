@@ -95,7 +95,7 @@ def show_sharing(console: Console, found: HandoutSummary, wanted_slots: int) -> 
 def show_next(console: Console) -> None:
     """Where to look next. Pages are those of the repository: a wheel does not hold them."""
     console.print("Next:", style="bold")
-    console.print("  docs/start.md          ten minutes with this table (`penstock demo --unpack lake` puts it there)")
+    console.print("  docs/quickstart.md     ten minutes with this table (`penstock demo --unpack lake` puts it there)")
     console.print("  docs/README.md         guides and reference, by what you want to do")
     console.print("  penstock doctor        whether this machine and your table are fit for use")
 

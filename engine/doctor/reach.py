@@ -48,7 +48,7 @@ def storage_findings(path: str, now_s: Callable[[], float] = time.time) -> Itera
             yield Finding("storage rights", Level.OK, "lists folders and opens data files")
         written_ns = newest_change_ns(table)
     except PenstockError as error:
-        yield Finding("storage", Level.FAIL, str(error), f"error {error.code}, docs/cli.md")
+        yield Finding("storage", Level.FAIL, str(error), f"error {error.code}, docs/reference/cli.md")
         return
     except FileNotFoundError as error:
         yield Finding("storage rights", Level.FAIL, f"a file of a completed commit is gone: {error}")
@@ -105,14 +105,14 @@ def server_findings(address: str, access: ServerAccess, table: str | None) -> It
         told = client.list_groups(table or "")
         yield Finding("server", Level.OK, f"{address} answers in {_ms(begin_s)} ms, {len(told)} groups")
     except PenstockError as error:
-        yield Finding("server", Level.FAIL, str(error), f"error {error.code}, docs/cli.md")
+        yield Finding("server", Level.FAIL, str(error), f"error {error.code}, docs/reference/cli.md")
         return
     yield from server_status(client, table or "")
     if table is not None:
         try:
             described = client.describe_table(table)
         except PenstockError as error:
-            yield Finding("server table", Level.FAIL, str(error), f"error {error.code}, docs/cli.md")
+            yield Finding("server table", Level.FAIL, str(error), f"error {error.code}, docs/reference/cli.md")
             return
         yield Finding("server table", Level.OK, f"{table}, newest position {described.newest}")
         yield from storage_findings(described.base_path)
@@ -132,7 +132,7 @@ def server_status(client: EnumeratorClient, table: str) -> Iterator[Finding]:
     for each in status.tables:
         if each.error_code:
             text = f"the server cannot open {each.table}: {each.error}"
-            yield Finding("server tables", Level.FAIL, text, f"error {each.error_code}, docs/cli.md")
+            yield Finding("server tables", Level.FAIL, text, f"error {each.error_code}, docs/reference/cli.md")
 
 
 def shown_certificate(address: str, access: ServerAccess, now: datetime) -> Finding:

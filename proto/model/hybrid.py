@@ -69,7 +69,7 @@ class KafkaAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOverRules:
-    """What a user adds to the commits where those do not tell the offsets (docs/hybrid.md).
+    """What a user adds to the commits where those do not tell the offsets (docs/reference/hybrid.md).
 
     `key` and `key_format`: a key of commit metadata and the form of its value. `checkpoints`: (writer's id or '',
     folder) of Spark queries that fill the table. `others_elsewhere`: commits without a known position do not read the

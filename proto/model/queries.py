@@ -99,7 +99,8 @@ class PlanRequest:
     """One read to be planned.
 
     `columns` empty means every column, in the table's order; names resolve by Spark's case rule. `where` empty means no
-    filter (grammar: docs/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner choose.
+    filter (grammar: docs/reference/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner
+    choose.
     `event_time` names the column whose bounds each split carries, or is empty; `event_time_unit` (s, ms, us) is the
     unit of a column of plain numbers; with `scan_event_time` splits whose files do not tell their bounds are read for
     them. `of_stream` is an id of the stream whose batch the plan is, or empty: nobody comes back to it once later ones

@@ -26,8 +26,8 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         type=Choice(tuple(mode.value for mode in HybridMode)),
         doors=TRIGGERED,
         doc="The read goes on in the Kafka topic that fills the table, at the offsets that its last commit recorded "
-        "(docs/hybrid.md). `changelog`: the table's rows as `+I`, then the topic's records by key as `+U` and `-D`, in "
-        "the shape of `query=cdc`. `append`: rows, then each record as one.",
+        "(docs/reference/hybrid.md). `changelog`: the table's rows as `+I`, then the topic's records by key as `+U` "
+        "and `-D`, in the shape of `query=cdc`. `append`: rows, then each record as one.",
     ),
     Option(
         name=TOPIC,

@@ -100,7 +100,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         type=Text("predicate"),
         default="",
         doors=EVERYWHERE,
-        doc="Rows to keep: a condition as in SQL (docs/semantics.md), applied after merging.",
+        doc="Rows to keep: a condition as in SQL (docs/reference/semantics.md), applied after merging.",
     ),
     Option(
         name="limit",

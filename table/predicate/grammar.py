@@ -2,8 +2,8 @@
 
 Belongs here: the grammar. The tree is `table.predicate.tree`, what a comparison with a literal means
 `table.predicate.literals`;
-evaluation is the reader's. The grammar (docs/semantics.md) is a part of Spark SQL's: comparisons of a column with a
-literal, IN, BETWEEN, LIKE 'prefix%', IS [NOT] NULL, a boolean column alone, AND, OR, NOT and parentheses.
+evaluation is the reader's. The grammar (docs/reference/semantics.md) is a part of Spark SQL's: comparisons of a column
+with a literal, IN, BETWEEN, LIKE 'prefix%', IS [NOT] NULL, a boolean column alone, AND, OR, NOT and parentheses.
 """
 
 from __future__ import annotations

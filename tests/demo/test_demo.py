@@ -38,7 +38,7 @@ def test_every_range_and_the_snapshot_equal_hudi(data: pathlib.Path) -> None:
     assert printed.count("equal") >= 9
     assert "DIFFERS" not in printed
     told = [line.split()[:2] for line in printed.partition("Next:")[2].splitlines() if line]
-    assert told == [["docs/start.md", "ten"], ["docs/README.md", "guides"], ["penstock", "doctor"]]
+    assert told == [["docs/quickstart.md", "ten"], ["docs/README.md", "guides"], ["penstock", "doctor"]]
 
 
 @pytest.mark.parametrize("file", ["snapshot.parquet", "commit_2.parquet"])

@@ -1,4 +1,4 @@
-"""docs/compatibility.md says what this suite asserts, entry by entry."""
+"""docs/reference/compatibility.md says what this suite asserts, entry by entry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tool() -> ModuleType:
 
 
 def test_the_page_is_what_the_suite_asserts(tool: ModuleType) -> None:
-    assert (REPOSITORY / "docs" / "compatibility.md").read_text() == tool.document(tool.asserted())
+    assert (REPOSITORY / "docs" / "reference" / "compatibility.md").read_text() == tool.document(tool.asserted())
 
 
 def test_every_golden_table_is_about_a_feature(tool: ModuleType) -> None:

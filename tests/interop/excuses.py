@@ -4,12 +4,12 @@ At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is
 `history_changes`.
 
 1. A pending multi-writer write hides committed rows of its file groups until it is rolled back
-   (docs/semantics.md "Where Penstock differs", golden case A_failed_leftover_v9): the answer is that of the table as if
-   rolled back.
-2. Rows that a log compaction rewrote show the log compaction's own instant (docs/semantics.md "Merging", golden
-   A_log_compaction): their own instant is the one they had before.
-3. A merge-on-read range merges the range's files alone, so rows that lost come back (docs/semantics.md "Where Penstock
-   differs", golden B_v9_inc_mor inc_03).
+   (docs/reference/semantics.md "Where Penstock differs", golden case A_failed_leftover_v9): the answer is that of
+   the table as if rolled back.
+2. Rows that a log compaction rewrote show the log compaction's own instant (docs/reference/semantics.md "Merging",
+   golden A_log_compaction): their own instant is the one they had before.
+3. A merge-on-read range merges the range's files alone, so rows that lost come back (docs/reference/semantics.md "Where
+   Penstock differs", golden B_v9_inc_mor inc_03).
 4. A range whose files were cleaned is answered from the newest snapshot (same place, golden B_v9_arch_cow).
 5. Decimals of images that come from files are lost (golden B_v9_cdc_types_*); 0.15.0 also writes nested values of them
    as they lie in memory (golden B_v6_cdc_types_cow cdc_01).
@@ -18,8 +18,8 @@ At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is
    BASE_FILE_INSERT: a base file with as many rows as inserts is taken for its group's first one. Where delete flags
    emptied it, the deletes of its rows miss; where a flagged row counts as an insert, rows carried over are inserts.
 7. 1.2.0 fails on changes in logs of version 6 ("Not an Avro data file", golden B_v6_cdc_mor_*): 0.15.0 answers where it
-   wrote the table, but in commit-time order: there it merges by ordering value, where 1.x does not (docs/semantics.md
-   "Merging", payload OverwriteWithLatestAvroPayload).
+   wrote the table, but in commit-time order: there it merges by ordering value, where 1.x does not
+   (docs/reference/semantics.md "Merging", payload OverwriteWithLatestAvroPayload).
 8. Services of 0.15.0 change rows. Its compaction merges by rules of its own (ordering values in commit-time order too,
    a late delete may win, of a doubled key one row stays): the states before one that changed the newest rows stand no
    longer, nor does a sum of changes. What it rewrites of a clustered file has its decimals multiplied (golden

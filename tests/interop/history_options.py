@@ -96,7 +96,7 @@ class Options:
 
     @property
     def refused(self) -> str:
-        """The line under "What is refused" in docs/semantics.md that such a table falls under; '' for none."""
+        """The line of "What is refused" in docs/reference/semantics.md that holds for such a table; '' for none."""
         return "HFile log blocks of data" if self.log_blocks == "hfile" else ""
 
 

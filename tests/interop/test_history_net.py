@@ -24,7 +24,7 @@ import penstock
 from penstock.proto.errors import PositionExpired, SchemaMismatch, UnsupportedFeature
 from penstock.reader.base import columns
 
-SEMANTICS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "semantics.md"
+SEMANTICS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "semantics.md"
 CASE = "A_types_v9_h120"
 
 

@@ -1,6 +1,6 @@
 """Retention, topics that are other ones, gaps, missing and new partitions, times and groups, on a real broker.
 
-The numbers are the rows of the table of edge cases in docs/hybrid.md.
+The numbers are the rows of the table of edge cases in docs/reference/hybrid.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Transactions take offsets that no reader sees, on a real broker (the mock shows aborted records).
 
-The numbers are the rows of the table of edge cases in docs/hybrid.md.
+The numbers are the rows of the table of edge cases in docs/reference/hybrid.md.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A completed instant; `order_key` as in docs/semantics.md; `completed` is its completion in any layout."""
+    """A completed instant; `order_key` as in docs/reference/semantics.md; `completed`: its completion in any layout."""
 
     requested: str
     order_key: str

@@ -1,8 +1,8 @@
 """What a stream must do, in a few lines that know nothing of the product: which watermark each micro-batch carries,
 which rows are late, which window is emitted when and with what.
 
-Belongs here: the definitions of docs/streaming.md and Spark's own rule, over plain values. Not here: where the values
-come from (`recorded`), how a stream is run (`driven`). Never `penstock`. Event times are microseconds.
+Belongs here: the definitions of docs/reference/streaming.md and Spark's own rule, over plain values. Not here: where
+the values come from (`recorded`), how a stream is run (`driven`). Never `penstock`. Event times are microseconds.
 """
 
 from __future__ import annotations

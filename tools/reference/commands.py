@@ -13,7 +13,7 @@ from penstock.engine.cli.main import app
 from penstock.proto.options.registry import OPTIONS
 from reference.rendering import Page, code, described, table
 
-HEAD = """What they print, and how they behave: [the command line](../cli.md). Exit codes: [errors](errors.md). Every
+HEAD = """What they print, and how they behave: [the command line](cli.md). Exit codes: [errors](errors.md). Every
 command has `--help`, families of commands show it when they are called alone.
 
 """

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+WRITTEN_BY: Final = "<!-- written by tools/generate_reference.py from "
+"""The beginning of the comment that marks a generated page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class Page:
     @property
     def text(self) -> str:
         """The whole file."""
-        mark = f"<!-- written by tools/generate_reference.py from {self.source}; do not edit -->"
+        mark = f"{WRITTEN_BY}{self.source}; do not edit -->"
         return f"# {self.title}\n\n{mark}\n\n{self.body.strip()}\n"
 
 

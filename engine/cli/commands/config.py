@@ -41,7 +41,9 @@ def config(context: typer.Context) -> None:
 @app.command("check")
 def check(
     context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Configuration (TOML; docs/operations.md, docs/cli.md).")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Configuration (TOML; docs/operations.md, docs/reference/cli.md).")
+    ],
     kind: Annotated[
         Kind, typer.Option("--kind", help="Whose file it is; by what is in it, if not given.", show_default=False)
     ] = Kind.AUTO,

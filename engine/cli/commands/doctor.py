@@ -69,7 +69,7 @@ def findings(shell: Shell, table: str | None, server: str | None, access: object
 
 
 def finding_fields(finding: Finding) -> dict[str, object]:
-    """A finding's documented fields (docs/cli.md)."""
+    """A finding's documented fields (docs/reference/cli.md)."""
     return {
         "check": finding.check,
         "level": finding.level.value,

@@ -121,7 +121,7 @@ def _door(context: typer.Context, flags: dict[str, str | None], table: str) -> t
 
 
 def summary_fields(summary: GroupSummary) -> dict[str, object]:
-    """A group's documented fields in a list (docs/cli.md)."""
+    """A group's documented fields in a list (docs/reference/cli.md)."""
     return {
         "table": summary.table,
         "group": summary.group,
@@ -133,7 +133,7 @@ def summary_fields(summary: GroupSummary) -> dict[str, object]:
 
 
 def description_fields(description: GroupDescription) -> dict[str, object]:
-    """A group's documented fields in full (docs/cli.md)."""
+    """A group's documented fields in full (docs/reference/cli.md)."""
     lag, scope, limits = description.lag, description.scope, description.limits
     return summary_fields(description.summary) | {
         "rounds": description.rounds,
@@ -205,7 +205,7 @@ def _kafka_fields(description: GroupDescription) -> dict[str, object] | None:
 
 
 def outcome_fields(table: str, group: str, outcome: ResetOutcome) -> dict[str, object]:
-    """What a reset did or would do, by its documented fields (docs/cli.md)."""
+    """What a reset did or would do, by its documented fields (docs/reference/cli.md)."""
     return {
         "table": table,
         "group": group,

@@ -95,7 +95,7 @@ def resolve(
 def handover_fields(
     table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Step] | None
 ) -> dict[str, object]:
-    """The documented fields of a hand-over (docs/cli.md)."""
+    """The documented fields of a hand-over (docs/reference/cli.md)."""
     from penstock.enumerator.handover.explain import notes, step_in_words
     from penstock.enumerator.handover.offset_fallbacks import GivenOffsets, GroupOffsets
     from penstock.enumerator.handover.offset_search import Found

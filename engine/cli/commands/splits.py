@@ -79,7 +79,7 @@ def plan(
 
 
 def plan_fields(planned: Plan, explanation: Explanation | None) -> dict[str, object]:
-    """The plan's documented fields (docs/cli.md)."""
+    """The plan's documented fields (docs/reference/cli.md)."""
     from penstock.table.storage.filesystem import shown_uri
 
     fields: dict[str, object] = {
@@ -108,7 +108,7 @@ def plan_fields(planned: Plan, explanation: Explanation | None) -> dict[str, obj
 
 
 def split_fields(split: Split) -> dict[str, object]:
-    """A split's documented fields (docs/cli.md)."""
+    """A split's documented fields (docs/reference/cli.md)."""
     from penstock.engine.cli.output.explain import told_by
     from penstock.proto.model.changes import GroupChanges
     from penstock.proto.model.splits import EventTimeBounds, RowGroupRun

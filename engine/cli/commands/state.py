@@ -95,7 +95,7 @@ def _write(fields: dict[str, object], form: ReportFormat) -> None:
 
 
 def reported(report: StateReport) -> dict[str, object]:
-    """The report's documented fields (docs/cli.md)."""
+    """The report's documented fields (docs/reference/cli.md)."""
     holder = report.holder
     return {
         "directory": report.directory,

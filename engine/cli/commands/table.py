@@ -58,7 +58,7 @@ def desc(
 
 
 def described(description: TableDescription) -> dict[str, object]:
-    """The description's documented fields (docs/cli.md)."""
+    """The description's documented fields (docs/reference/cli.md)."""
     from penstock.table.storage.filesystem import shown_uri
 
     return {

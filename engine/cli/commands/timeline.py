@@ -36,7 +36,7 @@ def timeline(
 
 
 def instant_rows(timeline: Timeline, zone: tzinfo | None) -> list[dict[str, object]]:
-    """One entry an instant with the documented fields (docs/cli.md)."""
+    """One entry an instant with the documented fields (docs/reference/cli.md)."""
     return [
         {
             "requested_time": str(instant.requested_time),

@@ -162,7 +162,7 @@ def _cells(group: GroupStatus, watermarks: dict[str, int | None], now_ms: int) -
 
 
 def status_fields(status: ServerStatus) -> dict[str, object]:
-    """The documented fields (docs/cli.md)."""
+    """The documented fields (docs/reference/cli.md)."""
     return {
         "version": status.version,
         "now": moment(status.now_ms),

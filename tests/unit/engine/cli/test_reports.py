@@ -26,8 +26,8 @@ V9, V6, RANGES = "A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150", "B
 
 
 def documented(heading: str) -> set[str]:
-    """The field names of the table that follows `heading` in docs/cli.md."""
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    """The field names of the table that follows `heading` in docs/reference/cli.md."""
+    text = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     rows = text.split(heading, 1)[1].split("\n\n", 2)[1 if "|" not in heading else 0].splitlines()
     cells = [row.split("|")[1] for row in rows if row.startswith("| `")]
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}

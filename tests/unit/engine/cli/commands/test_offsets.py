@@ -29,7 +29,7 @@ def checkpoint(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def documented() -> set[str]:
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     rows = text.split("`offsets resolve` (`--format json`): an object.", 1)[1].split("\n\n", 2)[1].splitlines()
     cells = [row.split("|")[1] for row in rows if row.startswith("| `")]
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}

@@ -189,7 +189,8 @@ def test_the_picture_is_drawn_anew_until_it_is_interrupted(monkeypatch: pytest.M
 def test_the_documented_fields() -> None:
     import pathlib
 
-    text = (pathlib.Path(__file__).parents[5] / "docs" / "cli.md").read_text().split("`top`: `version`")[1]
+    page = pathlib.Path(__file__).parents[5] / "docs" / "reference" / "cli.md"
+    text = page.read_text().split("`top`: `version`")[1]
     documented = set(re.findall(r"`(\w+)`", "`version`" + text.split("as in")[0]))
     fields = status_fields(STATUS)
     (group,) = fields["groups"]  # type: ignore[misc]
