@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.enumerator.log import tell
-from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer
+from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer, WatermarkPlanned
 from penstock.enumerator.report_totals import total
 from penstock.enumerator.tables.open_tables import OpenedTables
 from penstock.proto.errors import ConfigurationError, TableNotFound
@@ -134,10 +134,10 @@ class EmbeddedEnumerator:
         begin_ms = self._clock_ms()
         found = self._reads.next_batch(self._path(table), self._name(table), scope, point)
         if found.point != point:
-            self._observer.observe(Duration.PLAN, (self._clock_ms() - begin_ms) / 1000)
+            self._observer.observe(DurationMeasured(Duration.PLAN, (self._clock_ms() - begin_ms) / 1000))
             at_us = found.point.watermark.at_us
             if at_us is not None and at_us < END_OF_TIME_US:
-                self._observer.watermark(self._name(table), at_us)
+                self._observer.observe(WatermarkPlanned(self._name(table), at_us))
             tell(
                 "batch of a stream",
                 table=self._name(table),

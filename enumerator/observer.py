@@ -1,380 +1,391 @@
-"""What the enumerator tells whoever measures it. Pure: values and one protocol; `NoObserver` listens to nothing.
+"""Observation of the enumerator: frozen event values, and the one method that receives them. Pure.
 
-Belongs here: another number that the service knows. Not here: names, labels and buckets of metrics
-(`penstock.enumerator.server.metrics.catalog`).
+Each event says what happened or what was measured. `penstock.enumerator.server.metrics` turns events into metrics,
+`penstock.enumerator.groups.activity` into the status of a server.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.reports import SplitReport
 
-if TYPE_CHECKING:
-    from penstock.proto.model.groups import GroupLag
-
 
 class SplitEvent(enum.StrEnum):
-    """What happened to a split."""
+    """A step in the life of a split; the label `event` of metrics."""
 
     DISCOVERED = "discovered"
+    """A plan holds the split."""
     ASSIGNED = "assigned"
+    """A reader received the split."""
     RETURNED = "returned"
+    """The reader left the group before it finished the split."""
     FINISHED = "finished"
+    """The reader finished the split."""
     FENCED = "fenced"
+    """A call of a reader with an old epoch was refused."""
     EXPIRED = "expired"
+    """The lease of the reader ended before it finished the split."""
 
 
 class SplitKind(enum.StrEnum):
-    """What a split holds: rows of slices, changes, or a stretch of a topic."""
+    """The content of a split; the label `kind` of metrics."""
 
     MOR = "mor"
+    """Rows of file slices."""
     CDC = "cdc"
+    """Changes of file slices."""
     KAFKA = "kafka"
+    """A range of offsets of a topic."""
 
 
 class Duration(enum.StrEnum):
-    """What takes time in the service."""
+    """An operation of the service that is timed."""
 
     TIMELINE_REFRESH = "timeline_refresh"
+    """A discovery that found nothing new."""
     PLAN = "plan"
+    """Planning of a read, a batch or a round."""
     ASSIGN = "assign"
+    """The answer to a request for the next split of a plan."""
     LOG_APPEND = "log_append"
+    """An append to the state that became durable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGauges:
-    """A consumer group now. Instants are seconds since 1970 UTC of its newest planned one, None before the first;
-    `discovered_at_s` is the observer's own clock (`Observer.now_s`) when its table was last looked at, so that the age
-    grows even if nobody reports; None for a group whose table is not to be looked at (ended, stopped, paused).
-    `poll_interval_s`: how often it is to be. `up`: it is followed and not stopped by an error. `error_code`: of what
-    stopped it, or of the looks that fail now."""
+    """The state of a consumer group at one moment."""
 
     pending_splits: int
+    """Planned splits that no reader holds."""
     assigned_splits: int
+    """Splits that a reader holds."""
     finished_splits: int
+    """Finished splits of open rounds."""
     pending_bytes: int = 0
+    """Size of the pending splits."""
     issued_instant_s: float | None = None
+    """Time of the newest planned instant, in seconds since 1970 UTC; None before the first."""
     issued_delay_s: float | None = None
-    discovered_at_s: float | None = None
+    """How long after that instant its round was planned; None before the first."""
+    discovery_age_s: float | None = None
+    """Time since the last discovery of the table; None if none is due (the group ended, stopped or is paused)."""
     poll_interval_s: float | None = None
+    """Configured interval between two discoveries of the table."""
     kind: SplitKind = SplitKind.MOR
+    """Content of the group's splits."""
     up: bool = True
+    """Whether the group is not stopped by an error."""
     error_code: str = ""
+    """Code of the error that stopped the group, or of the discoveries that fail now; '' if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsCounted:
+    """An event of `count` splits of a group, or of a plan."""
+
+    event: SplitEvent
+    """What happened."""
+    table: str
+    """Name of the table."""
+    group: str
+    """Name of the group; '' for a plan."""
+    kind: SplitKind
+    """Content of the splits."""
+    count: int = 1
+    """How many splits."""
+    query: str = ""
+    """Label of the query of a plan; '' for a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSplits:
+    """An event of splits that one reader of a group holds or held. SplitEvent.FENCED has no splits: it concerns the
+    reader."""
+
+    event: SplitEvent
+    """What happened: assigned, finished, returned, expired or fenced."""
+    table: str
+    """Name of the table."""
+    group: str
+    """Name of the group."""
+    reader_id: str
+    """The reader."""
+    splits: tuple[tuple[str, int], ...]
+    """Plan id of the round and index of each split."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitReported:
+    """A reader finished a split. One event per split, also if the reader repeats its report."""
+
+    table: str
+    """Name of the table."""
+    group: str
+    """Name of the group; '' for a split of a plan."""
+    reader_id: str
+    """The reader; '' for a split of a plan."""
+    report: SplitReport
+    """The reader's report."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMeasured:
+    """The state of a group; replaces the state measured before."""
+
+    table: str
+    """Name of the table."""
+    group: str
+    """Name of the group."""
+    gauges: GroupGauges
+    """The state."""
+
+
+@dataclass(frozen=True, slots=True)
+class LagMeasured:
+    """The lag of a group; replaces the lag measured before."""
+
+    table: str
+    """Name of the table."""
+    group: str
+    """Name of the group."""
+    lag: GroupLag | None
+    """The lag; None if it cannot be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRemoved:
+    """A group was deleted."""
+
+    table: str
+    """Name of the table."""
+    group: str
+    """Name of the group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableGauges:
-    """What is left before the table's cleaner overtakes its slowest group; None: not known."""
+class RoundDiscovered:
+    """A round of a group was planned and is held."""
 
-    loss_commits: int | None = None
-    loss_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaGauges:
-    """A hybrid read now. `phase` None: in the lake. `lag`: by partition of the topic, how many offsets lie behind what
-    is planned."""
-
-    topic: str
-    phase: Phase | None = None
-    lag: Mapping[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRound:
-    """A round of a group. `instant_ms`: of its newest instant since 1970 UTC, None where the zone is not known."""
-
+    table: str
+    """Name of the table."""
+    group: str
+    """Name of the group."""
     commits: int
+    """Data instants of the round."""
     splits: int
+    """Splits of the round."""
     size_bytes: int = 0
+    """Size of the splits."""
     instant_ms: int | None = None
+    """Time of the newest instant in milliseconds since 1970 UTC; None if the zone of the timeline is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryFailed:
+    """A discovery for a group failed."""
+
+    table: str
+    """Name of the table."""
+    group: str
+    """Name of the group."""
+    code: str
+    """Code of the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadFailed:
+    """An iteration of a background thread failed, or the thread ended."""
+
+    thread: str
+    """Name of the thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMeasured:
+    """How far the cleaner of a table is from data that its slowest group has not read."""
+
+    table: str
+    """Name of the table."""
+    loss_commits: int | None = None
+    """In commits; None if unknown."""
+    loss_s: float | None = None
+    """In seconds; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableChecked:
+    """A check whether a table can be opened; replaces the check before."""
+
+    table: str
+    """Name of the table."""
+    code: str
+    """Code of the error; '' if the table can be opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicMeasured:
+    """The state of a hybrid group; replaces the state measured before."""
+
+    table: str
+    """Name of the table."""
+    group: str
+    """Name of the group."""
+    topic: str
+    """Name of the topic."""
+    phase: Phase | None = None
+    """Phase of the hand-over; None while the group reads the table."""
+    lag: Mapping[int, int] = field(default_factory=dict)
+    """Offsets not planned yet, by partition of the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsExpired:
+    """Records of a topic expired before the group read them."""
+
+    table: str
+    """Name of the table."""
+    group: str
+    """Name of the group."""
+    records: int
+    """How many more offsets were skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkPlanned:
+    """The watermark of a batch of a stream that was planned."""
+
+    table: str
+    """Name of the table."""
+    at_us: int
+    """The watermark in microseconds since 1970 UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochAcquired:
+    """The process writes its state under this epoch."""
+
+    epoch: int
+    """The epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokensLoaded:
+    """The file of tokens was read, or could not be read."""
+
+    accepted: int
+    """How many tokens are accepted now."""
+    usable: bool
+    """Whether the file can be read and parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DurationMeasured:
+    """An operation ended."""
+
+    duration: Duration
+    """Which operation."""
+    seconds: float
+    """How long it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A gRPC call arrived."""
+
+    service: str
+    """Full name of the service."""
+    method: str
+    """Name of the method."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallHandled:
+    """A gRPC call was answered."""
+
+    service: str
+    """Full name of the service."""
+    method: str
+    """Name of the method."""
+    code: str
+    """The status, such as `OK` or `UNAVAILABLE`."""
+    seconds: float
+    """How long the call took."""
+
+
+Observation = (
+    SplitsCounted
+    | ReaderSplits
+    | SplitReported
+    | GroupMeasured
+    | LagMeasured
+    | GroupRemoved
+    | RoundDiscovered
+    | DiscoveryFailed
+    | ThreadFailed
+    | TableMeasured
+    | TableChecked
+    | TopicMeasured
+    | RecordsExpired
+    | WatermarkPlanned
+    | EpochAcquired
+    | TokensLoaded
+    | DurationMeasured
+    | CallStarted
+    | CallHandled
+)
 
 
 class Observer(Protocol):
-    """Takes numbers in, from any thread; never fails, never waits."""
+    """Receives events, from any thread. Never fails and never waits."""
 
-    def now_s(self) -> float:
-        """The clock of `GroupGauges.discovered_at_s`: never runs backwards."""
-        ...
-
-    def split_events(
-        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
-    ) -> None:
-        """`count` splits of a group had this happen to them; of a read without one `group` is '' and `query` says what
-        is read."""
-        ...
-
-    def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
-        """Replaces what was last said of the group."""
-        ...
-
-    def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
-        """How far the group is behind its table, None if that cannot be measured; replaces what was last said."""
-        ...
-
-    def round_planned(self, table: str, group: str, planned: PlannedRound) -> None:
-        """A round was found and is kept."""
-        ...
-
-    def discovery_failed(self, table: str, group: str, code: str) -> None:
-        """A look for the group failed with the error of this code."""
-        ...
-
-    def thread_failed(self, thread: str) -> None:
-        """A round of a background thread failed, or the thread ended."""
-        ...
-
-    def reader_splits(
-        self, event: SplitEvent, table: str, group: str, reader_id: str, splits: Sequence[tuple[str, int]]
-    ) -> None:
-        """Which splits (round's plan id, index) of a reader had this happen to them: assigned, finished, returned,
-        expired; or fenced, with none: the reader itself was."""
-        ...
-
-    def group_report(self, table: str, group: str, reader_id: str, report: SplitReport) -> None:
-        """A reader of the group finished a split: beside `report`, for whoever asks which group."""
-        ...
-
-    def group_gone(self, table: str, group: str) -> None:
-        """The group was deleted: nothing more is said of it."""
-        ...
-
-    def table_gauges(self, table: str, gauges: TableGauges) -> None:
-        """Replaces what was last said of the table."""
-        ...
-
-    def table_health(self, table: str, code: str) -> None:
-        """The table can be opened ('') or cannot, for the error of this code; replaces what was last said."""
-        ...
-
-    def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
-        """Replaces what was last said of the group's way into its topic."""
-        ...
-
-    def kafka_lost(self, table: str, group: str, records: int) -> None:
-        """So many more offsets were passed over, for retention took them before they were read."""
-        ...
-
-    def watermark(self, table: str, at_us: int) -> None:
-        """The watermark of the batch of a stream that was planned last, in UTC microseconds."""
-        ...
-
-    def leader_epoch(self, epoch: int) -> None:
-        """The epoch under which this process writes its state."""
-        ...
-
-    def token_file(self, accepted: int, usable: bool) -> None:
-        """So many tokens count now; whether their file can be read and parsed."""
-        ...
-
-    def report(self, group: str, report: SplitReport) -> None:
-        """A reader finished a split: once a split, whoever repeats it."""
-        ...
-
-    def observe(self, duration: Duration, seconds: float) -> None:
-        """Something took so long."""
-        ...
-
-    def rpc_started(self, service: str, method: str) -> None:
-        """A call arrived."""
-        ...
-
-    def rpc_handled(self, service: str, method: str, code: str, seconds: float) -> None:
-        """It was answered with this status (`OK`, `UNAVAILABLE`, …)."""
+    def observe(self, event: Observation) -> None:
+        """Receives one event; events of a type that the observer does not use are ignored."""
         ...
 
 
 class NoObserver:
-    """Nobody measures."""
+    """Ignores every event."""
 
-    def now_s(self) -> float:
-        """Always 0."""
-        return 0.0
-
-    def split_events(
-        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
-    ) -> None:
-        """Nothing."""
-
-    def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
-        """Nothing."""
-
-    def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
-        """Nothing."""
-
-    def round_planned(self, table: str, group: str, planned: PlannedRound) -> None:
-        """Nothing."""
-
-    def discovery_failed(self, table: str, group: str, code: str) -> None:
-        """Nothing."""
-
-    def thread_failed(self, thread: str) -> None:
-        """Nothing."""
-
-    def reader_splits(
-        self, event: SplitEvent, table: str, group: str, reader_id: str, splits: Sequence[tuple[str, int]]
-    ) -> None:
-        """Nothing."""
-
-    def group_report(self, table: str, group: str, reader_id: str, report: SplitReport) -> None:
-        """Nothing."""
-
-    def group_gone(self, table: str, group: str) -> None:
-        """Nothing."""
-
-    def table_gauges(self, table: str, gauges: TableGauges) -> None:
-        """Nothing."""
-
-    def table_health(self, table: str, code: str) -> None:
-        """Nothing."""
-
-    def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
-        """Nothing."""
-
-    def kafka_lost(self, table: str, group: str, records: int) -> None:
-        """Nothing."""
-
-    def watermark(self, table: str, at_us: int) -> None:
-        """Nothing."""
-
-    def leader_epoch(self, epoch: int) -> None:
-        """Nothing."""
-
-    def token_file(self, accepted: int, usable: bool) -> None:
-        """Nothing."""
-
-    def report(self, group: str, report: SplitReport) -> None:
-        """Nothing."""
-
-    def observe(self, duration: Duration, seconds: float) -> None:
-        """Nothing."""
-
-    def rpc_started(self, service: str, method: str) -> None:
-        """Nothing."""
-
-    def rpc_handled(self, service: str, method: str, code: str, seconds: float) -> None:
-        """Nothing."""
+    def observe(self, event: Observation) -> None:
+        """See `Observer.observe`."""
 
 
 NO_OBSERVER: Final = NoObserver()
 
 
 class CompositeObserver:
-    """Tells the first, then the second. The clock is the first one's."""
+    """Passes each event to all of its observers, in their order."""
 
-    def __init__(self, first: Observer, second: Observer) -> None:
-        self._first, self._all = first, (first, second)
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
 
-    def now_s(self) -> float:
-        """See `Observer.now_s`."""
-        return self._first.now_s()
-
-    def split_events(
-        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
-    ) -> None:
-        """See `Observer.split_events`."""
-        for one in self._all:
-            one.split_events(event, table, group, kind, count, query=query)
-
-    def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
-        """See `Observer.group_gauges`."""
-        for one in self._all:
-            one.group_gauges(table, group, gauges)
-
-    def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
-        """See `Observer.group_lag`."""
-        for one in self._all:
-            one.group_lag(table, group, lag)
-
-    def round_planned(self, table: str, group: str, planned: PlannedRound) -> None:
-        """See `Observer.round_planned`."""
-        for one in self._all:
-            one.round_planned(table, group, planned)
-
-    def discovery_failed(self, table: str, group: str, code: str) -> None:
-        """See `Observer.discovery_failed`."""
-        for one in self._all:
-            one.discovery_failed(table, group, code)
-
-    def thread_failed(self, thread: str) -> None:
-        """See `Observer.thread_failed`."""
-        for one in self._all:
-            one.thread_failed(thread)
-
-    def reader_splits(
-        self, event: SplitEvent, table: str, group: str, reader_id: str, splits: Sequence[tuple[str, int]]
-    ) -> None:
-        """See `Observer.reader_splits`."""
-        for one in self._all:
-            one.reader_splits(event, table, group, reader_id, splits)
-
-    def group_report(self, table: str, group: str, reader_id: str, report: SplitReport) -> None:
-        """See `Observer.group_report`."""
-        for one in self._all:
-            one.group_report(table, group, reader_id, report)
-
-    def group_gone(self, table: str, group: str) -> None:
-        """See `Observer.group_gone`."""
-        for one in self._all:
-            one.group_gone(table, group)
-
-    def table_gauges(self, table: str, gauges: TableGauges) -> None:
-        """See `Observer.table_gauges`."""
-        for one in self._all:
-            one.table_gauges(table, gauges)
-
-    def table_health(self, table: str, code: str) -> None:
-        """See `Observer.table_health`."""
-        for one in self._all:
-            one.table_health(table, code)
-
-    def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
-        """See `Observer.kafka`."""
-        for one in self._all:
-            one.kafka(table, group, gauges)
-
-    def kafka_lost(self, table: str, group: str, records: int) -> None:
-        """See `Observer.kafka_lost`."""
-        for one in self._all:
-            one.kafka_lost(table, group, records)
-
-    def watermark(self, table: str, at_us: int) -> None:
-        """See `Observer.watermark`."""
-        for one in self._all:
-            one.watermark(table, at_us)
-
-    def token_file(self, accepted: int, usable: bool) -> None:
-        """See `Observer.token_file`."""
-        for one in self._all:
-            one.token_file(accepted, usable)
-
-    def leader_epoch(self, epoch: int) -> None:
-        """See `Observer.leader_epoch`."""
-        for one in self._all:
-            one.leader_epoch(epoch)
-
-    def report(self, group: str, report: SplitReport) -> None:
-        """See `Observer.report`."""
-        for one in self._all:
-            one.report(group, report)
-
-    def observe(self, duration: Duration, seconds: float) -> None:
+    def observe(self, event: Observation) -> None:
         """See `Observer.observe`."""
-        for one in self._all:
-            one.observe(duration, seconds)
+        for observer in self._observers:
+            observer.observe(event)
 
-    def rpc_started(self, service: str, method: str) -> None:
-        """See `Observer.rpc_started`."""
-        for one in self._all:
-            one.rpc_started(service, method)
 
-    def rpc_handled(self, service: str, method: str, code: str, seconds: float) -> None:
-        """See `Observer.rpc_handled`."""
-        for one in self._all:
-            one.rpc_handled(service, method, code, seconds)
+_E = TypeVar("_E")
+
+
+class Subscriptions:
+    """The handlers of an observer, by the type of event. Subscribe in the constructor, before the first event."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {}
+
+    def subscribe(self, kind: type[_E], handler: Callable[[_E], None]) -> None:
+        """Calls `handler` with each event of the type `kind`."""
+        self._handlers[kind] = handler
+
+    def dispatch(self, event: Observation) -> None:
+        """Calls the handler of the event's type, if there is one."""
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)

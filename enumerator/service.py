@@ -28,7 +28,14 @@ from penstock.enumerator.groups.discovery_threads import DiscoveryThreads
 from penstock.enumerator.groups.server_status import status_of
 from penstock.enumerator.groups.split_discovery import Follows, SplitDiscovery
 from penstock.enumerator.log import log, tell
-from penstock.enumerator.observer import CompositeObserver, SplitEvent, SplitKind
+from penstock.enumerator.observer import (
+    CompositeObserver,
+    ReaderSplits,
+    SplitEvent,
+    SplitKind,
+    SplitReported,
+    SplitsCounted,
+)
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.proto.codec.serialized import decode_request, encode_request
@@ -208,8 +215,8 @@ class EnumeratorService(EmbeddedEnumerator):
             if log.isEnabledFor(logging.DEBUG) and (is_new or not one.finished):
                 _tell_progress(member, one)
             if is_new and one.report is not None:
-                self.coordinator.observer.report(member.group, one.report)
-                self.coordinator.observer.group_report(member.table, member.group, member.reader_id, one.report)
+                reported = SplitReported(member.table, member.group, member.reader_id, one.report)
+                self.coordinator.observer.observe(reported)
 
     def leave_group(self, member: Member) -> None:
         """See `GroupService.leave_group`."""
@@ -299,8 +306,9 @@ class EnumeratorService(EmbeddedEnumerator):
         except Fenced:
             group = self.coordinator.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
             kind = SplitKind.MOR if group is None else kind_of(group)
-            self.coordinator.observer.split_events(SplitEvent.FENCED, member.table, member.group, kind)
-            self.coordinator.observer.reader_splits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ())
+            observer = self.coordinator.observer
+            observer.observe(SplitsCounted(SplitEvent.FENCED, member.table, member.group, kind))
+            observer.observe(ReaderSplits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ()))
             tell("reader fenced", level=logging.WARNING, table=member.table, group=member.group,
                  reader=member.reader_id, epoch=member.epoch)  # fmt: skip
             raise

@@ -26,7 +26,7 @@ from penstock.enumerator.core.records import Durable, Gone, GroupDeleted, PlanOp
 from penstock.enumerator.core.results import Answer, Settings
 from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.log import tell
-from penstock.enumerator.observer import NO_OBSERVER, Duration, Observer
+from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer
 from penstock.enumerator.store.errors import again
 from penstock.enumerator.store.journal import AnyJournal, Ticket
 from penstock.enumerator.store.protocol import Store
@@ -130,7 +130,7 @@ class Coordinator:
         self._wait_durable(ticket)
         if durable:
             failpoints.hit(failpoints.APPEND_AFTER)
-            self.observer.observe(Duration.LOG_APPEND, time.perf_counter() - begin_s)
+            self.observer.observe(DurationMeasured(Duration.LOG_APPEND, time.perf_counter() - begin_s))
 
     def _wait_durable(self, ticket: Ticket) -> None:
         """Returns once it is. That another server has taken the state over is this one's trouble: to whoever asks it is

@@ -19,7 +19,15 @@ from penstock.enumerator.core.slot_assigner import Assigned, Assignment, choose_
 from penstock.enumerator.core.split_facts import sizes_alone
 from penstock.enumerator.core.state import State
 from penstock.enumerator.log import tell
-from penstock.enumerator.observer import Duration, Observer, SplitEvent, SplitKind
+from penstock.enumerator.observer import (
+    Duration,
+    DurationMeasured,
+    Observer,
+    SplitEvent,
+    SplitKind,
+    SplitReported,
+    SplitsCounted,
+)
 from penstock.proto.codec.serialized import encode_request
 from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownPlan
 from penstock.proto.model.queries import Changes, PlanRequest, TopicRanges
@@ -95,7 +103,7 @@ class KeptPlans:
         )
         opened = self._opened(self._coordinator.handle(event, _plan_id, (plan_id, plan)))
         took_ms = self._clock_ms() - begin_ms
-        self._observer.observe(Duration.PLAN, took_ms / 1000)
+        self._observer.observe(DurationMeasured(Duration.PLAN, took_ms / 1000))
         self._count(SplitEvent.DISCOVERED, request.table, query, len(facts))
         tell(
             "plan opened",
@@ -129,7 +137,7 @@ class KeptPlans:
         """See `Enumerator.next_split`."""
         begin_s = time.perf_counter()
         told, table, query, replayed = self._coordinator.handle(NextEntry(plan_id, slot, index), _entry)
-        self._observer.observe(Duration.ASSIGN, time.perf_counter() - begin_s)
+        self._observer.observe(DurationMeasured(Duration.ASSIGN, time.perf_counter() - begin_s))
         if not isinstance(told, Assigned):
             level = logging.DEBUG if replayed else logging.INFO
             tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
@@ -149,7 +157,7 @@ class KeptPlans:
         event = FinishEntry(plan_id, slot, index, report)
         held, answer = self._coordinator.handle(event, lambda state, answer: (state.plans[plan_id], answer))
         if isinstance(answer, Reported) and answer.is_first:
-            self._observer.report(held.query, report)
+            self._observer.observe(SplitReported(held.table, "", "", report))
             self._count(SplitEvent.FINISHED, held.table, held.query)
         tell(
             "split finished",
@@ -163,7 +171,7 @@ class KeptPlans:
         )
 
     def _count(self, event: SplitEvent, table: str, query: str, count: int = 1) -> None:
-        self._observer.split_events(event, table, "", _kind(query), count, query=query_label(query))
+        self._observer.observe(SplitsCounted(event, table, "", _kind(query), count, query_label(query)))
 
     def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
         """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""

@@ -19,7 +19,16 @@ from penstock.enumerator.core.records import (
 )
 from penstock.enumerator.core.rounds import PENDING
 from penstock.enumerator.core.state import Group, State
-from penstock.enumerator.observer import GroupGauges, KafkaGauges, Observer, SplitEvent, SplitKind
+from penstock.enumerator.observer import (
+    GroupGauges,
+    GroupRemoved,
+    Observer,
+    ReaderSplits,
+    SplitEvent,
+    SplitKind,
+    SplitsCounted,
+    TopicMeasured,
+)
 from penstock.proto.model.queries import Changes
 
 
@@ -38,7 +47,7 @@ def tell_records(observer: Observer, state: State, records: Sequence[Record]) ->
                 _count(observer, state.groups[key], SplitEvent.DISCOVERED, len(record.facts))
             case SplitsAssigned(key=key, reader_id=reader_id):
                 _count(observer, state.groups[key], SplitEvent.ASSIGNED, len(record.splits))
-                observer.reader_splits(SplitEvent.ASSIGNED, key.table, key.group, reader_id, record.splits)
+                observer.observe(ReaderSplits(SplitEvent.ASSIGNED, key.table, key.group, reader_id, record.splits))
             case SplitsCommitted(key=key):
                 _count(observer, state.groups[key], SplitEvent.FINISHED, len(record.finished))
                 _tell_finished(observer, state.groups[key], record.finished)
@@ -46,9 +55,9 @@ def tell_records(observer: Observer, state: State, records: Sequence[Record]) ->
                 held = tuple(state.groups[key].readers[reader_id].held)
                 event = SplitEvent.EXPIRED if cause is Gone.EXPIRED else SplitEvent.RETURNED
                 _count(observer, state.groups[key], event, len(held))
-                observer.reader_splits(event, key.table, key.group, reader_id, held)
+                observer.observe(ReaderSplits(event, key.table, key.group, reader_id, held))
             case GroupDeleted(key):
-                observer.group_gone(key.table, key.group)
+                observer.observe(GroupRemoved(key.table, key.group))
             case _:
                 pass
 
@@ -60,35 +69,37 @@ def _tell_finished(observer: Observer, group: Group, finished: Sequence[tuple[st
         if one is not None and index in one.holders:
             by_reader.setdefault(one.holders[index], []).append((plan_id, index))
     for reader_id, splits in by_reader.items():
-        observer.reader_splits(SplitEvent.FINISHED, group.key.table, group.key.group, reader_id, splits)
+        observer.observe(ReaderSplits(SplitEvent.FINISHED, group.key.table, group.key.group, reader_id, tuple(splits)))
 
 
 def _count(observer: Observer, group: Group, event: SplitEvent, count: int) -> None:
     if count:
-        observer.split_events(event, group.key.table, group.key.group, kind_of(group), count)
+        observer.observe(SplitsCounted(event, group.key.table, group.key.group, kind_of(group), count))
 
 
-def kafka_gauges_of(group: Group) -> KafkaGauges | None:
-    """Where a hybrid group stands, as far as it is planned; None for any other."""
-    hybrid, place = group.scope.request.hybrid, group.progress.kafka
+def topic_measured(group: Group) -> TopicMeasured | None:
+    """The state of a hybrid group, as far as it is planned; None for any other group."""
+    hybrid, position = group.scope.request.hybrid, group.progress.kafka
     if hybrid is None:
         return None
-    if place is None:
-        return KafkaGauges(topic=hybrid.topic)
-    return KafkaGauges(
-        topic=hybrid.topic, phase=place.phase, lag={item.partition: item.behind for item in place.places}
+    return TopicMeasured(
+        table=group.key.table,
+        group=group.key.group,
+        topic=hybrid.topic,
+        phase=None if position is None else position.phase,
+        lag={} if position is None else {place.partition: place.behind for place in position.places},
     )
 
 
 def gauges_of(
     group: Group,
     *,
-    looked_at_s: float | None,
+    discovery_age_s: float | None,
     issued: Issued | None,
     poll_interval_s: float | None = None,
     trouble_code: str = "",
 ) -> GroupGauges:
-    """The group now. `looked_at_s`: when its table was last looked at, by the observer's clock; `issued`: of the newest
+    """The group now. `discovery_age_s`: time since the last discovery of its table; `issued`: of the newest
     round that this process planned; `poll_interval_s`: how often the table is to be looked at; `trouble_code`: of looks
     that fail."""
     counts: Counter[str] = Counter()
@@ -104,7 +115,7 @@ def gauges_of(
         pending_bytes=counts["bytes"],
         issued_instant_s=None if issued is None else issued.instant_ms / 1000,
         issued_delay_s=None if issued is None else issued.delay_ms / 1000,
-        discovered_at_s=looked_at_s,
+        discovery_age_s=discovery_age_s,
         poll_interval_s=poll_interval_s,
         kind=kind_of(group),
         up=group.stopped is None,

@@ -7,12 +7,25 @@ The clock (milliseconds since 1970 UTC) is passed in. Belongs here: what is kept
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.enumerator.observer import GroupGauges, NoObserver, PlannedRound, SplitEvent
+from penstock.enumerator.observer import (
+    GroupGauges,
+    GroupMeasured,
+    GroupRemoved,
+    LagMeasured,
+    Observation,
+    ReaderSplits,
+    RoundDiscovered,
+    SplitEvent,
+    SplitReported,
+    Subscriptions,
+    TableChecked,
+    WatermarkPlanned,
+)
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.reports import SplitReport
 
@@ -64,8 +77,7 @@ class RoundSeen:
     """A round that was planned, and when."""
 
     at_ms: int
-    group: str
-    planned: PlannedRound
+    planned: RoundDiscovered
 
 
 @dataclass(slots=True)
@@ -112,7 +124,7 @@ class TableActivity:
     """(when it was told, the watermark), both in milliseconds."""
 
 
-class Activity(NoObserver):
+class Activity:
     """Keeps what it is told. `lock` guards it where several threads tell and ask."""
 
     def __init__(self, clock_ms: Callable[[], int], lock: AbstractContextManager[object] | None = None) -> None:
@@ -124,16 +136,29 @@ class Activity(NoObserver):
         self._health: dict[str, str] = {}
         self._open: OrderedDict[tuple[str, str, str, int], Bar] = OrderedDict()
         self._bars: deque[Bar] = deque(maxlen=MAX_BARS)
+        self._subscriptions = Subscriptions()
+        self._subscriptions.subscribe(GroupMeasured, self._group_measured)
+        self._subscriptions.subscribe(LagMeasured, self._lag_measured)
+        self._subscriptions.subscribe(GroupRemoved, self._group_removed)
+        self._subscriptions.subscribe(SplitReported, self._split_reported)
+        self._subscriptions.subscribe(ReaderSplits, self._reader_splits)
+        self._subscriptions.subscribe(RoundDiscovered, self._round_discovered)
+        self._subscriptions.subscribe(TableChecked, self._table_checked)
+        self._subscriptions.subscribe(WatermarkPlanned, self._watermark_planned)
+
+    def observe(self, event: Observation) -> None:
+        """See `Observer.observe`."""
+        self._subscriptions.dispatch(event)
 
     def now_ms(self) -> int:
         """By the clock of what is kept."""
         return self._clock_ms()
 
-    def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
-        """See `Observer.group_gauges`; a sample at most every SPACING_MS."""
-        now_ms = self._clock_ms()
+    def _group_measured(self, event: GroupMeasured) -> None:
+        """Adds a sample, at most one every SPACING_MS."""
+        now_ms, gauges = self._clock_ms(), event.gauges
         with self._lock:
-            known = self._group(table, group, now_ms)
+            known = self._group(event.table, event.group, now_ms)
             if known is None:
                 return
             known.gauges = gauges
@@ -152,74 +177,67 @@ class Activity(NoObserver):
                 )
             )
 
-    def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
-        """See `Observer.group_lag`."""
+    def _lag_measured(self, event: LagMeasured) -> None:
         now_ms = self._clock_ms()
         with self._lock:
-            known = self._group(table, group, now_ms)
+            known = self._group(event.table, event.group, now_ms)
             if known is not None:
-                known.lag, known.lag_at_ms = lag, now_ms
+                known.lag, known.lag_at_ms = event.lag, now_ms
 
-    def group_gone(self, table: str, group: str) -> None:
-        """See `Observer.group_gone`."""
+    def _group_removed(self, event: GroupRemoved) -> None:
         with self._lock:
-            self._groups.pop((table, group), None)
-            for key in [key for key in self._open if key[:2] == (table, group)]:
+            self._groups.pop((event.table, event.group), None)
+            for key in [key for key in self._open if key[:2] == (event.table, event.group)]:
                 del self._open[key]
 
-    def group_report(self, table: str, group: str, reader_id: str, report: SplitReport) -> None:
-        """See `Observer.group_report`."""
+    def _split_reported(self, event: SplitReported) -> None:
+        if not event.group:
+            return  # a split of a plan
         now_ms = self._clock_ms()
         with self._lock:
-            known = self._group(table, group, now_ms)
+            known = self._group(event.table, event.group, now_ms)
             if known is not None:
-                known.read(now_ms, report)
+                known.read(now_ms, event.report)
 
-    def round_planned(self, table: str, group: str, planned: PlannedRound) -> None:
-        """See `Observer.round_planned`."""
+    def _round_discovered(self, event: RoundDiscovered) -> None:
         with self._lock:
-            known = self._table(table)
+            known = self._table(event.table)
             if known is not None:
-                known.rounds.append(RoundSeen(self._clock_ms(), group, planned))
+                known.rounds.append(RoundSeen(self._clock_ms(), event))
 
-    def table_health(self, table: str, code: str) -> None:
-        """See `Observer.table_health`."""
+    def _table_checked(self, event: TableChecked) -> None:
         with self._lock:
-            if table in self._health or len(self._health) < MAX_TABLES:
-                self._health[table] = code
+            if event.table in self._health or len(self._health) < MAX_TABLES:
+                self._health[event.table] = event.code
 
     def health(self) -> dict[str, str]:
         """By table: '', or the code of the error for which it cannot be opened."""
         with self._lock:
             return dict(self._health)
 
-    def watermark(self, table: str, at_us: int) -> None:
-        """See `Observer.watermark`."""
+    def _watermark_planned(self, event: WatermarkPlanned) -> None:
         with self._lock:
-            known = self._table(table)
+            known = self._table(event.table)
             if known is not None:
-                known.watermarks.append((self._clock_ms(), at_us // 1000))
+                known.watermarks.append((self._clock_ms(), event.at_us // 1000))
 
-    def reader_splits(
-        self, event: SplitEvent, table: str, group: str, reader_id: str, splits: Sequence[tuple[str, int]]
-    ) -> None:
-        """See `Observer.reader_splits`."""
-        now_ms = self._clock_ms()
+    def _reader_splits(self, event: ReaderSplits) -> None:
+        now_ms, what = self._clock_ms(), event.event
         with self._lock:
-            known = self._group(table, group, now_ms)
+            known = self._group(event.table, event.group, now_ms)
             if known is not None:
-                known.finished += len(splits) if event is SplitEvent.FINISHED else 0
-                known.expired += len(splits) if event is SplitEvent.EXPIRED else 0
-                known.fenced += event is SplitEvent.FENCED
-            for plan_id, index in splits:
-                key = (table, group, plan_id, index)
+                known.finished += len(event.splits) if what is SplitEvent.FINISHED else 0
+                known.expired += len(event.splits) if what is SplitEvent.EXPIRED else 0
+                known.fenced += what is SplitEvent.FENCED
+            for plan_id, index in event.splits:
+                key = (event.table, event.group, plan_id, index)
                 before = self._open.pop(key, None)
                 if before is not None:
-                    before.how = "moved" if event is SplitEvent.ASSIGNED else event.value
+                    before.how = "moved" if what is SplitEvent.ASSIGNED else what.value
                     before.end_ms = max(now_ms, before.begin_ms)
                     self._bars.append(before)
-                if event is SplitEvent.ASSIGNED:
-                    self._open[key] = Bar(table, group, reader_id, plan_id, index, now_ms)
+                if what is SplitEvent.ASSIGNED:
+                    self._open[key] = Bar(event.table, event.group, event.reader_id, plan_id, index, now_ms)
             while len(self._open) > MAX_BARS:
                 self._open.popitem(last=False)
 

@@ -14,6 +14,7 @@ from typing import Final
 from penstock.enumerator.groups.lag_monitor import Measurer
 from penstock.enumerator.groups.split_discovery import SLOW_LOOK_MS, SplitDiscovery
 from penstock.enumerator.log import tell
+from penstock.enumerator.observer import ThreadFailed
 from penstock.enumerator.tables.table_checks import TableChecks
 
 LOOKS: Final = 4
@@ -91,7 +92,7 @@ class DiscoveryThreads:
             reason = next(filter(None, (loop.trouble() for loop in self._loops)), "")
             for loop in self._loops:
                 if loop.died():
-                    self._split_discovery.coordinator.observer.thread_failed(loop.name)
+                    self._split_discovery.coordinator.observer.observe(ThreadFailed(loop.name))
                     loop.start()
             if reason != self._reason:
                 self._reason = reason
@@ -134,7 +135,7 @@ class DiscoveryThreads:
                 tell("the service cannot go on", level=logging.CRITICAL, reason=str(lost)[:1000])
             self._ended.set()
             return
-        self._split_discovery.coordinator.observer.thread_failed(name)
+        self._split_discovery.coordinator.observer.observe(ThreadFailed(name))
         tell("background work failed", level=logging.ERROR, thread=name, at=where, exc_info=error,
              reason=f"{type(error).__name__}: {error}"[:500])  # fmt: skip
 

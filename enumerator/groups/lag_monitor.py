@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.enumerator.continuous.types import Progress
-from penstock.enumerator.coordinator.metrics import gauges_of, kafka_gauges_of
+from penstock.enumerator.coordinator.metrics import gauges_of, topic_measured
 from penstock.enumerator.core.group_lifecycle import wants_more
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.log import tell
-from penstock.enumerator.observer import GroupGauges, KafkaGauges, TableGauges
+from penstock.enumerator.observer import GroupGauges, GroupMeasured, LagMeasured, TableMeasured, TopicMeasured
 from penstock.proto.errors import code_and_text
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.positions import Position
@@ -46,9 +46,9 @@ class Measurer:
         """Gives the observer what the state says of the groups: no storage is asked."""
         observer = self.split_discovery.coordinator.observer
         for key, gauges in self.split_discovery.coordinator.look(self._gauges).items():
-            observer.group_gauges(key.table, key.group, gauges)
-        for key, told in self.split_discovery.coordinator.look(_topics).items():
-            observer.kafka(key.table, key.group, told)
+            observer.observe(GroupMeasured(key.table, key.group, gauges))
+        for measured in self.split_discovery.coordinator.look(_topics):
+            observer.observe(measured)
 
     def due(self) -> list[str]:
         """The tables whose lags are to be measured: every MEASURE_MS, and when a group is new. In their order."""
@@ -83,18 +83,18 @@ class Measurer:
                     lag = self.split_discovery.follows.lag(self.split_discovery.path_of(table), progress, committed)
             except Exception as error:  # noqa: BLE001 - whatever it is, other groups are measured
                 code, text = code_and_text(error)
-                observer.group_lag(table, key.group, None)
+                observer.observe(LagMeasured(table, key.group, None))
                 tell("lag cannot be measured", level=logging.WARNING, table=table, group=key.group, code=code,
                      reason=text[:500])  # fmt: skip
                 continue
-            observer.group_lag(table, key.group, lag)
+            observer.observe(LagMeasured(table, key.group, lag))
             lags.append(lag)
             if _is_close(lag):
                 tell("range will be lost", level=logging.WARNING, table=table, group=key.group, committed=committed,
                      commits_left=lag.loss_commits, seconds_left=lag.loss_seconds)  # fmt: skip
         commits = min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None)
         seconds = min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None)
-        observer.table_gauges(table, TableGauges(loss_commits=commits, loss_s=seconds))
+        observer.observe(TableMeasured(table=table, loss_commits=commits, loss_s=seconds))
         return False
 
     def _together(self, table: str, places: list[tuple[Progress, Position]]) -> list[GroupLag]:
@@ -110,7 +110,7 @@ class Measurer:
         return {
             key: gauges_of(
                 group,
-                looked_at_s=self._looked_at_s(key, group, now_ms),
+                discovery_age_s=self._discovery_age_s(key, group, now_ms),
                 issued=self.split_discovery.issued.get(key),
                 poll_interval_s=every_ms[key.table] / 1000 if key.table in every_ms else None,
                 trouble_code="" if (trouble := self.split_discovery.trouble_of(key)) is None else trouble.code,
@@ -118,24 +118,19 @@ class Measurer:
             for key, group in state.groups.items()
         }
 
-    def _looked_at_s(self, key: GroupKey, group: Group, now_ms: int) -> float | None:
-        """By the observer's clock; for a table that could not be looked at yet, when that was first found."""
-        coordinator = self.split_discovery.coordinator
-        if not wants_more(group, coordinator.settings):
+    def _discovery_age_s(self, key: GroupKey, group: Group, now_ms: int) -> float | None:
+        """Time since the last discovery; since the group was first measured, if there was no discovery yet."""
+        if not wants_more(group, self.split_discovery.coordinator.settings):
             return None
-        return (
-            coordinator.observer.now_s()
-            - (now_ms - self.split_discovery.looked_ms.get(key, self._since_ms[key])) / 1000
-        )
+        return (now_ms - self.split_discovery.looked_ms.get(key, self._since_ms[key])) / 1000
 
 
 def _places(state: State) -> dict[GroupKey, tuple[Progress, Position]]:
     return {key: (group.progress, group.committed) for key, group in state.groups.items() if not group.ended}
 
 
-def _topics(state: State) -> dict[GroupKey, KafkaGauges]:
-    found = {key: kafka_gauges_of(group) for key, group in state.groups.items()}
-    return {key: told for key, told in found.items() if told is not None}
+def _topics(state: State) -> list[TopicMeasured]:
+    return [measured for group in state.groups.values() if (measured := topic_measured(group)) is not None]
 
 
 def _is_close(lag: GroupLag) -> bool:

@@ -27,7 +27,7 @@ from penstock.enumerator.core.split_facts import facts_of, hash_of
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.open_rounds import ChecksFiles, OpenRounds, may_lose_rounds
 from penstock.enumerator.log import tell
-from penstock.enumerator.observer import Duration, PlannedRound
+from penstock.enumerator.observer import DiscoveryFailed, Duration, DurationMeasured, RecordsExpired, RoundDiscovered
 from penstock.proto.errors import (
     OutOfMemory,
     PenstockError,
@@ -240,7 +240,7 @@ class SplitDiscovery:
             found = self.follows.advance(path, key.table, following)
             spent_s = time.perf_counter() - begin_s
             kind = Duration.TIMELINE_REFRESH if isinstance(found, NothingNew) else Duration.PLAN
-            self.coordinator.observer.observe(kind, spent_s)
+            self.coordinator.observer.observe(DurationMeasured(kind, spent_s))
         except PositionExpired as error:
             self._lost(key, number, following, on_lost, error)
             return 0
@@ -277,15 +277,17 @@ class SplitDiscovery:
         self.coordinator.handle(event, lambda state, answer: None, (plan_id, plan))
         if found.issued is not None:
             self.issued[key] = found.issued
-        planned = PlannedRound(
+        discovered = RoundDiscovered(
+            table=key.table,
+            group=key.group,
             commits=found.commits,
             splits=len(plan.splits),
             size_bytes=sum(split.size_bytes for split in plan.splits),
             instant_ms=None if found.issued is None else found.issued.instant_ms,
         )
-        self.coordinator.observer.round_planned(key.table, key.group, planned)
+        self.coordinator.observer.observe(discovered)
         if found.lost_records:
-            self.coordinator.observer.kafka_lost(key.table, key.group, found.lost_records)
+            self.coordinator.observer.observe(RecordsExpired(key.table, key.group, found.lost_records))
         tell(
             "round planned",
             table=key.table,
@@ -348,7 +350,7 @@ class SplitDiscovery:
         tell("group stopped", level=logging.ERROR, table=key.table, group=key.group, at=start, code=error.code,
              reason=str(error)[:1000])  # fmt: skip
         self._tell(ev.CannotGoOn(key=key, number=number, start=start, code=error.code, text=str(error)))
-        self.coordinator.observer.discovery_failed(key.table, key.group, error.code)
+        self.coordinator.observer.observe(DiscoveryFailed(key.table, key.group, error.code))
 
     def _failed(self, key: GroupKey, error: BaseException) -> None:
         trouble = self.troubles.setdefault(key, Trouble())
@@ -357,7 +359,7 @@ class SplitDiscovery:
         trouble.waiting = isinstance(error, TableNotFound)
         pause_ms = round(RETRY.backoff_ms(trouble.count, chance=0))
         trouble.until_ms = self.clock_ms() + pause_ms
-        self.coordinator.observer.discovery_failed(key.table, key.group, trouble.code)
+        self.coordinator.observer.observe(DiscoveryFailed(key.table, key.group, trouble.code))
         tell(
             "table not there yet" if trouble.waiting else "discovery failed",
             level=logging.WARNING if isinstance(error, PenstockError) else logging.ERROR,

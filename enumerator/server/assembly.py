@@ -16,7 +16,7 @@ from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coo
 from penstock.enumerator.core.results import Settings as CoreSettings
 from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.groups.activity import Activity
-from penstock.enumerator.observer import NO_OBSERVER, Observer
+from penstock.enumerator.observer import NO_OBSERVER, EpochAcquired, Observer
 from penstock.enumerator.planning.event_time.annotate import EventTimeScan
 from penstock.enumerator.server.config.settings import Settings
 from penstock.enumerator.service import EnumeratorService
@@ -93,7 +93,7 @@ def built(
             log.warning("waiting: %s", error)
         store = open_sqlite(settings.state, wait_ms=WAIT_MS, clocks=Clocks(sleep=sleep))
     try:
-        observer.leader_epoch(store.epoch)
+        observer.observe(EpochAcquired(store.epoch))
         journal = Journal(store)
         try:
             coordinator = durable_coordinator(store, journal, clock_ms=monotonic_ms, settings=core, observer=observer)

@@ -22,7 +22,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from penstock.enumerator.groups.activity import Activity
-from penstock.enumerator.observer import NO_OBSERVER, Observer
+from penstock.enumerator.observer import NO_OBSERVER, Observer, TokensLoaded
 from penstock.enumerator.planning.event_time.annotate import EventTimeScan
 from penstock.enumerator.server.assembly import EndedWhileWaiting, ServiceToCome, built
 from penstock.enumerator.server.auth.acl import Rights, warnings_of
@@ -239,7 +239,7 @@ def _token_file(settings: Settings, observer: Observer) -> TokenFile | None:
     if not settings.tokens:
         return None
     tokens = TokenFile(settings.tokens, time.time, grace_s=settings.tokens_grace_ms / 1000)
-    tokens.on_status(lambda status: observer.token_file(status.accepted, not status.problem))
+    tokens.on_status(lambda status: observer.observe(TokensLoaded(status.accepted, not status.problem)))
     return tokens
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.enumerator.groups.split_discovery import RETRY, SLOW_LOOK_MS
 from penstock.enumerator.log import tell
-from penstock.enumerator.observer import Observer
+from penstock.enumerator.observer import Observer, TableChecked
 from penstock.proto.errors import StorageError, code_and_text
 
 HEALTHY_MS: Final = 60_000
@@ -65,7 +65,7 @@ class TableChecks:
             self._health[name] = TableHealth(error, failures, self._clock_ms() + pause_ms)
             self._since_ms.pop(name, None)
             self._changed.notify_all()
-        self._observer.table_health(name, "" if error is None else code_and_text(error)[0])
+        self._observer.observe(TableChecked(name, "" if error is None else code_and_text(error)[0]))
         if error is not None and self.is_logging:
             _log_failure(name, error, failures)
         elif error is None and before.failures:
@@ -91,7 +91,7 @@ class TableChecks:
         """Tells the observer of tables whose check has not ended for SLOW_LOOK_MS."""
         for name in self.names:
             if self._is_silent(name):
-                self._observer.table_health(name, StorageError.code)
+                self._observer.observe(TableChecked(name, StorageError.code))
 
     def trouble_of(self, name: str) -> tuple[str, str]:
         """Code and text of why the table cannot be opened now; ('', '') if it can, or was never checked."""

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from penstock.enumerator.observer import KafkaGauges
+from penstock.enumerator.observer import TopicMeasured
 from penstock.enumerator.server.metrics.families import gauge
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
@@ -68,7 +68,7 @@ MAX_PARTITIONS: Final = 200
 _STATES: Final = {None: 0, Phase.SWITCHING: 1, Phase.KAFKA: 2}
 
 
-class TopicGauges(LastTold[KafkaGauges]):
+class TopicGauges(LastTold[TopicMeasured]):
     """A collector for a registry."""
 
     def collect(self) -> Iterator[Metric]:

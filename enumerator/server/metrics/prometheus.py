@@ -15,21 +15,35 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import (
+    CallHandled,
+    CallStarted,
+    DiscoveryFailed,
     Duration,
+    DurationMeasured,
+    EpochAcquired,
     GroupGauges,
-    KafkaGauges,
-    NoObserver,
+    GroupMeasured,
+    GroupRemoved,
+    LagMeasured,
+    Observation,
+    RecordsExpired,
     SplitEvent,
-    SplitKind,
-    TableGauges,
+    SplitReported,
+    SplitsCounted,
+    Subscriptions,
+    TableChecked,
+    TableMeasured,
+    ThreadFailed,
+    TokensLoaded,
+    TopicMeasured,
+    WatermarkPlanned,
 )
 from penstock.enumerator.server.http.port import HttpPort
 from penstock.enumerator.server.metrics.families import Values, counter, gauge, histogram
 from penstock.enumerator.server.metrics.gauges import LagGauges, TopicGauges
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import host_and_port
-from penstock.proto.model.groups import GroupLag
-from penstock.proto.model.reports import PHASES, SplitReport
+from penstock.proto.model.reports import PHASES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -45,7 +59,7 @@ NEEDS_EXTRA: Final = 'metrics need the extra `server`: pip install "penstock[ser
 log = logging.getLogger("penstock.enumerator.server")
 
 
-class Metrics(NoObserver):
+class Metrics:
     """An `Observer` that keeps what it is told for Prometheus. ConfigurationError without the extra `server`."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic, max_names: int = MAX_NAMES) -> None:
@@ -78,75 +92,62 @@ class Metrics(NoObserver):
         self.registry.register(self._topics)
         self._lags = LagGauges(max_names)
         self.registry.register(self._lags)
+        self._subscriptions = self._subscribe()
 
-    def now_s(self) -> float:
-        """See `Observer.now_s`."""
-        return self._clock_s()
+    def observe(self, event: Observation) -> None:
+        """See `Observer.observe`."""
+        self._subscriptions.dispatch(event)
 
-    def split_events(
-        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
-    ) -> None:
-        """See `Observer.split_events`."""
-        self._events.labels(event.value, self._names.of(group), kind.value, self._tables.of(table), query).inc(count)
+    def _subscribe(self) -> Subscriptions:
+        subscriptions = Subscriptions()
+        subscriptions.subscribe(SplitsCounted, self._splits_counted)
+        subscriptions.subscribe(GroupMeasured, self._group_measured)
+        subscriptions.subscribe(LagMeasured, self._lag_measured)
+        subscriptions.subscribe(DiscoveryFailed, self._discovery_failed)
+        subscriptions.subscribe(ThreadFailed, lambda event: self._threads_failed.labels(event.thread).inc())
+        subscriptions.subscribe(GroupRemoved, self._group_removed)
+        subscriptions.subscribe(TableMeasured, self._state.set_table)
+        subscriptions.subscribe(TableChecked, self._state.set_health)
+        subscriptions.subscribe(TopicMeasured, lambda event: self._topics.set(event.table, event.group, event))
+        subscriptions.subscribe(RecordsExpired, lambda event: self._lost.inc(event.records))
+        subscriptions.subscribe(WatermarkPlanned, self._state.set_watermark)
+        subscriptions.subscribe(EpochAcquired, self._state.set_epoch)
+        subscriptions.subscribe(TokensLoaded, self._state.set_tokens)
+        subscriptions.subscribe(SplitReported, self._split_reported)
+        subscriptions.subscribe(DurationMeasured, lambda event: self._durations[event.duration].observe(event.seconds))
+        subscriptions.subscribe(
+            CallStarted, lambda event: self._started.labels("unary", event.service, event.method).inc()
+        )
+        subscriptions.subscribe(CallHandled, self._call_handled)
+        return subscriptions
 
-    def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
-        """See `Observer.group_gauges`. Its counters of events begin at 0, so that the first event is an increase."""
-        if self._state.set_group(table, group, gauges):
-            name = self._names.of(group)
-            for event in SplitEvent:
-                self._events.labels(event.value, name, gauges.kind.value, self._tables.of(table), "")
+    def _splits_counted(self, event: SplitsCounted) -> None:
+        group, table = self._names.of(event.group), self._tables.of(event.table)
+        self._events.labels(event.event.value, group, event.kind.value, table, event.query).inc(event.count)
 
-    def group_lag(self, table: str, group: str, lag: GroupLag | None) -> None:
-        """See `Observer.group_lag`."""
-        if lag is None:
-            self._lags.drop(table, group)
+    def _group_measured(self, event: GroupMeasured) -> None:
+        """The counters of a new group begin at 0, so that the first event is an increase."""
+        if self._state.set_group(event.table, event.group, event.gauges):
+            name = self._names.of(event.group)
+            for kind in SplitEvent:
+                self._events.labels(kind.value, name, event.gauges.kind.value, self._tables.of(event.table), "")
+
+    def _lag_measured(self, event: LagMeasured) -> None:
+        if event.lag is None:
+            self._lags.drop(event.table, event.group)
         else:
-            self._lags.set(table, group, lag)
+            self._lags.set(event.table, event.group, event.lag)
 
-    def discovery_failed(self, table: str, group: str, code: str) -> None:
-        """See `Observer.discovery_failed`."""
-        self._looks_failed.labels(code, self._names.of(group), table).inc()
+    def _discovery_failed(self, event: DiscoveryFailed) -> None:
+        self._looks_failed.labels(event.code, self._names.of(event.group), event.table).inc()
 
-    def thread_failed(self, thread: str) -> None:
-        """See `Observer.thread_failed`."""
-        self._threads_failed.labels(thread).inc()
+    def _group_removed(self, event: GroupRemoved) -> None:
+        self._state.drop_group(event.table, event.group)
+        self._topics.drop(event.table, event.group)
+        self._lags.drop(event.table, event.group)
 
-    def group_gone(self, table: str, group: str) -> None:
-        """See `Observer.group_gone`."""
-        self._state.drop_group(table, group)
-        self._topics.drop(table, group)
-        self._lags.drop(table, group)
-
-    def table_gauges(self, table: str, gauges: TableGauges) -> None:
-        """See `Observer.table_gauges`."""
-        self._state.set_table(table, gauges)
-
-    def table_health(self, table: str, code: str) -> None:
-        """See `Observer.table_health`."""
-        self._state.set_health(table, code)
-
-    def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
-        """See `Observer.kafka`."""
-        self._topics.set(table, group, gauges)
-
-    def kafka_lost(self, table: str, group: str, records: int) -> None:
-        """See `Observer.kafka_lost`."""
-        self._lost.inc(records)
-
-    def watermark(self, table: str, at_us: int) -> None:
-        """See `Observer.watermark`."""
-        self._state.set_watermark(table, at_us)
-
-    def leader_epoch(self, epoch: int) -> None:
-        """See `Observer.leader_epoch`."""
-        self._state.set_epoch(epoch)
-
-    def token_file(self, accepted: int, usable: bool) -> None:
-        """See `Observer.token_file`."""
-        self._state.set_tokens(accepted, usable)
-
-    def report(self, group: str, report: SplitReport) -> None:
-        """See `Observer.report`."""
+    def _split_reported(self, event: SplitReported) -> None:
+        report = event.report
         self._records.inc(report.rows)
         self._bytes.inc(report.size_bytes)
         self._corrupt.inc(report.skipped_gaps)
@@ -165,19 +166,12 @@ class Metrics(NoObserver):
         ):
             self._outcomes.labels(outcome).inc(count)
 
-    def observe(self, duration: Duration, seconds: float) -> None:
-        """See `Observer.observe`."""
-        self._durations[duration].observe(seconds)
-
-    def rpc_started(self, service: str, method: str) -> None:
-        """See `Observer.rpc_started`."""
-        self._started.labels("unary", service, method).inc()
-
-    def rpc_handled(self, service: str, method: str, code: str, seconds: float) -> None:
-        """See `Observer.rpc_handled`. Codes are spelt as Go's interceptor does: `OK`, `InvalidArgument`."""
+    def _call_handled(self, event: CallHandled) -> None:
+        """Codes are spelt as by Go's interceptor: `OK`, `InvalidArgument`."""
+        code = event.code
         spelt = code if code == "OK" else "".join(part.capitalize() for part in code.split("_"))
-        self._handled.labels("unary", service, method, spelt).inc()
-        self._handling.labels("unary", service, method).observe(seconds)
+        self._handled.labels("unary", event.service, event.method, spelt).inc()
+        self._handling.labels("unary", event.service, event.method).observe(event.seconds)
 
 
 class _CappedNames:
@@ -204,8 +198,9 @@ class _StateGauges:
         self._clock_s = clock_s
         self._most = most
         self._lock = threading.Lock()
-        self._groups: dict[tuple[str, str], GroupGauges] = {}
-        self._tables: dict[str, TableGauges] = {}
+        self._groups: dict[tuple[str, str], tuple[GroupGauges, float]] = {}
+        """The gauges of each group, and when they were measured."""
+        self._tables: dict[str, TableMeasured] = {}
         self._watermarks_us: dict[str, int] = {}
         self._up: dict[str, bool] = {}
         self._epoch: int | None = None
@@ -217,8 +212,8 @@ class _StateGauges:
         with self._lock:
             before = self._groups.get((table, group))
             if before is not None or len(self._groups) < self._most:
-                self._groups[table, group] = gauges
-                return before is None or before.kind is not gauges.kind
+                self._groups[table, group] = (gauges, self._clock_s())
+                return before is None or before[0].kind is not gauges.kind
             told, self._told = self._told, True
         if not told:
             log.warning("metrics: more than %d groups: those that came later have no gauges", self._most)
@@ -228,28 +223,28 @@ class _StateGauges:
         with self._lock:
             self._groups.pop((table, group), None)
 
-    def set_table(self, table: str, gauges: TableGauges) -> None:
+    def set_table(self, event: TableMeasured) -> None:
         with self._lock:
-            if table in self._tables or len(self._tables) < self._most:
-                self._tables[table] = gauges
+            if event.table in self._tables or len(self._tables) < self._most:
+                self._tables[event.table] = event
 
-    def set_watermark(self, table: str, at_us: int) -> None:
+    def set_watermark(self, event: WatermarkPlanned) -> None:
         with self._lock:
-            if table in self._watermarks_us or len(self._watermarks_us) < self._most:
-                self._watermarks_us[table] = at_us
+            if event.table in self._watermarks_us or len(self._watermarks_us) < self._most:
+                self._watermarks_us[event.table] = event.at_us
 
-    def set_health(self, table: str, code: str) -> None:
+    def set_health(self, event: TableChecked) -> None:
         with self._lock:
-            if table in self._up or len(self._up) < self._most:
-                self._up[table] = not code
+            if event.table in self._up or len(self._up) < self._most:
+                self._up[event.table] = not event.code
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, event: EpochAcquired) -> None:
         with self._lock:
-            self._epoch = epoch
+            self._epoch = event.epoch
 
-    def set_tokens(self, accepted: int, usable: bool) -> None:
+    def set_tokens(self, event: TokensLoaded) -> None:
         with self._lock:
-            self._tokens = (accepted, usable)
+            self._tokens = (event.accepted, event.usable)
 
     def collect(self) -> Iterator[Metric]:
         """Called by the library at each scrape. Groups of one name on several tables are summed where a metric has no
@@ -263,7 +258,7 @@ class _StateGauges:
         yield from self._followed(groups, epoch)
         splits: dict[tuple[str, ...], float] = defaultdict(float)
         pending_bytes: dict[tuple[str, ...], float] = defaultdict(float)
-        for (_, group), told in groups.items():
+        for (_, group), (told, _) in groups.items():
             for state, count in (
                 ("pending", told.pending_splits),
                 ("assigned", told.assigned_splits),
@@ -283,22 +278,27 @@ class _StateGauges:
         yield gauge("penstock_tokens", {(): accepted})
         yield gauge("penstock_tokens_file_up", {(): usable})
 
-    def _followed(self, groups: dict[tuple[str, str], GroupGauges], epoch: int | None) -> Iterator[Metric]:
+    def _followed(
+        self, groups: dict[tuple[str, str], tuple[GroupGauges, float]], epoch: int | None
+    ) -> Iterator[Metric]:
         now_s = self._clock_s()
 
         def each(name: str, value: Callable[[GroupGauges], float | None]) -> Metric:
-            values: Values = {(group, table): value(told) for (table, group), told in groups.items()}
+            values: Values = {(group, table): value(gauges) for (table, group), (gauges, _) in groups.items()}
             return gauge(f"penstock_enumerator_{name}", values)
 
-        def age_s(told: GroupGauges) -> float | None:
-            return None if told.discovered_at_s is None else max(0.0, now_s - told.discovered_at_s)
-
-        yield each("issued_instant_seconds", lambda told: told.issued_instant_s)
-        yield each("issued_instant_delay_seconds", lambda told: told.issued_delay_s)
-        yield each("last_discovery_age_seconds", age_s)
-        yield each("poll_interval_seconds", lambda told: told.poll_interval_s)
-        yield each("leader_epoch", lambda told: epoch)
-        yield each("up", lambda told: float(told.up))
+        ages_s: Values = {
+            (group, table): None
+            if gauges.discovery_age_s is None
+            else max(0.0, gauges.discovery_age_s + now_s - measured_s)
+            for (table, group), (gauges, measured_s) in groups.items()
+        }
+        yield each("issued_instant_seconds", lambda gauges: gauges.issued_instant_s)
+        yield each("issued_instant_delay_seconds", lambda gauges: gauges.issued_delay_s)
+        yield gauge("penstock_enumerator_last_discovery_age_seconds", ages_s)
+        yield each("poll_interval_seconds", lambda gauges: gauges.poll_interval_s)
+        yield each("leader_epoch", lambda gauges: epoch)
+        yield each("up", lambda gauges: float(gauges.up))
 
 
 class MetricsPort:

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import grpc
 
-from penstock.enumerator.observer import Observer
+from penstock.enumerator.observer import CallHandled, CallStarted, Observer
 from penstock.enumerator.server.rpc.wrapping import Continuation, Handler, call_of, unary_of, with_unary
 
 
 class CallMetrics(grpc.ServerInterceptor):
-    """`rpc_started` and `rpc_handled` of unary calls; streams (health watches, reflection) last and are not timed.
+    """`CallStarted` and `CallHandled` of unary calls; streams (health watches, reflection) last and are not timed.
 
     What gRPC refuses before a handler is asked (a message too large, too many calls) is not seen here.
     """
@@ -34,7 +34,7 @@ class CallMetrics(grpc.ServerInterceptor):
 
         def timed(request: Any, context: grpc.ServicerContext) -> Any:
             begin_s = self._clock_s()
-            self._observer.rpc_started(service, method)
+            self._observer.observe(CallStarted(service, method))
             code = "UNKNOWN"
             try:
                 answer = behaviour(request, context)
@@ -44,7 +44,7 @@ class CallMetrics(grpc.ServerInterceptor):
                 code = _code(context, "UNKNOWN")
                 raise
             finally:
-                self._observer.rpc_handled(service, method, code, self._clock_s() - begin_s)
+                self._observer.observe(CallHandled(service, method, code, self._clock_s() - begin_s))
 
         return with_unary(handler, timed)
 

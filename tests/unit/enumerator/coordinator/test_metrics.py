@@ -13,7 +13,16 @@ from penstock.enumerator.continuous.types import Advance, Following, Issued, Nex
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import Settings
 from penstock.enumerator.groups.lag_monitor import MEASURE_MS, Measurer
-from penstock.enumerator.observer import GroupGauges, NoObserver, SplitEvent, SplitKind, TableGauges
+from penstock.enumerator.observer import (
+    GroupGauges,
+    GroupMeasured,
+    GroupRemoved,
+    LagMeasured,
+    Observation,
+    SplitReported,
+    SplitsCounted,
+    TableMeasured,
+)
 from penstock.proto.errors import Fenced
 from penstock.proto.model.groups import Assignments, GroupLag, SplitProgress
 from penstock.proto.model.reports import SplitReport
@@ -22,38 +31,32 @@ REPORT = SplitReport(rows=7, size_bytes=70)
 
 
 @dataclass
-class Noted(NoObserver):
-    """Keeps what it is told."""
+class Noted:
+    """Keeps the events by what they are about."""
 
     events: Counter[tuple[str, str]] = field(default_factory=Counter)
     gauges: dict[tuple[str, str], GroupGauges] = field(default_factory=dict)
-    lags: dict[tuple[str, str], GroupLag] = field(default_factory=dict)
-    tables: dict[str, TableGauges] = field(default_factory=dict)
+    lags: dict[tuple[str, str], GroupLag | None] = field(default_factory=dict)
+    tables: dict[str, TableMeasured] = field(default_factory=dict)
     reports: list[SplitReport] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
 
-    def now_s(self) -> float:
-        return 100.0
-
-    def split_events(
-        self, event: SplitEvent, table: str, group: str, kind: SplitKind, count: int = 1, *, query: str = ""
-    ) -> None:
-        self.events[event.value, group] += count
-
-    def group_gauges(self, table: str, group: str, gauges: GroupGauges) -> None:
-        self.gauges[table, group] = gauges
-
-    def group_lag(self, table: str, group: str, lag: GroupLag) -> None:
-        self.lags[table, group] = lag
-
-    def group_gone(self, table: str, group: str) -> None:
-        self.gone.append(group)
-
-    def table_gauges(self, table: str, gauges: TableGauges) -> None:
-        self.tables[table] = gauges
-
-    def report(self, group: str, report: SplitReport) -> None:
-        self.reports.append(report)
+    def observe(self, event: Observation) -> None:
+        match event:
+            case SplitsCounted():
+                self.events[event.event.value, event.group] += event.count
+            case GroupMeasured(table, group, gauges):
+                self.gauges[table, group] = gauges
+            case LagMeasured(table, group, lag):
+                self.lags[table, group] = lag
+            case GroupRemoved(_, group):
+                self.removed.append(group)
+            case TableMeasured():
+                self.tables[event.table] = event
+            case SplitReported():
+                self.reports.append(event.report)
+            case _:
+                pass
 
 
 class Dated(Script):
@@ -105,7 +108,7 @@ def test_every_step_of_a_split_is_counted_once() -> None:
     }
     assert noted.reports == [REPORT]
     world.service.delete_group("t", "g")
-    assert noted.gone == ["g"]
+    assert noted.removed == ["g"]
 
 
 def test_gauges_say_where_a_group_stands_and_a_close_loss_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -122,10 +125,11 @@ def test_gauges_say_where_a_group_stands_and_a_close_loss_is_warned_of(caplog: p
         pending_bytes=10,
         issued_instant_s=5.0,
         issued_delay_s=2.0,
-        discovered_at_s=70.0,
+        discovery_age_s=30.0,
     )
-    assert noted.tables == {"t": TableGauges(loss_commits=1, loss_s=9_000.0)}
-    assert noted.lags["t", "g"].commits == 2
+    assert noted.tables == {"t": TableMeasured(table="t", loss_commits=1, loss_s=9_000.0)}
+    lag = noted.lags["t", "g"]
+    assert lag is not None and lag.commits == 2
     assert "range will be lost" in caplog.text
     assert at(1) == world.service.list_groups()[0].planned
 
@@ -137,9 +141,9 @@ def test_a_table_that_was_never_looked_at_ages_and_one_that_is_not_to_be_has_no_
     measurer.measure()
     world.clock.now_ms += 40_000
     measurer.measure()
-    assert noted.gauges["t", "g"].discovered_at_s == 60.0
+    assert noted.gauges["t", "g"].discovery_age_s == 40.0
     assert noted.gauges["t", "g"].poll_interval_s == 5.0
     world.service.split_discovery.coordinator.settings = Settings(max_rounds=1)
     world.service.split_discovery.look()
     measurer.measure()
-    assert noted.gauges["t", "g"].discovered_at_s is None
+    assert noted.gauges["t", "g"].discovery_age_s is None

@@ -9,7 +9,20 @@ from hypothesis import strategies as st
 
 from penstock.enumerator.groups import activity as kept
 from penstock.enumerator.groups.activity import MAX_BARS, MAX_GROUPS, MAX_SAMPLES, SPACING_MS, Activity
-from penstock.enumerator.observer import CompositeObserver, GroupGauges, NoObserver, PlannedRound, SplitEvent
+from penstock.enumerator.observer import (
+    NO_OBSERVER,
+    CompositeObserver,
+    GroupGauges,
+    GroupMeasured,
+    GroupRemoved,
+    LagMeasured,
+    Observation,
+    ReaderSplits,
+    RoundDiscovered,
+    SplitEvent,
+    SplitReported,
+    WatermarkPlanned,
+)
 from penstock.enumerator.server.http.page_data import MAX_POINTS, page_data, thinned
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.reports import SplitReport
@@ -34,25 +47,25 @@ def test_samples_are_taken_by_their_spacing_and_the_oldest_go() -> None:
     clock = Clock()
     told = Activity(clock)
     for _ in range(2 * MAX_SAMPLES + 3):
-        told.group_gauges("t", "g", GAUGES)
-        told.group_gauges("t", "g", GAUGES)
+        told.observe(GroupMeasured("t", "g", GAUGES))
+        told.observe(GroupMeasured("t", "g", GAUGES))
         clock.now_ms += SPACING_MS
     found = told.samples("t", "g")
     assert len(found) == MAX_SAMPLES
     assert {later.at_ms - sooner.at_ms for sooner, later in itertools.pairwise(found)} == {SPACING_MS}
     assert found[-1].at_ms == clock.now_ms - SPACING_MS
     clock.now_ms -= 3_600_000  # somebody set the clock back
-    told.group_gauges("t", "g", GAUGES)
+    told.observe(GroupMeasured("t", "g", GAUGES))
     assert told.samples("t", "g")[-1].at_ms == clock.now_ms
 
 
 def test_a_sample_says_where_the_group_stood() -> None:
     told = Activity(Clock())
-    told.group_lag("t", "g", LAG)
-    told.reader_splits(SplitEvent.ASSIGNED, "t", "g", "r", (A, B))
-    told.reader_splits(SplitEvent.FINISHED, "t", "g", "r", (A,))
-    told.group_report("t", "g", "r", SplitReport(rows=70, size_bytes=9))
-    told.group_gauges("t", "g", GAUGES)
+    told.observe(LagMeasured("t", "g", LAG))
+    told.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", "g", "r", (A, B)))
+    told.observe(ReaderSplits(SplitEvent.FINISHED, "t", "g", "r", (A,)))
+    told.observe(SplitReported("t", "g", "r", SplitReport(rows=70, size_bytes=9)))
+    told.observe(GroupMeasured("t", "g", GAUGES))
     (sample,) = told.samples("t", "g")
     assert (sample.pending, sample.held, sample.finished, sample.rows) == (3, 2, 1, 70)
     assert (sample.lag_seconds, sample.lag_commits, sample.issued_ms) == (12.5, 4, 1_500_000_000_000)
@@ -61,10 +74,10 @@ def test_a_sample_says_where_the_group_stood() -> None:
 def test_rates_are_of_the_last_minute() -> None:
     clock = Clock()
     told = Activity(clock)
-    told.group_gauges("t", "g", GAUGES)
+    told.observe(GroupMeasured("t", "g", GAUGES))
     clock.now_ms += 60_000
     for _ in range(60):
-        told.group_report("t", "g", "r", SplitReport(rows=100, size_bytes=1_000))
+        told.observe(SplitReported("t", "g", "r", SplitReport(rows=100, size_bytes=1_000)))
         clock.now_ms += 1_000
     rows, size_bytes = told.groups()["t", "g"].rates(clock.now_ms)
     assert 85 <= rows <= 105
@@ -77,19 +90,19 @@ def test_rates_are_of_the_last_minute() -> None:
 def test_bars_follow_splits_from_reader_to_reader() -> None:
     clock = Clock()
     told = Activity(clock)
-    told.reader_splits(SplitEvent.ASSIGNED, "t", "g", "r1", (A, B))
+    told.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", "g", "r1", (A, B)))
     clock.now_ms += 10
-    told.reader_splits(SplitEvent.FINISHED, "t", "g", "r1", (A,))
+    told.observe(ReaderSplits(SplitEvent.FINISHED, "t", "g", "r1", (A,)))
     clock.now_ms += 10
-    told.reader_splits(SplitEvent.EXPIRED, "t", "g", "r1", (B,))
-    told.reader_splits(SplitEvent.ASSIGNED, "t", "g", "r2", (B,))
-    told.reader_splits(SplitEvent.FENCED, "t", "g", "r1", ())
+    told.observe(ReaderSplits(SplitEvent.EXPIRED, "t", "g", "r1", (B,)))
+    told.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", "g", "r2", (B,)))
+    told.observe(ReaderSplits(SplitEvent.FENCED, "t", "g", "r1", ()))
     found = [(bar.reader_id, bar.index, (bar.end_ms or 0) - bar.begin_ms, bar.how) for bar in told.bars()]
     assert found[:2] == [("r1", 0, 10, "finished"), ("r1", 1, 20, "expired")]
     assert found[2][:2] == ("r2", 1) and found[2][3] == ""
     group = told.groups()["t", "g"]
     assert (group.finished, group.expired, group.fenced) == (1, 1, 1)
-    told.group_gone("t", "g")
+    told.observe(GroupRemoved("t", "g"))
     assert [bar.how for bar in told.bars()] == ["finished", "expired"]
     assert told.groups() == {}
 
@@ -113,7 +126,7 @@ def test_no_split_has_two_open_bars_and_none_ends_before_it_begins(
     told = Activity(clock)
     for event, reader, index, later_ms in events:
         clock.now_ms += later_ms
-        told.reader_splits(event, "t", "g", reader, (("p", index),))
+        told.observe(ReaderSplits(event, "t", "g", reader, (("p", index),)))
     bars = list(told.bars())
     held = [bar.index for bar in bars if bar.end_ms is None]
     assert len(held) == len(set(held))
@@ -124,9 +137,9 @@ def test_no_split_has_two_open_bars_and_none_ends_before_it_begins(
 def test_memory_is_bounded_whatever_comes() -> None:
     told = Activity(Clock())
     for number in range(3 * MAX_BARS):
-        told.reader_splits(SplitEvent.ASSIGNED, "t", f"g{number % 700}", "r", (("p", number),))
-        told.round_planned(f"t{number % 700}", "g", PlannedRound(commits=1, splits=1))
-        told.watermark(f"t{number % 700}", number)
+        told.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", f"g{number % 700}", "r", (("p", number),)))
+        told.observe(RoundDiscovered(table=f"t{number % 700}", group="g", commits=1, splits=1))
+        told.observe(WatermarkPlanned(f"t{number % 700}", number))
     assert len(told.groups()) == MAX_GROUPS
     assert len(told.tables()) == kept.MAX_TABLES
     assert len(list(told.bars())) <= 2 * MAX_BARS
@@ -138,11 +151,11 @@ def test_the_document_is_thinned_and_in_order() -> None:
     assert len(some) == 7 and some == sorted(set(some)) and some[-1] == 999
     clock = Clock()
     told = Activity(clock)
-    told.watermark("t", 1_600_000_000_000_000)
+    told.observe(WatermarkPlanned("t", 1_600_000_000_000_000))
     for number in range(MAX_SAMPLES):
-        told.group_lag("t", "g", LAG)
-        told.group_gauges("t", "g", GAUGES)
-        told.round_planned("t", "g", PlannedRound(commits=number, splits=2, instant_ms=5))
+        told.observe(LagMeasured("t", "g", LAG))
+        told.observe(GroupMeasured("t", "g", GAUGES))
+        told.observe(RoundDiscovered(table="t", group="g", commits=number, splits=2, instant_ms=5))
         clock.now_ms += SPACING_MS
     (group,), (table,) = page_data(told)["groups"], page_data(told)["tables"]  # type: ignore[misc]
     assert len(group["samples"]) == len(table["rounds"]) == MAX_POINTS
@@ -151,21 +164,24 @@ def test_the_document_is_thinned_and_in_order() -> None:
     assert group["lag"] == {"commits": 4, "size_bytes": 700, "seconds": 12.5}
 
 
-def test_both_observers_are_told_everything() -> None:
-    calls: list[str] = []
+def test_reports_of_plans_without_a_group_are_not_activity_of_a_group() -> None:
+    activity = Activity(Clock())
+    activity.observe(SplitReported("t", "", "", SplitReport(rows=1, size_bytes=1)))
+    assert activity.groups() == {}
 
-    class Noting(NoObserver):
-        def __getattribute__(self, name: str) -> object:
-            if not name.startswith("_"):
-                calls.append(name)
-            return super().__getattribute__(name)
 
-    both = CompositeObserver(Noting(), Noting())
-    values: dict[str, object] = {"count": 1, "event": SplitEvent.FENCED, "splits": ()}
-    names = [name for name in vars(CompositeObserver) if not name.startswith("_")]
-    assert set(names) == {name for name in vars(NoObserver) if not name.startswith("_")}
-    for name in names:
-        method = getattr(both, name)
-        count = method.__code__.co_argcount - 1
-        method(*[values.get(argument, argument) for argument in method.__code__.co_varnames[1 : count + 1]])
-    assert sorted(calls) == sorted([*names, *(name for name in names if name != "now_s")])
+def test_a_composite_passes_each_event_to_all_observers_in_order() -> None:
+    events: list[tuple[str, Observation]] = []
+
+    class Recording:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def observe(self, event: Observation) -> None:
+            events.append((self.name, event))
+
+    first, second = WatermarkPlanned("t", 1), GroupRemoved("t", "g")
+    composite = CompositeObserver(Recording("a"), NO_OBSERVER, Recording("b"))
+    composite.observe(first)
+    composite.observe(second)
+    assert events == [("a", first), ("b", first), ("a", second), ("b", second)]

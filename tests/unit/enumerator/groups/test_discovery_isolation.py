@@ -18,7 +18,7 @@ from penstock.enumerator.continuous.types import Advance, Following, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import Settings
 from penstock.enumerator.groups import discovery_threads
-from penstock.enumerator.observer import NoObserver
+from penstock.enumerator.observer import DiscoveryFailed, Observation, ThreadFailed
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import DirectJournal, Journal, Ticket
 from penstock.enumerator.store.memory import MemoryStore
@@ -51,17 +51,20 @@ STOPPING = (ConfigurationError,)
 
 
 @dataclass
-class Counted(NoObserver):
+class Counted:
     """Counts failures."""
 
     looks: list[tuple[str, str, str]] = field(default_factory=list)
     threads: list[str] = field(default_factory=list)
 
-    def discovery_failed(self, table: str, group: str, code: str) -> None:
-        self.looks.append((table, group, code))
-
-    def thread_failed(self, thread: str) -> None:
-        self.threads.append(thread)
+    def observe(self, event: Observation) -> None:
+        match event:
+            case DiscoveryFailed(table, group, code):
+                self.looks.append((table, group, code))
+            case ThreadFailed(thread):
+                self.threads.append(thread)
+            case _:
+                pass
 
 
 @dataclass

@@ -11,7 +11,7 @@ from scripted_topic import ScriptedTopic
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import Settings
 from penstock.enumerator.groups.lag_monitor import Measurer
-from penstock.enumerator.observer import KafkaGauges, NoObserver
+from penstock.enumerator.observer import Observation, RecordsExpired, TopicMeasured
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.memory import MemoryStore
@@ -137,32 +137,34 @@ def test_a_restart_in_each_phase_goes_on_with_the_same_map_and_nothing_twice(gol
 
 
 def test_where_it_stands_is_described_and_measured(golden: Any) -> None:
-    class Noted(NoObserver):
-        told: ClassVar[list[KafkaGauges]] = []
-        lost: ClassVar[list[int]] = []
+    class Noted:
+        topics: ClassVar[list[TopicMeasured]] = []
+        expired: ClassVar[list[int]] = []
 
-        def kafka(self, table: str, group: str, gauges: KafkaGauges) -> None:
-            self.told.append(gauges)
-
-        def kafka_lost(self, table: str, group: str, records: int) -> None:
-            self.lost.append(records)
+        def observe(self, event: Observation) -> None:
+            if isinstance(event, TopicMeasured):
+                self.topics.append(event)
+            if isinstance(event, RecordsExpired):
+                self.expired.append(event.records)
 
     lake = Lake(golden, "C_v6_streamer", fail_on_data_loss=False)
     lake.service.coordinator.observer = Noted()
     measurer = Measurer(lake.service.split_discovery)
     measurer.measure()
-    assert Noted.told == [KafkaGauges(topic="orders")]
+    assert Noted.topics == [TopicMeasured(table="t", group="g", topic="orders")]
     assert lake.service.describe_group("t", "g").kafka is None
     lake.drive()
     measurer.measure()
     described = lake.service.describe_group("t", "g")
     assert described.kafka == lake.place
-    assert Noted.told[-1] == KafkaGauges(topic="orders", phase=Phase.KAFKA, lag=dict.fromkeys(lake.topic.ends, 0))
+    assert Noted.topics[-1] == TopicMeasured(
+        table="t", group="g", topic="orders", phase=Phase.KAFKA, lag=dict.fromkeys(lake.topic.ends, 0)
+    )
     for _ in range(3):
         lake.topic.append(0, None, {"id": "gone"})
     lake.topic.starts[0] = lake.topic.ends[0] - 1
     lake.drive(2)
-    assert Noted.lost == [2]
+    assert Noted.expired == [2]
 
 
 def test_new_records_are_new_rounds(golden: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.enumerator.groups.activity import Activity
-from penstock.enumerator.observer import GroupGauges
+from penstock.enumerator.observer import GroupGauges, GroupMeasured, Observer
 from penstock.enumerator.server.config.settings import Settings
 from penstock.enumerator.server.http.port import HttpBounds, HttpPort
 from penstock.enumerator.server.metrics.prometheus import Metrics, MetricsPort
@@ -27,8 +27,9 @@ EVIL = "</script><img src=x onerror=alert(1)>"
 def port() -> Iterator[MetricsPort]:
     metrics, activity = Metrics(), Activity(lambda: 1_700_000_000_000)
     gauges = GroupGauges(pending_splits=3, assigned_splits=2, finished_splits=5)
-    for told in (metrics, activity):
-        told.group_gauges(EVIL, "g", gauges)
+    observers: tuple[Observer, ...] = (metrics, activity)
+    for observer in observers:
+        observer.observe(GroupMeasured(EVIL, "g", gauges))
     made = MetricsPort(metrics, "127.0.0.1:0", activity)
     yield made
     made.close()

@@ -11,14 +11,25 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.enumerator.observer import (
+    NO_OBSERVER,
+    CallHandled,
+    CallStarted,
     Duration,
+    DurationMeasured,
+    EpochAcquired,
     GroupGauges,
-    KafkaGauges,
-    NoObserver,
+    GroupMeasured,
+    GroupRemoved,
+    LagMeasured,
     Observer,
+    RecordsExpired,
     SplitEvent,
     SplitKind,
-    TableGauges,
+    SplitReported,
+    SplitsCounted,
+    TableMeasured,
+    TopicMeasured,
+    WatermarkPlanned,
 )
 from penstock.enumerator.server.metrics.gauges import MAX_PARTITIONS
 from penstock.enumerator.server.metrics.prometheus import LOST, UNDECODABLE, Metrics, MetricsPort
@@ -61,7 +72,7 @@ GAUGES = GroupGauges(
     pending_bytes=700,
     issued_instant_s=1.5e9,
     issued_delay_s=12.5,
-    discovered_at_s=990.0,
+    discovery_age_s=10.0,
     poll_interval_s=5.0,
 )
 
@@ -70,18 +81,18 @@ def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
     clock = Clock()
     metrics = Metrics(clock)
     told: Observer = metrics
-    told.split_events(SplitEvent.FENCED, "t", "g", SplitKind.CDC, 2)
-    told.group_gauges("t", "g", GAUGES)
-    told.group_gauges("u", "g", GAUGES)
-    told.table_gauges("t", TableGauges(loss_commits=4, loss_s=60.0))
-    told.watermark("t", 1_700_000_000_500_000)
-    told.table_gauges("u", TableGauges())
-    told.leader_epoch(7)
-    told.group_lag("t", "g", GroupLag(commits=3, size_bytes=900, seconds=12.5))
+    told.observe(SplitsCounted(SplitEvent.FENCED, "t", "g", SplitKind.CDC, 2))
+    told.observe(GroupMeasured("t", "g", GAUGES))
+    told.observe(GroupMeasured("u", "g", GAUGES))
+    told.observe(TableMeasured(table="t", loss_commits=4, loss_s=60.0))
+    told.observe(WatermarkPlanned("t", 1_700_000_000_500_000))
+    told.observe(TableMeasured(table="u"))
+    told.observe(EpochAcquired(7))
+    told.observe(LagMeasured("t", "g", GroupLag(commits=3, size_bytes=900, seconds=12.5)))
     for duration in Duration:
-        told.observe(duration, 0.003)
-    told.rpc_started("s.v1.S", "NextSplit")
-    told.rpc_handled("s.v1.S", "NextSplit", "PERMISSION_DENIED", 0.01)
+        told.observe(DurationMeasured(duration, 0.003))
+    told.observe(CallStarted("s.v1.S", "NextSplit"))
+    told.observe(CallHandled("s.v1.S", "NextSplit", "PERMISSION_DENIED", 0.01))
     clock.now_s += 5
     types, samples = scraped(metrics)
     assert (
@@ -119,7 +130,7 @@ def test_a_report_of_a_reader() -> None:
     outcomes = MergeOutcomes(won=4, lost_event_time=3, duplicate=2, deleted=1)
     phases = (("open", 10.0), ("merge", 30.0), ("a label of the client's own", 1.0))
     report = SplitReport(rows=10, size_bytes=99, phase_ms=phases, outcomes=outcomes, skipped_gaps=2)
-    metrics.report("g", report)
+    metrics.observe(SplitReported("t", "g", "r", report))
     _, samples = scraped(metrics)
     assert samples["penstock_reader_records_total", ()] == 10
     assert samples["penstock_reader_bytes_total", ()] == 99
@@ -133,9 +144,9 @@ def test_a_report_of_a_reader() -> None:
 def test_groups_are_capped_and_gone_when_they_are_deleted(caplog: pytest.LogCaptureFixture) -> None:
     metrics = Metrics(max_names=2)
     for n in range(5):
-        metrics.group_gauges("t", f"g{n}", GAUGES)
-        metrics.table_gauges(f"t{n}", TableGauges(loss_commits=1))
-        metrics.split_events(SplitEvent.ASSIGNED, "t", f"g{n}", SplitKind.MOR)
+        metrics.observe(GroupMeasured("t", f"g{n}", GAUGES))
+        metrics.observe(TableMeasured(table=f"t{n}", loss_commits=1))
+        metrics.observe(SplitsCounted(SplitEvent.ASSIGNED, "t", f"g{n}", SplitKind.MOR))
     _, samples = scraped(metrics)
     assert len([key for key in samples if key[0] == "penstock_pending_bytes"]) == 2
     assert len([key for key in samples if key[0] == "penstock_time_to_loss_commits"]) == 2
@@ -144,8 +155,8 @@ def test_groups_are_capped_and_gone_when_they_are_deleted(caplog: pytest.LogCapt
         == 3
     )
     assert len(caplog.records) == 1
-    metrics.group_gone("t", "g0")
-    metrics.group_gauges("t", "g4", GAUGES)
+    metrics.observe(GroupRemoved("t", "g0"))
+    metrics.observe(GroupMeasured("t", "g4", GAUGES))
     _, samples = scraped(metrics)
     assert ("penstock_pending_bytes", labels(group="g0")) not in samples
     assert samples["penstock_pending_bytes", labels(group="g4")] == 700
@@ -153,11 +164,11 @@ def test_groups_are_capped_and_gone_when_they_are_deleted(caplog: pytest.LogCapt
 
 def test_events_of_a_group_are_counted_from_zero_before_the_first_happens() -> None:
     metrics = Metrics()
-    metrics.group_gauges("t", "g", GAUGES)
-    metrics.split_events(SplitEvent.FENCED, "t", "g", SplitKind.MOR)
-    metrics.group_gauges("t", "g", GAUGES)
-    metrics.group_gauges("t", "h", replace(GAUGES, kind=SplitKind.MOR))
-    metrics.group_gauges("t", "h", replace(GAUGES, kind=SplitKind.KAFKA))
+    metrics.observe(GroupMeasured("t", "g", GAUGES))
+    metrics.observe(SplitsCounted(SplitEvent.FENCED, "t", "g", SplitKind.MOR))
+    metrics.observe(GroupMeasured("t", "g", GAUGES))
+    metrics.observe(GroupMeasured("t", "h", replace(GAUGES, kind=SplitKind.MOR)))
+    metrics.observe(GroupMeasured("t", "h", replace(GAUGES, kind=SplitKind.KAFKA)))
     _, samples = scraped(metrics)
     counted = {key: value for (name, key), value in samples.items() if name == "penstock_split_events_total"}
     assert len(counted) == 3 * len(SplitEvent)
@@ -168,11 +179,11 @@ def test_events_of_a_group_are_counted_from_zero_before_the_first_happens() -> N
 def test_lag_is_told_of_so_many_groups_until_they_are_gone() -> None:
     metrics = Metrics(max_names=1)
     for group, commits in (("g", 1), ("h", 2), ("g", 3)):
-        metrics.group_lag("t", group, GroupLag(commits=commits, size_bytes=0, seconds=0.0))
+        metrics.observe(LagMeasured("t", group, GroupLag(commits=commits, size_bytes=0, seconds=0.0)))
     _, samples = scraped(metrics)
     told = {dict(key)["group"]: value for (name, key), value in samples.items() if name == "penstock_group_lag_commits"}
     assert told == {"g": 3}
-    metrics.group_gone("t", "g")
+    metrics.observe(GroupRemoved("t", "g"))
     _, samples = scraped(metrics)
     assert not [key for key in samples if key[0].startswith("penstock_group_lag")]
 
@@ -180,12 +191,16 @@ def test_lag_is_told_of_so_many_groups_until_they_are_gone() -> None:
 def test_the_way_into_a_topic() -> None:
     metrics = Metrics()
     told: Observer = metrics
-    told.kafka("t", "lake", KafkaGauges(topic="orders"))
-    told.kafka("t", "switching", KafkaGauges(topic="orders", phase=Phase.SWITCHING, lag={0: 5}))
-    told.kafka("t", "topic", KafkaGauges(topic="orders", phase=Phase.KAFKA, lag={0: 7, 2: 0}))
-    told.kafka_lost("t", "topic", 40)
-    told.kafka_lost("t", "lake", 2)
-    told.report("g", SplitReport(rows=1, size_bytes=1, counts=((UNDECODABLE, 3), (LOST, 1), ("kafka_records", 9))))
+    told.observe(TopicMeasured(table="t", group="lake", topic="orders"))
+    told.observe(TopicMeasured(table="t", group="switching", topic="orders", phase=Phase.SWITCHING, lag={0: 5}))
+    told.observe(TopicMeasured(table="t", group="topic", topic="orders", phase=Phase.KAFKA, lag={0: 7, 2: 0}))
+    told.observe(RecordsExpired("t", "topic", 40))
+    told.observe(RecordsExpired("t", "lake", 2))
+    told.observe(
+        SplitReported(
+            "t", "g", "r", SplitReport(rows=1, size_bytes=1, counts=((UNDECODABLE, 3), (LOST, 1), ("kafka_records", 9)))
+        )
+    )
     types, samples = scraped(metrics)
     assert types["penstock_kafka_switch_state"] == types["penstock_kafka_lag_records"] == "gauge"
     assert types["penstock_kafka_lost_records"] == types["penstock_kafka_undecodable_records"] == "counter"
@@ -195,15 +210,19 @@ def test_the_way_into_a_topic() -> None:
     assert samples["penstock_kafka_lag_records", labels(group="topic", topic="orders", partition="2")] == 0
     assert samples["penstock_kafka_lost_records_total", ()] == 43
     assert samples["penstock_kafka_undecodable_records_total", ()] == 3
-    metrics.group_gone("t", "topic")
+    metrics.observe(GroupRemoved("t", "topic"))
     _, samples = scraped(metrics)
     assert "topic" not in {dict(key).get("group") for _, key in samples}
 
 
 def test_partitions_and_groups_without_bound_take_bounded_gauges() -> None:
     metrics = Metrics(max_names=1)
-    metrics.kafka("t", "g", KafkaGauges(topic="x", phase=Phase.KAFKA, lag=dict.fromkeys(range(MAX_PARTITIONS + 50), 2)))
-    metrics.kafka("t", "h", KafkaGauges(topic="x"))
+    metrics.observe(
+        TopicMeasured(
+            table="t", group="g", topic="x", phase=Phase.KAFKA, lag=dict.fromkeys(range(MAX_PARTITIONS + 50), 2)
+        )
+    )
+    metrics.observe(TopicMeasured(table="t", group="h", topic="x"))
     _, samples = scraped(metrics)
     lags = {dict(key)["partition"]: value for (name, key), value in samples.items() if name.endswith("lag_records")}
     assert len(lags) == MAX_PARTITIONS + 1
@@ -237,7 +256,6 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nobody_listens_by_default() -> None:
-    nobody: Observer = NoObserver()
-    nobody.group_gauges("t", "g", GAUGES)
-    nobody.report("g", SplitReport(rows=1, size_bytes=1))
-    assert nobody.now_s() == 0.0
+    nobody: Observer = NO_OBSERVER
+    nobody.observe(GroupMeasured("t", "g", GAUGES))
+    nobody.observe(SplitReported("t", "g", "r", SplitReport(rows=1, size_bytes=1)))
