@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -40,6 +40,78 @@ MAY_IMPORT = {
     "pyspark_penstock": {"engine"},
 }
 """Room -> rooms it may import. '' is the package's own root."""
+
+LAYERS: dict[str, tuple[str, ...]] = {
+    "proto": ("errors logging v1", "model retry", "codec enumerator options", "client"),
+    "table": (
+        "storage columns parquet hfile",
+        "arrow_failures config predicate",
+        "partitions schema",
+        "files log",
+        "timeline",
+        "hudi_table",
+        "metadata",
+    ),
+    "kafka": ("config errors protocols secrets", "client range_progress", "topic_metadata", "record_reader", "factory"),
+    "enumerator": (
+        "log observer report_totals",
+        "planning",
+        "continuous",
+        "snapshots handover",
+        "streams",
+        "core",
+        "store",
+        "coordinator",
+        "tables",
+        "groups",
+        "embedded",
+        "service",
+        "server",
+    ),
+    "reader": (
+        "filter kernels memory partition_columns report",
+        "log_bytes values",
+        "merge",
+        "read_schema",
+        "base",
+        "avro emit",
+        "log topics",
+        "cdc merge_on_read",
+        "output_schema",
+        "read_split",
+    ),
+    "engine": (
+        "kafka_access requests",
+        "event_time_scan",
+        "connect",
+        "arrow group spark",
+        "consumer demo",
+        "doctor",
+        "cli",
+    ),
+}
+"""Room -> its modules and sub-packages by layer, the lowest first. An import goes to a lower layer, or within one."""
+
+KNOWN_CYCLES: dict[str, tuple[frozenset[str], ...]] = {
+    "penstock.enumerator": (frozenset({"coordinator", "core", "store"}), frozenset({"groups", "tables"})),
+    "penstock.reader": (frozenset({"base", "merge", "read_schema", "values"}),),
+}
+"""Package -> its modules and sub-packages that still import each other. Delete an entry when its cycle is gone."""
+
+STALE_WORDS = re.compile(r"(?<![A-Za-z])(told|looker|keeper|shelf|patience)(?![A-Za-z])", re.I)
+PERSISTED_WORDS: frozenset[tuple[str, str]] = frozenset()
+"""(file, line) where a stale word stands in a name that is stored or sent."""
+ROOMS_WITH_STALE_WORDS = {"proto", "table", "kafka", "enumerator", "reader", "engine"}
+"""Rooms whose rewrite is not complete. Delete a room when it is."""
+
+ROOMS_WITH_STALE_REFERENCES = {"proto", "table", "kafka", "enumerator", "reader", "engine"}
+"""Rooms whose docstrings still refer to names that do not exist. Delete a room when it is mended."""
+
+FOREIGN_PROJECT = re.compile(
+    r"Hoodie|Hudi|Spark|Kafka|Flink|Parquet|Avro|HBase|HFile|Hive|Kryo|Java|Jackson|Debezium|Roaring|Connect"
+)
+FOREIGN_NAMES = {"java", "org", "filelock", "yield", "blob", "variant"}
+"""Lower-case names of other projects, and words of Python, that docstrings quote."""
 
 WIRE = ("proto/v1/*.py", "proto/codec/*.py", "proto/client/*.py", "enumerator/server/*.py", "enumerator/server/*/*.py")
 """Where gRPC and protobuf may be imported."""
@@ -249,6 +321,143 @@ def test_imports_run_one_way() -> None:
     breaches(found)
 
 
+@cache
+def arrows() -> tuple[tuple[str, str], ...]:
+    """(importing module, imported module or package) for each import within the package, lazy ones included."""
+    known = {source.module for source in package_sources()} | set(package_folders())
+    pairs = set()
+    for source in package_sources():
+        for _, name in source.imports():
+            parts = name.split(".")
+            while parts and ".".join(parts) not in known:
+                parts.pop()
+            if parts:
+                pairs.add((source.module, ".".join(parts)))
+    return tuple(sorted(pairs))
+
+
+def import_graph(package: str, pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """The direct modules and sub-packages of a package -> those that each imports. A sub-package is one node."""
+    graph: dict[str, set[str]] = {}
+    for importer, imported in pairs:
+        if importer.startswith(f"{package}.") and imported.startswith(f"{package}."):
+            above, below = (name.removeprefix(f"{package}.").split(".")[0] for name in (importer, imported))
+            graph.setdefault(above, set())
+            graph.setdefault(below, set())
+            if above != below:
+                graph[above].add(below)
+    return graph
+
+
+def cycles(graph: dict[str, set[str]]) -> list[frozenset[str]]:
+    """The strongly connected components with more than one node."""
+    reach: dict[str, set[str]] = {}
+    for node in graph:
+        reached: set[str] = set()
+        pending = list(graph[node])
+        while pending:
+            following = pending.pop()
+            if following not in reached:
+                reached.add(following)
+                pending.extend(graph[following])
+        reach[node] = reached
+    components = {frozenset(other for other in reach[node] if node in reach[other]) for node in graph}
+    return sorted((component for component in components if len(component) > 1), key=sorted)
+
+
+def cycle_breaches(package: str, graph: dict[str, set[str]], allowed: tuple[frozenset[str], ...] = ()) -> Iterator[str]:
+    """One line for each cycle that is not within an allowed one, and for each allowance that is not needed."""
+    present = cycles(graph)
+    for cycle in present:
+        if not any(cycle <= allowance for allowance in allowed):
+            imports = [f"{node} -> {other}" for node in sorted(cycle) for other in sorted(graph[node] & cycle)]
+            yield f"{package}: an import cycle: {', '.join(imports)}"
+    for allowance in allowed:
+        if not any(cycle <= allowance for cycle in present):
+            yield f"{package}: {sorted(allowance)} is no cycle any more: delete it from KNOWN_CYCLES"
+
+
+def layer_breaches(
+    room: str, graph: dict[str, set[str]], layers: tuple[str, ...], allowed: tuple[frozenset[str], ...] = ()
+) -> Iterator[str]:
+    """One line for each node that has no layer, each layer's node that does not exist, and each import upward."""
+    level = {node: number for number, layer in enumerate(layers) for node in layer.split()}
+    yield from (f"{room}: {node} has no layer: add it to LAYERS" for node in sorted(graph.keys() - level.keys()))
+    yield from (f"{room}: LAYERS names {node}, which is not there" for node in sorted(level.keys() - graph.keys()))
+    for node, imported in sorted(graph.items()):
+        for other in sorted(imported & level.keys()):
+            excused = any({node, other} <= allowance for allowance in allowed)
+            if level.get(node, level[other]) < level[other] and not excused:
+                yield f"{room}: {node} imports {other}, which is in a higher layer"
+
+
+def test_modules_and_sub_packages_import_each_other_without_a_cycle() -> None:
+    breaches(
+        [
+            line
+            for package in package_folders()
+            for line in cycle_breaches(package, import_graph(package, arrows()), KNOWN_CYCLES.get(package, ()))
+        ]
+    )
+
+
+def test_no_import_goes_to_a_higher_layer() -> None:
+    assert set(LAYERS) == set(ROOMS)
+    breaches(
+        [
+            line
+            for room, layers in LAYERS.items()
+            for line in layer_breaches(
+                room,
+                import_graph(f"penstock.{room}", arrows()),
+                layers,
+                KNOWN_CYCLES.get(f"penstock.{room}", ()),
+            )
+        ]
+    )
+
+
+FABRICATED_IMPORTS = (
+    ("penstock.table.files.names", "penstock.table.config.properties"),
+    ("penstock.table.config.keys", "penstock.table.log.blocks"),
+    ("penstock.table.log.blocks", "penstock.table.files.slices"),
+    ("penstock.table.files.slices", "penstock.table.files.names"),
+    ("penstock.table.hudi_table", "penstock.table.files"),
+    ("penstock.reader.base.file", "penstock.table.hudi_table"),
+)
+"""`files`, `config` and `log` import each other, by different modules; no two modules do."""
+
+
+def test_a_cycle_of_sub_packages_is_reported_though_no_module_cycle_exists() -> None:
+    graph = import_graph("penstock.table", FABRICATED_IMPORTS)
+
+    assert graph == {"files": {"config"}, "config": {"log"}, "log": {"files"}, "hudi_table": {"files"}}
+    assert list(cycle_breaches("penstock.table", graph)) == [
+        "penstock.table: an import cycle: config -> log, files -> config, log -> files"
+    ]
+    assert cycles(import_graph("penstock.table.files", FABRICATED_IMPORTS)) == []
+
+
+def test_a_known_cycle_is_excused_until_it_is_gone() -> None:
+    graph = import_graph("penstock.table", FABRICATED_IMPORTS)
+    known = frozenset({"files", "config", "log", "schema"})
+
+    assert list(cycle_breaches("penstock.table", graph, (known,))) == []
+    assert list(cycle_breaches("penstock.table", {"files": {"log"}, "log": set()}, (known,))) == [
+        "penstock.table: ['config', 'files', 'log', 'schema'] is no cycle any more: delete it from KNOWN_CYCLES"
+    ]
+
+
+def test_an_import_of_a_higher_layer_is_reported() -> None:
+    graph = import_graph("penstock.table", FABRICATED_IMPORTS)
+
+    assert list(layer_breaches("table", graph, ("config storage", "log files"))) == [
+        "table: hudi_table has no layer: add it to LAYERS",
+        "table: LAYERS names storage, which is not there",
+        "table: config imports log, which is in a higher layer",
+    ]
+
+
 def test_wire_and_engine_libraries_stay_in_their_places() -> None:
     found = []
     for source in package_sources():
@@ -403,6 +612,94 @@ def test_modules_and_public_names_have_docstrings() -> None:
     found = [line for source in package_sources() for line in undocumented(source)]
     found += [f"{path.name}: no docstring" for path in scripts() if not ast.get_docstring(ast.parse(path.read_text()))]
     breaches(found)
+
+
+def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    """The docstrings of a module, its classes, functions and attributes."""
+    for node in ast.walk(tree):
+        for statement in getattr(node, "body", []) if not isinstance(node, ast.Lambda | ast.IfExp) else []:
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value
+
+
+def names_in_code(source: Source) -> Iterator[str]:
+    """Every identifier of a module, and every word of its texts, its docstrings left out."""
+    yield from source.module.split(".")
+    documentation = {id(node) for node in docstrings(source.tree)}
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.keyword(arg=str() as name) | ast.ExceptHandler(name=str() as name):
+                yield name
+            case ast.alias(name=name, asname=other):
+                yield from (*name.split("."), other or name)
+            case ast.Constant(value=str() as text) if id(node) not in documentation:
+                yield from re.findall(r"\w+", text)
+
+
+@cache
+def package_names() -> frozenset[str]:
+    """Every name that a docstring of the package may refer to."""
+    return frozenset(name for source in package_sources() for name in names_in_code(source))
+
+
+def stale_references(source: Source, known: frozenset[str] | set[str]) -> Iterator[str]:
+    """Names between backticks in docstrings that do not exist, one line each.
+
+    Names with a capital letter may also be of a foreign project (Hudi's classes and methods) that the docstring, or
+    the module's, names.
+    """
+    of_module = ast.get_docstring(source.tree) or ""
+    for node in docstrings(source.tree):
+        text = str(node.value)
+        quotes_foreign_code = FOREIGN_PROJECT.search(text + of_module)
+        for match in re.finditer(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\))?`", text):
+            parts = match[1].split(".")
+            unknown = [part for part in parts if part not in known and parts[0] not in FOREIGN_NAMES]
+            if unknown and not (quotes_foreign_code and all(part != part.lower() for part in unknown)):
+                yield f"{source.name}:{node.lineno}: the docstring names `{match[1]}`, which does not exist"
+
+
+def test_docstrings_refer_to_names_that_exist() -> None:
+    sources = [source for source in package_sources() if source.room not in ROOMS_WITH_STALE_REFERENCES]
+    breaches([line for source in sources for line in stale_references(source, package_names())])
+
+
+def test_a_docstring_that_refers_to_no_name_is_reported() -> None:
+    text = '''"""Reads a `footer` (Hudi `HoodieFooter.readAll`); see `pages` and `moved_module.Part`."""'''
+    source = Source(REPOSITORY / "table" / "fabricated.py", "penstock.table.fabricated", ast.parse(text), text)
+    here = "table/fabricated.py:1: the docstring names"
+
+    assert list(stale_references(source, {"pages", "Part"})) == [
+        f"{here} `footer`, which does not exist",
+        f"{here} `moved_module.Part`, which does not exist",
+    ]
+    assert list(stale_references(source, {"pages", "Part", "footer", "moved_module"})) == []
+
+
+def stale_words(name: str, text: str) -> Iterator[str]:
+    """Lines with a word of the private language that was given up, one line each."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if (word := STALE_WORDS.search(line)) and (name, line.strip()) not in PERSISTED_WORDS:
+            yield f"{name}:{number}: {word[1]!r}: use the field's word: {line.strip()[:80]}"
+
+
+def test_code_uses_the_words_of_the_field() -> None:
+    sources = [source for source in package_sources() if source.room not in ROOMS_WITH_STALE_WORDS]
+    breaches([line for source in sources for line in stale_words(source.name, source.text)])
+
+
+@pytest.mark.parametrize("line", ["told = 1", "self._keeper", "kept_by(told_by)", "# Patience", "class Looker:"])
+def test_a_given_up_word_is_reported_in_names_too(line: str) -> None:
+    assert len(list(stale_words("table/fabricated.py", f"import ast\n{line}\n"))) == 1
+
+
+def test_words_that_contain_a_given_up_one_are_none() -> None:
+    assert list(stale_words("table/fabricated.py", "ZooKeeper, bookkeeper, goalkeeping, impatience")) == []
 
 
 def test_names_say_what_is_inside() -> None:

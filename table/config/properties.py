@@ -69,6 +69,11 @@ class TableProperties:
         """Whether the table can have log files."""
         return self.table_type == MERGE_ON_READ
 
+    @property
+    def keygen_name(self) -> str:
+        """The class name of the key generator without its package, else its type; upper case."""
+        return (self.keygen_class.rpartition(".")[2] or self.keygen_type).upper()
+
 
 def load_properties(storage: Storage) -> TableProperties:
     """The table's properties.

@@ -10,7 +10,6 @@ from typing import Final
 
 from penstock.proto.errors import TableError
 from penstock.table.config.properties import TableProperties
-from penstock.table.partitions.values import keygen_name
 from penstock.table.storage.filesystem import shown_uri
 
 _SIMPLE: Final = ("SIMPLE", "SIMPLE_AVRO", "SIMPLEKEYGENERATOR", "SIMPLEAVROKEYGENERATOR")
@@ -34,7 +33,7 @@ def virtual_key_fields(properties: TableProperties) -> tuple[str, ...]:
     """
     if properties.populate_meta_fields:
         return ()
-    fields, keygen = properties.record_key_fields, keygen_name(properties)
+    fields, keygen = properties.record_key_fields, properties.keygen_name
     where = f"virtual keys (hoodie.populate.meta.fields=false): table {shown_uri(properties.base_path)}"
     if not fields or keygen not in (*_SIMPLE, *_SEVERAL) or (len(fields) > 1 and keygen in _SIMPLE):
         raise TableError(
@@ -48,4 +47,4 @@ def keys_may_be_named(properties: TableProperties) -> bool:
     """Whether a key of one column is `<name>:<text>` in deletes of some releases and `<text>` in those of others: it is
     with complex key generators (`hoodie.write.complex.keygen.new.encoding`, which no table records)."""
     fields = virtual_key_fields(properties)
-    return len(fields) == 1 and keygen_name(properties).startswith("COMPLEX")
+    return len(fields) == 1 and properties.keygen_name.startswith("COMPLEX")

@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.table.parquet.thrift import BINARY, INTEGERS, LISTS, STRUCT, ThriftError, ThriftReader
-from penstock.table.timeline.fields import MAX_COUNT
+
+MAX_FILE_ROWS: Final = 2**40
+"""Upper limit of the rows of one file, so that a sum over the files of a table fits into 64 bits."""
 
 _TAIL: Final = 64 << 10
 _MOST_FOOTER_BYTES: Final = 256 << 20
@@ -61,8 +63,8 @@ def check_rows(metadata: pq.FileMetaData) -> None:
     """ParquetError unless each row group has a number of rows that a file can have."""
     for number in range(metadata.num_row_groups):
         rows = metadata.row_group(number).num_rows
-        if not 0 <= rows <= MAX_COUNT:
-            raise ParquetError(f"row group {number} has {rows} rows, expected 0 to {MAX_COUNT}")
+        if not 0 <= rows <= MAX_FILE_ROWS:
+            raise ParquetError(f"row group {number} has {rows} rows, expected 0 to {MAX_FILE_ROWS}")
 
 
 def check_statistics(source: pa.NativeFile) -> None:

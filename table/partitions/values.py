@@ -68,11 +68,6 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
-def keygen_name(properties: TableProperties) -> str:
-    """The key generator's class name without package, else its type; upper case."""
-    return (properties.keygen_class.rpartition(".")[2] or properties.keygen_type).upper()
-
-
 def path_value_fields(properties: TableProperties, partitions: Iterable[str] = ()) -> tuple[str, ...]:
     """The partition columns whose values come from the path: all of them, or () if they must be read from the file.
 
@@ -81,7 +76,7 @@ def path_value_fields(properties: TableProperties, partitions: Iterable[str] = (
     `partitions` does not fit the fields.
     """
     fields = properties.partition_fields
-    keygen = keygen_name(properties)
+    keygen = properties.keygen_name
     slash_dates = properties.raw.get("hoodie.datasource.write.slash.separated.date.partitioning", "")
     in_files = keygen not in _PATH_KEYGENS or slash_dates.strip().lower() == "true"
     if in_files and not properties.drop_partition_columns:

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.proto.errors import CorruptFile
+from penstock.table.parquet.checks import MAX_FILE_ROWS
 from penstock.table.storage.filesystem import checked_path
 
 _INT64_END = 2**63
-MAX_COUNT = 2**40
-"""The most rows that a file is taken to have: sums over the files of a table stay within 64 bits."""
 MAX_FILE_BYTES = 2**46
 """The most bytes that a file is taken to have: 64 TiB, above what any store holds."""
 
@@ -78,8 +77,8 @@ class Fields:
 
     def count(self, name: str) -> int:
         """A number of rows of one file, which some writers leave negative for unknown; 0 if absent or null. One that no
-        file can have is MAX_COUNT: Hudi reads such a table, and no row depends on it."""
-        return _within(self.number(name), MAX_COUNT)
+        file can have is MAX_FILE_ROWS: Hudi reads such a table, and no row depends on it."""
+        return _within(self.number(name), MAX_FILE_ROWS)
 
     def file_bytes(self, name: str) -> int:
         """The size of one file, else as `count`, with MAX_FILE_BYTES."""
