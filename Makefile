@@ -59,13 +59,13 @@ release: wheel ## the wheel in dist/, and its SBOM (CycloneDX) beside it
 	@$(PY) tools/make_sbom.py dist/*.whl
 
 bench: java .venv/.ready wheel ## Penstock beside Hudi's own reader and hudi-rs, in turn; writes docs/results/ (≤ 30 minutes)
-	@$(WHEEL_PY) -P bench/compare.py
+	@$(WHEEL_PY) -m bench.compare
 
 parts: java .venv/.ready wheel ## measure planning, the service, streams and topics by themselves (bench/README.md)
-	@$(WHEEL_PY) -P bench/planning.py
-	@$(WHEEL_PY) -P bench/service.py
-	@$(WHEEL_PY) -P bench/streaming.py
-	@$(WHEEL_PY) -P bench/hybrid.py
+	@$(WHEEL_PY) -m bench.planning
+	@$(WHEEL_PY) -m bench.service
+	@$(WHEEL_PY) -m bench.streaming
+	@$(WHEEL_PY) -m bench.hybrid
 
 java:
 	@bash tools/need_java.sh

@@ -1,6 +1,6 @@
 """Avro log records to Arrow: the compiled kernel against fastavro, process CPU time per record.
 
-    python bench/avro_decode.py [--runs 7] [--seed 1]
+    python -m bench.avro_decode [--runs 7] [--seed 1]
 
 Records are Hudi's five meta columns and mixed nullable columns, a tenth of the values null. Each road's answer is
 compared before anything is timed, and the compiled road is asserted to be the one taken.

@@ -1,6 +1,6 @@
 """Penstock beside other readers of Hudi tables, in one command: `make bench`.
 
-    python bench/compare.py [--only PART …] [--quick] [--rows 1000000] [--rounds 4] [--out docs/results]
+    python -m bench.compare [--only PART …] [--quick] [--rows 1000000] [--rounds 4] [--out docs/results]
 
 Makes its tables with real Hudi 1.2.0 (once; kept under `.cache/bench`), checks that all readers return equal rows by
 the path their name says, runs them in turn, and writes ratios with their spread as Markdown, JSON and pictures; the
@@ -27,21 +27,18 @@ from importlib.metadata import version
 
 from rich.console import Console
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent))
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "interop"))
-
-from avro_decode import decode_ns
-from compared.contestants import Cast, Contestant, Question
-from compared.plots import draw
-from compared.probes import first_queries, peaks, sent_bytes
-from compared.processes import Worker
-from compared.programme import TWO, turns
-from compared.report import as_json, markdown, targets_lines
-from compared.schedule import Turn, played
-from compared.tables import BenchTable, MadeTable, made, standard_tables
-from compared.targets import Figures, verdicts
-from hudi_process import make_environment
-from service import idle_poll
+from bench.avro_decode import decode_ns
+from bench.compared.contestants import Cast, Contestant, Question
+from bench.compared.plots import draw
+from bench.compared.probes import first_queries, peaks, sent_bytes
+from bench.compared.processes import Worker
+from bench.compared.programme import TWO, turns
+from bench.compared.report import as_json, markdown, targets_lines
+from bench.compared.schedule import Turn, played
+from bench.compared.tables import BenchTable, MadeTable, made, standard_tables
+from bench.compared.targets import Figures, verdicts
+from bench.service import idle_poll
+from tests.interop.hudi_process import make_environment
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 PROBES = ("memory", "first-query", "decode", "idle")

@@ -1,6 +1,6 @@
 """Seconds of a snapshot with and without a filter: row groups and partitions that are not read.
 
-    python bench/filtered.py [--rows 1000000] [--partitions 500] [--runs 5]
+    python -m bench.filtered [--rows 1000000] [--partitions 500] [--runs 5]
 
 Two tables of version 6, written here by pyarrow in a scratch folder: one file of 100 row groups, sorted by its key; and
 one base file in each of many partitions. Best of the runs, after one that warms up; rows are counted, not kept.

@@ -1,6 +1,6 @@
 """Records of a topic: through Penstock's door, and on to Arrow rows, beside confluent-kafka's bare `consume()`.
 
-    python bench/hybrid.py [--records 80000] [--columns 6] [--rounds 7] [--bootstrap HOST:PORT]
+    python -m bench.hybrid [--records 80000] [--columns 6] [--rounds 7] [--bootstrap HOST:PORT]
 
 Records a second and core: records over CPU seconds of this process, the client's threads included; the broker runs in
 another process. All ways read the same records in turn, round by round; ratios are those of a round, as median and

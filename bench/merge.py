@@ -1,6 +1,6 @@
 """The merge alone: base rows already decoded, streamed past the winners of a log, both in memory.
 
-    python bench/merge.py [--rows 1000000] [--log 0.1] [--runs 5] [--uuid]
+    python -m bench.merge [--rows 1000000] [--log 0.1] [--runs 5] [--uuid]
 
 CPU seconds of one thread, medians. `build` is keys numbered, records folded; `merge` is probe, filter and winners put
 in, in millions of base rows a second. Nine tenths of the log are updates or deletes, of which about half lose by event

@@ -1,6 +1,6 @@
 """What planning costs: opening a table, a snapshot's plan, a range's, with and without its metadata table.
 
-    python bench/planning.py [--instants 10000] [--slices 100000] [--rounds 5]
+    python -m bench.planning [--instants 10000] [--slices 100000] [--rounds 5]
 
 A synthetic table: so many instants on its active timeline, so many file slices, a thousand a partition, and a metadata
 table that lists them all. The newest ten commits add a log file to each slice of a partition; the range is theirs.
@@ -16,7 +16,6 @@ import json
 import pathlib
 import shutil
 import statistics
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -25,14 +24,11 @@ import fastavro
 from rich.console import Console
 from rich.table import Table
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "unit" / "table" / "metadata"))
-
-from hfile_writer import write_hfile
-
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest, Query, Snapshot
 from penstock.table.hudi_table import HudiTable, open_table
+from tests.unit.table.metadata.hfile_writer import write_hfile
 
 CACHE: Final = pathlib.Path(__file__).resolve().parent.parent / ".cache" / "bench"
 FIRST_INSTANT: Final = 20260101000000000

@@ -1,6 +1,6 @@
 """What the enumerator as a service costs: hand-out over gRPC, made durable; idle polls; memory and recovery.
 
-    python bench/service.py [--seconds 5] [--splits 1000000] [--files 1000000] [--instants 10000] [--only PART …]
+    python -m bench.service [--seconds 5] [--splits 1000000] [--files 1000000] [--instants 10000] [--only PART …]
 
 Parts: `hand-out` (a request for a split and its commit, each durable before it is answered; beside it the range door's
 NextSplit, durable too, and a heartbeat, which is not), `idle` (one look at a table where nothing is new), `memory` (of
@@ -31,10 +31,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent))
-
-from service_state import GROUP, PLAN, TABLE, make_state, make_table
-
+from bench.service_state import GROUP, PLAN, TABLE, make_state, make_table
 from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.tables.followed_tables import FollowedTables
@@ -107,7 +104,7 @@ KINDS: Final = {"RequestSplits + CommitSplits": pairs, "NextSplit": entries, "He
 
 
 def spec_of_group() -> GroupSpec:
-    from service_state import scope
+    from bench.service_state import scope
 
     return GroupSpec(scope=scope(), start=StartLatest())
 

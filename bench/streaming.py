@@ -1,6 +1,6 @@
 """How soon a Spark stream has a commit's rows, and what a micro-batch costs, embedded and with a server.
 
-    python bench/streaming.py [--commits 60] [--rows 1000] [--before 200] [--road ROAD …]
+    python -m bench.streaming [--commits 60] [--rows 1000] [--before 200] [--road ROAD …]
 
 A table of merge-on-read whose commits are written beforehand, each a base file of its own; a commit becomes visible
 when its completed instant is renamed into the timeline. Measured from before the rename until `foreachBatch` holds its

@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
-from loopback_ports import free_ports
+
+from tests.loopback_ports import free_ports
 
 RELEASE = "4.3.1"
 CACHE = pathlib.Path(__file__).resolve().parents[1] / ".cache"

@@ -32,7 +32,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     before thorough compilation would pay."""
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
     before = {name: os.environ.get(name) for name in names}
-    python_path = [str(autoload_folder(tmp_path_factory)), *filter(None, [before["PYTHONPATH"]])]
+    repository = str(pathlib.Path(__file__).resolve().parents[1])  # Python workers import what tests define
+    python_path = [str(autoload_folder(tmp_path_factory)), repository, *filter(None, [before["PYTHONPATH"]])]
     os.environ.update(dict.fromkeys(names, sys.executable), PYTHONPATH=os.pathsep.join(python_path))
     builder = (
         SparkSession.builder.master("local[2,4]")

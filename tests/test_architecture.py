@@ -726,6 +726,17 @@ def test_folders_hold_few_modules() -> None:
     breaches(found)
 
 
+def test_suites_are_packages_and_change_no_import_path() -> None:
+    """Suites import each other's modules by their full name: each folder is a package, nothing appends to `sys.path`."""
+    modules = [file for file in committed_files() if file.startswith("tests/") and file.endswith(".py")]
+    suites = [pathlib.Path(file) for file in modules if "/generators/" not in file]
+    folders = sorted({file.parent for file in suites if not (REPOSITORY / file.parent / "__init__.py").is_file()})
+    changes = re.compile(r"sys\.path(\.(append|insert|extend)|\[.*\] *=| *\+=)|from \S*conftest import")
+    lines = [(file, line) for file in suites for line in (REPOSITORY / file).read_text().splitlines()]
+    breaches([f"{folder}: no __init__.py" for folder in folders])
+    breaches([f"{file}: {line.strip()}" for file, line in lines if changes.search(line) and "re.compile" not in line])
+
+
 def test_no_folder_hides_the_installed_package() -> None:
     named = {pathlib.PurePosixPath(file).parts[0] for file in committed_files()}
     assert "penstock" not in named

@@ -16,8 +16,8 @@ import time
 import traceback
 from typing import Any
 
-from compared.arrow_readers import READERS, as_batch
-from compared.columns import Column, changes_fingerprint, fingerprint
+from bench.compared.arrow_readers import READERS, as_batch
+from bench.compared.columns import Column, changes_fingerprint, fingerprint
 
 
 def read_bytes() -> int:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from compared.columns import sql_changes_fingerprint, sql_fingerprint
-from compared.processes import Worker
-from compared.tables import MadeTable
+from bench.compared.columns import sql_changes_fingerprint, sql_fingerprint
+from bench.compared.processes import Worker
+from bench.compared.tables import MadeTable
 from penstock.engine.spark import interpreter
 
 HERE = pathlib.Path(__file__).parent
@@ -93,7 +93,7 @@ class Cast:
             command = [sys.executable, "-P", HERE / "spark_worker.py", "--penstock"]
             return Worker(command, environment={"PYSPARK_PYTHON": interpreter.command()})
         environment = {"ARROW_DEFAULT_MEMORY_POOL": "system"} if contestant == Contestant.SYSTEM_POOL else {}
-        command = [sys.executable, "-P", "-m", "compared.arrow_worker", ARROW_READERS[contestant]]
+        command = [sys.executable, "-m", "bench.compared.arrow_worker", ARROW_READERS[contestant]]
         return Worker(command, environment=environment)
 
     def stop(self, but: Callable[[str], bool] = lambda _: False) -> None:

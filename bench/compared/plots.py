@@ -6,8 +6,8 @@ import math
 import pathlib
 import statistics
 
-from compared.schedule import cpu_s
-from compared.targets import Figures, judged
+from bench.compared.schedule import cpu_s
+from bench.compared.targets import Figures, judged
 
 COLOURS = {"met": "#2a9d8f", "missed": "#e9c46a", "NOT DONE": "#e76f51"}
 

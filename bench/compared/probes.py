@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from compared.contestants import SPARK_FORMATS, Cast, Contestant, Question, request
-from compared.processes import anonymous_bytes
-from compared.schedule import Turn
-from compared.tables import MadeTable
+from bench.compared.contestants import SPARK_FORMATS, Cast, Contestant, Question, request
+from bench.compared.processes import anonymous_bytes
+from bench.compared.schedule import Turn
+from bench.compared.tables import MadeTable
 
 
 @dataclass(frozen=True, slots=True)

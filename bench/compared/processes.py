@@ -23,7 +23,7 @@ import psutil
 Answer = TypeVar("Answer")
 SAMPLED_EVERY_S = 0.002
 LOOKED_EVERY_S = 0.2
-BENCH = pathlib.Path(__file__).resolve().parents[1]
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Worker:
     def __init__(self, command: Sequence[str | pathlib.Path], *, environment: Mapping[str, str] | None = None) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by stop()
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-        own = {"PYSPARK_PYTHON": str(command[0]), "PYTHONPATH": str(BENCH), "PYTHONUTF8": "1"}
+        own = {"PYSPARK_PYTHON": str(command[0]), "PYTHONPATH": str(REPOSITORY), "PYTHONUTF8": "1"}
         began = time.perf_counter()
         self._process = subprocess.Popen(
             [str(part) for part in command],

@@ -6,9 +6,9 @@ for the JVM goes on compiling.
 
 from __future__ import annotations
 
-from compared.columns import LINEITEM
-from compared.contestants import Contestant, Kind, Question
-from compared.schedule import Turn
+from bench.compared.columns import LINEITEM
+from bench.compared.contestants import Contestant, Kind, Question
+from bench.compared.schedule import Turn
 
 ARROW, SPARK = Contestant.ARROW, Contestant.SPARK
 STREAM, EAGER, BUNDLE = Contestant.HUDI_RS_STREAM, Contestant.HUDI_RS, Contestant.HUDI_SPARK

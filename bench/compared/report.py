@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from compared.contestants import Contestant
-from compared.schedule import Outcome, Spread, cpu_s
-from compared.targets import Figures, judged, shown
+from bench.compared.contestants import Contestant
+from bench.compared.schedule import Outcome, Spread, cpu_s
+from bench.compared.targets import Figures, judged, shown
 
 
 def ratio_text(spread: Spread) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compared.contestants import ARROW_READERS, Cast, Contestant, Kind, Question, request, values_of
-from compared.processes import Cost
-from compared.tables import MadeTable
+from bench.compared.contestants import ARROW_READERS, Cast, Contestant, Kind, Question, request, values_of
+from bench.compared.processes import Cost
+from bench.compared.tables import MadeTable
 
 ENOUGH_ROWS = 400_000
 """Below, footers and buffers hide what a projection saves, and all rows come in a batch or two."""

@@ -64,8 +64,8 @@ def start(given):
 
 def register(session):
     """Penstock's data source, and the bench's own: one that hands rows over one by one, one that has next to none."""
-    from compared.bare_source import BareDataSource
-    from compared.per_record import PerRecordDataSource
+    from bench.compared.bare_source import BareDataSource
+    from bench.compared.per_record import PerRecordDataSource
     from penstock.engine.spark.source import PenstockDataSource
 
     session.dataSource.register(PenstockDataSource)

@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from compared.columns import LINEITEM, META, NARROW, PLAIN, WIDE, Column, select
-from compared.processes import Worker
+from bench.compared.columns import LINEITEM, META, NARROW, PLAIN, WIDE, Column, select
+from bench.compared.processes import Worker
 from penstock.table.files.names import BaseName, LogName, parse_file_name
 from penstock.table.hudi_table import open_table
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from compared.contestants import Contestant
-from compared.probes import First, Peak
-from compared.schedule import Outcome, Spread, cpu_s
+from bench.compared.contestants import Contestant
+from bench.compared.probes import First, Peak
+from bench.compared.schedule import Outcome, Spread, cpu_s
 
 ARROW, SPARK = Contestant.ARROW, Contestant.SPARK
 STREAM, BUNDLE = Contestant.HUDI_RS_STREAM, Contestant.HUDI_SPARK

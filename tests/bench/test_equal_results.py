@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from compared import per_record
-from compared.arrow_worker import answer
-from compared.columns import LINEITEM, WIDE, changes_fingerprint, fingerprint, select
-from compared.contestants import ARROW_READERS, Contestant, Kind, Question, request, values_of
-from compared.programme import OF_Q1, Q1, turns
-from compared.spark_worker import query, register
-from compared.tables import BenchTable, MadeTable, checked, standard_tables
 from pyspark import cloudpickle
+
+from bench.compared import per_record
+from bench.compared.arrow_worker import answer
+from bench.compared.columns import LINEITEM, WIDE, changes_fingerprint, fingerprint, select
+from bench.compared.contestants import ARROW_READERS, Contestant, Kind, Question, request, values_of
+from bench.compared.programme import OF_Q1, Q1, turns
+from bench.compared.spark_worker import query, register
+from bench.compared.tables import BenchTable, MadeTable, checked, standard_tables
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import pathlib
-import sys
-
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
-
-import planning
+from bench import planning
 
 INSTANTS, SLICES, IN_A_PARTITION = 30, 2000, 100
 """Twenty partitions: few would be listed by their folders in any case."""

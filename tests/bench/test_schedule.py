@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from compared.columns import Column
-from compared.contestants import Cast, Contestant, Question
-from compared.probes import peaks
-from compared.schedule import Turn, played
-from compared.tables import BenchTable, MadeTable
+
+from bench.compared.columns import Column
+from bench.compared.contestants import Cast, Contestant, Question
+from bench.compared.probes import peaks
+from bench.compared.schedule import Turn, played
+from bench.compared.tables import BenchTable, MadeTable
 
 pytestmark = [pytest.mark.golden, pytest.mark.interop]
 

@@ -6,13 +6,14 @@ import json
 import pathlib
 
 import pytest
-from compared.contestants import Contestant, Question
-from compared.plots import draw
-from compared.probes import First, Peak
-from compared.processes import Cost
-from compared.report import as_json, markdown, targets_lines
-from compared.schedule import Outcome, Spread, Turn, cpu_s
-from compared.targets import TARGETS, Figures, Target, judged, shown, verdicts
+
+from bench.compared.contestants import Contestant, Question
+from bench.compared.plots import draw
+from bench.compared.probes import First, Peak
+from bench.compared.processes import Cost
+from bench.compared.report import as_json, markdown, targets_lines
+from bench.compared.schedule import Outcome, Spread, Turn, cpu_s
+from bench.compared.targets import TARGETS, Figures, Target, judged, shown, verdicts
 
 MINE, THEIRS = Contestant.ARROW, Contestant.HUDI_RS_STREAM
 ABOUT = {"date": "2026-01-31", "machine": "one"}

@@ -40,7 +40,7 @@ from penstock.proto.model.streams import (
 )
 
 if TYPE_CHECKING:
-    from conftest import Door
+    from tests.contract.scripted_table import Door
 
 ALL = PlanRequest(table="trips", query=Snapshot())
 ROWS = PlanRequest(table="trips", query=Incremental())

@@ -41,7 +41,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
-    from conftest import Door
+    from tests.contract.scripted_table import Door
 
 MEMBER = Member("trips", "g", "r-1", 7)
 AT = Position(InstantTime("20260103000000000"), 2)

@@ -24,7 +24,7 @@ from penstock.proto.model.queries import Incremental, PlanRequest, Snapshot
 from penstock.proto.model.reports import SplitReport
 
 if TYPE_CHECKING:
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
 
 pytestmark = pytest.mark.golden
 TABLES = {"a": "A_merge_event_long_v6_h0150", "b": "A_merge_commit_long_v6_h0150"}

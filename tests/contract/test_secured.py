@@ -6,7 +6,6 @@ One round through every call of the range door, by each way of proving who one i
 from __future__ import annotations
 
 import pathlib
-import sys
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,10 +13,6 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-
-sys.path.append(str(pathlib.Path(__file__).parents[1]))
-
-from certificates import Authority
 from prometheus_client import generate_latest
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
@@ -33,9 +28,10 @@ from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.queries import Incremental, PlanRequest, Snapshot
 from penstock.proto.model.reports import EndOfSlot, NextSplit, SplitReport
 from penstock.proto.model.streams import StartAfter, StreamScope
+from tests.certificates import Authority
 
 if TYPE_CHECKING:
-    from conftest import Door
+    from tests.contract.scripted_table import Door
 
 ALL = PlanRequest(table="trips", query=Snapshot(), slots=1)
 ONCE = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=1)

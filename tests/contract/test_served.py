@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from loopback_ports import free_port
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.config.settings import Settings, TlsSettings
@@ -46,9 +45,10 @@ from penstock.proto.model.splits import VisibleInstants
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 from penstock.version import __version__
+from tests.loopback_ports import free_port
 
 if TYPE_CHECKING:
-    from conftest import Door
+    from tests.contract.scripted_table import Door
 
 ALL = PlanRequest(table="trips", query=Snapshot())
 ONCE = CallLimits(deadline_ms=5000, plan_deadline_ms=5000, attempts=1)

@@ -21,7 +21,7 @@ from penstock.proto.model.reports import EndOfSlot, NextSplit, SplitReport
 from penstock.proto.v1 import penstock_pb2 as pb
 
 if TYPE_CHECKING:
-    from conftest import Door
+    from tests.contract.scripted_table import Door
 
 METHODS = pb.DESCRIPTOR.services_by_name["EnumeratorService"].methods_by_name
 

@@ -60,7 +60,7 @@ from penstock.version import __version__
 if TYPE_CHECKING:
     import pathlib
 
-    from conftest import ScriptedTable
+    from tests.contract.scripted_table import ScriptedTable
 
 KEY = InstantTime("20260105000000000")
 SCOPE = StreamScope(

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 from collections.abc import Iterator
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).parent))
-
-from doc_world import World
-from doc_world import world as made_world
+from tests.docs.doc_world import World
+from tests.docs.doc_world import world as made_world
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import jsonschema
 import yaml
-from doc_pages import REPOSITORY, Block
-from doc_shell import Shell, looks_like, steps
-from doc_world import World, with_names
 
 from penstock.engine.cli.main import run as penstock
+from tests.docs.doc_pages import REPOSITORY, Block
+from tests.docs.doc_shell import Shell, looks_like, steps
+from tests.docs.doc_world import World, with_names
 
 
 class Page:

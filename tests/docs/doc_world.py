@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from certificates import Authority
 
 from penstock.engine.demo.sample import packaged_data, unpack_table
 from penstock.enumerator.server.run import serve
+from tests.certificates import Authority
 
 SERVED = "127.0.0.1:7432"
 """The server's address on every page. A page that starts one gets a free port for it, the others share one server."""

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from doc_following import Page
-from doc_pages import RUN, SHOWN, Block, blocks, pages
-from doc_world import World
-from loopback_ports import free_port
+
+from tests.docs.doc_following import Page
+from tests.docs.doc_pages import RUN, SHOWN, Block, blocks, pages
+from tests.docs.doc_world import World
+from tests.loopback_ports import free_port
 
 ILLUSTRATIONS = 8
 """Blocks in a language that runs that are not run; more than these need a better reason than convenience."""

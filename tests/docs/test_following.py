@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import jsonschema
 import pytest
-from doc_following import Page
-from doc_pages import Block
-from doc_shell import looks_like, steps
-from doc_world import SERVED, World, with_names
+
+from tests.docs.doc_following import Page
+from tests.docs.doc_pages import Block
+from tests.docs.doc_shell import looks_like, steps
+from tests.docs.doc_world import SERVED, World, with_names
 
 
 @pytest.fixture

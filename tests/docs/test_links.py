@@ -5,7 +5,8 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from doc_pages import REPOSITORY, anchors, links, named_files, pages
+
+from tests.docs.doc_pages import REPOSITORY, anchors, links, named_files, pages
 
 LINKED_FROM = [*pages(), *sorted(path.name for path in REPOSITORY.glob("*.md") if path.name != "README.md")]
 

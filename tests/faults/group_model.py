@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from test_service import World
-
 from penstock.enumerator.core.state import Group
 from penstock.proto.model.groups import AssignedSplit, Assignments, EndOfGroup, Member, SplitProgress
 from penstock.proto.model.splits import Split
+from tests.unit.enumerator.test_service import World
 
 
 @dataclass

@@ -21,12 +21,12 @@ from typing import Any, Final, Self, TypeVar
 
 import grpc
 import pyarrow as pa
-from changes import hudi_changes, lost_decimals
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from loopback_ports import free_port
 
 from penstock.engine.consumer import Consumer
 from penstock.proto.client.client import CallLimits, EnumeratorClient
+from tests.golden.changes import hudi_changes, lost_decimals
+from tests.loopback_ports import free_port
 
 PATIENCE_S: Final = 60.0
 CASE: Final = "B_v9_cdc_cow_data_before_after"

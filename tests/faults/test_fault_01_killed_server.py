@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from served import CASE, ONCE, PATIENCE_S, Served, differing, end, penstock, until, written
 
 from penstock.engine.consumer import Consumer
 from penstock.enumerator.store.open import open_sqlite
@@ -24,6 +23,7 @@ from penstock.proto.model.queries import Changes, PlanRequest, RoundLimits
 from penstock.proto.model.reports import EndOfSlot
 from penstock.proto.model.splits import Scan, Split
 from penstock.reader.read_split import read_split
+from tests.faults.served import CASE, ONCE, PATIENCE_S, Served, differing, end, penstock, until, written
 
 pytestmark = pytest.mark.golden
 REQUEST = PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))

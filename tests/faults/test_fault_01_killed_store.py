@@ -6,7 +6,8 @@ import pathlib
 from collections import defaultdict
 
 import pytest
-from faults.state_steps import reopened, started
+
+from tests.faults.state_steps import reopened, started
 
 
 @pytest.mark.parametrize("acknowledged", [1, 40, 400])

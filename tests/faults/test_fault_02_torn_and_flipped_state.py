@@ -10,12 +10,12 @@ import re
 import struct
 
 import pytest
-from faults.state_steps import copied, reopened, started
 
 from penstock.enumerator.store.check import check_state
 from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import StateDamaged, StateVersionError, StorageError
+from tests.faults.state_steps import copied, reopened, started
 
 FRAME = 24 + 4096
 HEADER = 32

@@ -7,7 +7,6 @@ import sqlite3
 from types import SimpleNamespace
 
 import pytest
-from faults.state_steps import reopened, started
 
 from penstock.enumerator.store.connections import connect as plain_connect
 from penstock.enumerator.store.journal import Journal
@@ -15,6 +14,7 @@ from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.enumerator.store.sqlite import SqliteStore
 from penstock.proto.errors import StorageError
+from tests.faults.state_steps import reopened, started
 
 
 def small(uri: str) -> sqlite3.Connection:

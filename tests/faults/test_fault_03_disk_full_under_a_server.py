@@ -7,12 +7,12 @@ import resource
 from typing import Any
 
 import pytest
-from served import CASE, ONCE, Served, differing, drain, following, until
 
 from penstock.proto.errors import StorageError
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import GroupScope, GroupSpec
 from penstock.proto.model.queries import Changes, PlanRequest
+from tests.faults.served import CASE, ONCE, Served, differing, drain, following, until
 
 pytestmark = pytest.mark.golden
 REQUEST = PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))

@@ -6,12 +6,12 @@ import pathlib
 from typing import Any
 
 import pytest
-from served import CASE, ONCE, Served, differing, drain, following, until
 
 from penstock.proto.errors import StorageError
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec
 from penstock.proto.model.queries import Changes, PlanRequest
+from tests.faults.served import CASE, ONCE, Served, differing, drain, following, until
 
 pytestmark = pytest.mark.golden
 SPEC = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))))

@@ -10,13 +10,13 @@ import subprocess
 from dataclasses import dataclass, field
 
 import pytest
-from faults.state_steps import everything, reopened, started
 
 from penstock.enumerator.store.check import check_state
 from penstock.enumerator.store.lock import Clocks
 from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.proto.errors import Fenced, StorageError
+from tests.faults.state_steps import everything, reopened, started
 
 
 @dataclass

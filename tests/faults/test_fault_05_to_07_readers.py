@@ -14,12 +14,25 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from fault_proxy import FaultProxy
-from served import CASE, OFTEN, ONCE, PATIENCE_S, Served, differing, drain, end, following, penstock, until, written
 
 from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import Fenced, StorageError
 from penstock.proto.model.groups import Member, ReaderState, SplitProgress, SplitRef
+from tests.faults.fault_proxy import FaultProxy
+from tests.faults.served import (
+    CASE,
+    OFTEN,
+    ONCE,
+    PATIENCE_S,
+    Served,
+    differing,
+    drain,
+    end,
+    following,
+    penstock,
+    until,
+    written,
+)
 
 pytestmark = pytest.mark.golden
 PROGRAM = pathlib.Path(__file__).with_name("reader_process.py")

@@ -10,9 +10,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from group_model import Checked, is_end, taken
-from served import CASE, differing, drain
-from test_service import Script, World, at, spec_of
 
 from penstock.engine.consumer import Consumer
 from penstock.enumerator.server.run import serve
@@ -20,6 +17,9 @@ from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import Fenced, PenstockError, UnknownSplit
 from penstock.proto.model.groups import AssignedSplit, GroupAnswer, Joined, Member
 from penstock.proto.model.queries import PlanRequest, Snapshot
+from tests.faults.group_model import Checked, is_end, taken
+from tests.faults.served import CASE, differing, drain
+from tests.unit.enumerator.test_service import Script, World, at, spec_of
 
 COMMITS, SPLITS = 5, 3
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from group_model import Checked, is_end, taken
-from test_service import Script, World, at, spec_of
 
 from penstock.proto.model.groups import AssignedSplit, Member
+from tests.faults.group_model import Checked, is_end, taken
+from tests.unit.enumerator.test_service import Script, World, at, spec_of
 
 COMMITS, SPLITS = 6, 4
 

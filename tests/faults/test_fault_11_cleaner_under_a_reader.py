@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from served import CASE, differing
 
 from penstock.engine.arrow import read
 from penstock.engine.consumer import Consumer
@@ -19,6 +18,7 @@ from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import open_table
+from tests.faults.served import CASE, differing
 
 pytestmark = pytest.mark.golden
 

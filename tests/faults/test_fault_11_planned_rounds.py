@@ -10,8 +10,6 @@ import pathlib
 from typing import Any
 
 import pytest
-from scripted_timeline import ScriptedTimeline
-from test_service import Clock
 
 from penstock.engine.arrow import read
 from penstock.engine.consumer import Consumer
@@ -19,6 +17,8 @@ from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import Settings
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.errors import CorruptFile, PositionExpired
+from tests.scripted_timeline import ScriptedTimeline
+from tests.unit.enumerator.test_service import Clock
 
 pytestmark = pytest.mark.golden
 

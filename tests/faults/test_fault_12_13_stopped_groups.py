@@ -7,9 +7,6 @@ import pathlib
 from typing import Any
 
 import pytest
-from scripted_timeline import ScriptedTimeline
-from served import CASE, differing
-from test_service import Clock, Script, World
 
 from penstock.engine.cli.main import run
 from penstock.engine.consumer import Consumer
@@ -24,6 +21,9 @@ from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, Star
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest
 from penstock.table.hudi_table import open_table
+from tests.faults.served import CASE, differing
+from tests.scripted_timeline import ScriptedTimeline
+from tests.unit.enumerator.test_service import Clock, Script, World
 
 ERRORS = [
     PositionExpired("file f.parquet of table /lake was cleaned"),

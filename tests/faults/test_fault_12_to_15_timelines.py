@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from scripted_timeline import ScriptedTimeline
 
 from penstock.enumerator.continuous.advance import advance, start_progress
 from penstock.enumerator.continuous.retention import earliest_position
@@ -25,6 +24,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, PlanRequest, RoundLimits
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import HudiTable, open_table
+from tests.scripted_timeline import ScriptedTimeline
 
 CHANGES = Changes(ChangeFormat.ROWS)
 COW = ["B_v9_inc_cow", "B_v6_inc_cow"]

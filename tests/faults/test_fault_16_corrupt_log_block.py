@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from oracle import slice_writer
-from slices import SliceFolder
 
 from penstock.proto.errors import PenstockError
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import CommitTimeOrdering, LogWrite, VisibleInstants
 from penstock.table.log.blocks import LogBlock, read_blocks
+from tests.oracle import slice_writer
+from tests.unit.reader.slices import SliceFolder
 
 VISIBLE = VisibleInstants(frozenset(InstantTime(text) for text in ("001", "002", "003")))
 WRITES = (("001", 2, 0), ("002", 2, 0), ("003", 0, 1))

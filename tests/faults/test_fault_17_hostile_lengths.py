@@ -14,7 +14,6 @@ from collections.abc import Callable
 import fastavro
 import pyarrow as pa
 import pytest
-from corpus import GOLDEN, Member, members
 
 import penstock
 from penstock.proto.errors import CorruptBlock, CorruptFile, FormatError, UnsupportedFeature
@@ -30,6 +29,7 @@ from penstock.table.schema.history import parse_history
 from penstock.table.timeline.avro_container import single_record
 from penstock.table.timeline.commits import parse_commit
 from penstock.table.timeline.instants import Action, Instant, State
+from tests.fuzz.corpus import GOLDEN, Member, members
 
 LENGTHS = (2**31 - 1, -1, -(2**31), 2**32 - 1, 2**62, 2**63 - 1, -(2**63), 2**64 - 1)
 PLACE = BlockPlace("t", "file", 0, "001")

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 import grpc
 import pytest
-from certificates import Authority
-from scripted import CountedReads
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.auth.tokens import new_token
@@ -39,6 +37,8 @@ from penstock.proto.model.access import NO_ACCESS, ServerAccess
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.proto.model.reports import NextSplit, SplitReport
 from penstock.proto.v1 import penstock_pb2 as pb
+from tests.certificates import Authority
+from tests.faults.scripted import CountedReads
 
 CALLS = pb.DESCRIPTOR.services_by_name["EnumeratorService"].methods_by_name
 SERVICE = "/penstock.v1.EnumeratorService/"

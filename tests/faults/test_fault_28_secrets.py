@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import pyarrow.fs as pafs
 import pytest
-from certificates import Authority
 from prometheus_client import generate_latest
 
 from penstock.engine.spark.source import PenstockDataSource
@@ -29,6 +28,7 @@ from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.proto.model.reports import NextSplit, SplitReport
 from penstock.table.storage import filesystem
 from penstock.table.storage.filesystem import ArrowStorage, Storage, open_storage, shared_uri
+from tests.certificates import Authority
 
 V9 = "A_merge_event_long_v9_h120"
 ONCE = CallLimits(deadline_ms=20_000, plan_deadline_ms=20_000, attempts=1)

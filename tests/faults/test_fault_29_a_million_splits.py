@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from test_service import Script, World
 
 from penstock.enumerator.core.results import Settings
+from tests.unit.enumerator.test_service import Script, World
 
 PROGRAM = pathlib.Path(__file__).with_name("million_splits.py")
 MOST_MIB = 512

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
-from served import CASE, OFTEN, Served, until
 
 from penstock.engine.group import retry
 from penstock.enumerator.core import members
@@ -22,6 +21,7 @@ from penstock.proto.errors import Fenced
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, Member
 from penstock.proto.model.queries import Changes, PlanRequest
+from tests.faults.served import CASE, OFTEN, Served, until
 
 DAY_MS: Final = 86_400_000
 LEASE_MS: Final = 3_600_000

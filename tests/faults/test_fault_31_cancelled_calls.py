@@ -6,9 +6,6 @@ import threading
 
 import grpc
 import pytest
-from scripted import NEWEST, CountedReads
-from served import until
-from test_service import World, names
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.rpc.limits import WORKERS
@@ -18,6 +15,9 @@ from penstock.proto.errors import Fenced
 from penstock.proto.model.groups import NothingYet
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
+from tests.faults.scripted import NEWEST, CountedReads
+from tests.faults.served import until
+from tests.unit.enumerator.test_service import World, names
 
 CALLS, ROUNDS = 40, 20
 

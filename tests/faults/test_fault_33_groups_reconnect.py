@@ -6,8 +6,6 @@ import threading
 from typing import Any
 
 import pytest
-from fault_proxy import FaultProxy
-from served import CASE, OFTEN, differing
 
 from penstock.engine.consumer import Consumer
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
@@ -18,6 +16,8 @@ from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.client.client import EnumeratorClient
+from tests.faults.fault_proxy import FaultProxy
+from tests.faults.served import CASE, OFTEN, differing
 
 pytestmark = pytest.mark.golden
 

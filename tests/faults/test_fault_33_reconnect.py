@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from certificates import Authority
-from scripted import NEWEST, CountedReads
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.config.settings import LimitSettings, Settings, TlsSettings
@@ -21,6 +19,8 @@ from penstock.proto.errors import UnknownPlan
 from penstock.proto.model.access import NO_ACCESS, ServerAccess
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.proto.model.reports import EndOfSlot
+from tests.certificates import Authority
+from tests.faults.scripted import NEWEST, CountedReads
 
 PATIENT = CallLimits(deadline_ms=30_000, plan_deadline_ms=30_000, attempts=30, first_pause_ms=20, longest_pause_ms=200)
 ALL = PlanRequest(table="orders", query=Snapshot(), slots=1)

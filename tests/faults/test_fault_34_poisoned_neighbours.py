@@ -20,7 +20,6 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from served import until
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
@@ -41,6 +40,7 @@ from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest, Snapshot
 from penstock.proto.model.streams import StartAfter, StreamScope
 from penstock.table.storage.filesystem import ArrowStorage
+from tests.faults.served import until
 
 CASE = "A_merge_event_long_v6_h0150"
 SLOW_MS = 300

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-RUNNER = pathlib.Path(__file__).parent / "run_batch.py"
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 @dataclass
@@ -51,14 +51,15 @@ def run_batch(kind: str, first: int, count: int, *options: str) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         progress = pathlib.Path(folder) / "progress"
         progress.write_bytes(bytes(8))
-        command: Sequence[str] = [sys.executable, str(RUNNER), kind, str(first), str(count), str(progress), *options]
+        program = ("-m", "tests.fuzz.run_batch")
+        command: Sequence[str] = [sys.executable, *program, kind, str(first), str(count), str(progress), *options]
         environment = {
             **os.environ,
             "MALLOC_ARENA_MAX": "2",  # threads reserve address space of their own
             "NUMBA_BOUNDSCHECK": "1",
             "NUMBA_CACHE_DIR": checked_kernels(os.environ),
         }
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, env=environment)
         if done.returncode:
             seed = int.from_bytes(progress.read_bytes()[:8], "little")
             number = -done.returncode

@@ -13,8 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from grammar import zigzag
-from memory_storage import MemoryStorage, history_of
 
 from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.model.splits import FileRef, WholeFile
@@ -31,6 +29,8 @@ from penstock.table.log.deletes import decode_deletes
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.timeline.archive import ArchiveCache, read_archive
+from tests.fuzz.grammar import zigzag
+from tests.fuzz.memory_storage import MemoryStorage, history_of
 
 PLACE = BlockPlace("t", "f.log", 0, "1")
 _FIXED = {"type": "fixed", "name": "F", "size": 1 << 20}

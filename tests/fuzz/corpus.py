@@ -10,7 +10,7 @@ import re
 import zipfile
 from dataclasses import dataclass
 
-import thrift_tree
+from tests.fuzz import thrift_tree
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "tables"
 MOST_BYTES = 64 << 10

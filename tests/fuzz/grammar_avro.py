@@ -11,7 +11,8 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
-from grammar import Wire, some_text
+
+from tests.fuzz.grammar import Wire, some_text
 
 Write = Callable[[Wire], tuple[bytes, Any]]
 """Writes a value of one type: (bytes, its meaning)."""

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import pathlib
 import random
-import sys
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
-import thrift_tree
-from grammar import HOSTILE, Case, Decoder, Wire, some_text, zigzag
-from grammar_avro import plain_rows
-from memory_storage import MemoryStorage, history_of
-from mutation import page_header
 
 from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.proto.model.positions import InstantTime
@@ -35,9 +28,12 @@ from penstock.table.timeline.archive_v1 import archive_entries
 from penstock.table.timeline.archive_v2 import archived_completions
 from penstock.table.timeline.commits import CommitMetadata, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State
-
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "unit" / "table" / "metadata"))
-from hfile_writer import GZ, NONE, write_hfile
+from tests.fuzz import thrift_tree
+from tests.fuzz.grammar import HOSTILE, Case, Decoder, Wire, some_text, zigzag
+from tests.fuzz.grammar_avro import plain_rows
+from tests.fuzz.memory_storage import MemoryStorage, history_of
+from tests.fuzz.mutation import page_header
+from tests.unit.table.metadata.hfile_writer import GZ, NONE, write_hfile
 
 _TIME = InstantTime("20260101000000000")
 _INSTANT = Instant(

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from grammar import Case, Decoder, Wire, some_text
-from grammar_avro import SameValues, plain_rows, random_record
 
 from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.model.splits import VisibleInstants
@@ -28,6 +26,8 @@ from penstock.table.log.delete_walk import walk_deletes as plain_walk_deletes
 from penstock.table.log.deletes import DeleteRecords, OrderingItems, decode_deletes
 from penstock.table.log.positions import cardinality
 from penstock.table.schema.avro import AvroField, Primitive, RecordSchema, RecordType, parse_record_schema
+from tests.fuzz.grammar import Case, Decoder, Wire, some_text
+from tests.fuzz.grammar_avro import SameValues, plain_rows, random_record
 
 PLACE = BlockPlace("t", "f.log", 0, "20260101000000000")
 

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from grammar import Case, Decoder, Wire, some_text
-from grammar_avro import plain, random_record
 
 from penstock.proto.errors import CorruptBlock
 from penstock.reader.filter import evaluate
@@ -20,6 +18,8 @@ from penstock.table.config.properties import parse_table_properties
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from tests.fuzz.grammar import Case, Decoder, Wire, some_text
+from tests.fuzz.grammar_avro import plain, random_record
 
 _BETWEEN = b"\0"
 _TOPIC: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """Inputs that are kept: of each decoder and each way to answer or refuse, the smallest that was found.
 
-`python kept.py SEEDS` looks at so many seeds of each decoder and writes `kept_inputs.txt` again: a line an input,
+`python -m tests.fuzz.kept SEEDS` looks at so many seeds of each decoder and writes `kept_inputs.txt` again: a line
+an input,
 [decoder, outcome, context, bytes] as JSON, packed and in Base85. Each keeps its outcome, whatever its grammar becomes.
 """
 
@@ -36,8 +37,8 @@ def kept_inputs() -> list[tuple[str, str, Any, bytes]]:
 
 
 def _of_decoder(decoder: Any, seeds: int) -> list[str]:
-    from grammar import case_of
-    from structured import outcome_of
+    from tests.fuzz.grammar import case_of
+    from tests.fuzz.structured import outcome_of
 
     smallest: dict[str, tuple[int, str]] = {}
     for seed in range(seeds):
@@ -53,7 +54,7 @@ def _of_decoder(decoder: Any, seeds: int) -> list[str]:
 
 def main() -> None:
     """Writes the file again."""
-    from structured import DECODERS
+    from tests.fuzz.structured import DECODERS
 
     lines = [line for decoder in DECODERS.values() for line in _of_decoder(decoder, int(sys.argv[1]))]
     FILE.write_text("\n".join(lines) + "\n")

@@ -10,8 +10,8 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-import thrift_tree
-from corpus import Member
+from tests.fuzz import thrift_tree
+from tests.fuzz.corpus import Member
 
 HOSTILE = (0, 1, -1, 127, 128, 255, 2**15, 2**16 - 1, 2**31 - 1, -(2**31), 2**31, 2**32 - 1, 2**62, 2**63 - 1, -(2**63))
 _TEXT = frozenset({"schema", "schema_history", "manifest", "properties"})

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of one kind: `python run_atheris.py KIND [libFuzzer's options] CORPUS_FOLDER`.
+"""Coverage-guided fuzzing of one kind: `python -m tests.fuzz.run_atheris KIND [libFuzzer's options] CORPUS_FOLDER`.
 
 Penstock's modules are instrumented, but not the kernels, which numba compiles from their bytecode. The folder is filled
 with the members of the kind. Ends with another status than 0 at the first input that neither has an answer nor a named
@@ -15,16 +15,14 @@ os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
 
 import atheris
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-
 import penstock.reader.kernels.avro
 import penstock.reader.kernels.deletes
 import penstock.reader.kernels.winners  # noqa: F401  before the others: what numba compiles stays as it is
 
 with atheris.instrument_imports(include=["penstock.table", "penstock.reader", "penstock.enumerator"]):
-    import targets
+    from tests.fuzz import targets
 
-from corpus import members
+from tests.fuzz.corpus import members
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """One batch of mutated inputs in a process of its own, so that a crash, a hang, a flood of memory is seen from outside.
 
-`python run_batch.py KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind, `table`, `bombs`, `kept`, `grammar`
+`python -m tests.fuzz.run_batch KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind, `table`, `bombs`,
+`kept`, `grammar`
 (the decoders of `structured` take turns) or `grammar:` and a decoder's name; seeds FIRST to FIRST + COUNT - 1 (with
 `hypothesis`: COUNT seeds that hypothesis draws, the same ones each time). PROGRESS is a file that holds the seed at
 work in its first eight bytes. Prints the batch's outcome as JSON. Limits: address space beyond what the warm process
@@ -24,14 +25,12 @@ import zipfile
 
 os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # mimalloc reserves address space ahead
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-
-import targets
-from corpus import GOLDEN, Member, kind_of, members
-from mutation import mutated
 
 import penstock
 from penstock.proto.errors import PenstockError
+from tests.fuzz import targets
+from tests.fuzz.corpus import GOLDEN, Member, kind_of, members
+from tests.fuzz.mutation import mutated
 
 MEMORY_BYTES = 768 << 20
 """The largest Parquet page and HFile block are 512 MiB."""
@@ -141,7 +140,7 @@ class GrammarBatch(Batch):
     memory_bytes = GRAMMAR_BYTES
 
     def __init__(self, name: str, progress: mmap.mmap) -> None:
-        import structured  # not for every kind: it imports every decoder
+        from tests.fuzz import structured  # not for every kind: it imports every decoder
 
         self.members, self.progress, self._judge = [], progress, structured.judge_seed
         self.decoders = [structured.DECODERS[name]] if name else list(structured.DECODERS.values())
@@ -167,7 +166,7 @@ class BombBatch(Batch):
     memory_bytes = GRAMMAR_BYTES
 
     def __init__(self, progress: mmap.mmap) -> None:
-        import bombs
+        from tests.fuzz import bombs
 
         self.members, self.progress, self._bombs = [], progress, bombs.BOMBS
         self.outcomes, self.failures = collections.Counter(), []
@@ -199,8 +198,7 @@ class KeptBatch(Batch):
     memory_bytes = GRAMMAR_BYTES
 
     def __init__(self, progress: mmap.mmap) -> None:
-        import kept
-        import structured
+        from tests.fuzz import kept, structured
 
         self.members, self.progress, self._structured = [], progress, structured
         self._inputs = kept.kept_inputs()

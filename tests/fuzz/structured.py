@@ -6,12 +6,9 @@ import collections
 from dataclasses import dataclass
 from typing import Any
 
-import grammar_files
-import grammar_logs
-import grammar_values
-from grammar import Case, Decoder, case_of
-
 from penstock.proto.errors import PenstockError
+from tests.fuzz import grammar_files, grammar_logs, grammar_values
+from tests.fuzz.grammar import Case, Decoder, case_of
 
 _GRAMMARS = (grammar_logs, grammar_files, grammar_values)
 DECODERS: dict[str, Decoder] = {decoder.name: decoder for grammar in _GRAMMARS for decoder in grammar.DECODERS}

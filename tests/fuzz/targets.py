@@ -10,8 +10,6 @@ import functools
 from collections.abc import Callable
 
 import pyarrow as pa
-from corpus import Member, schema_of_parquet
-from memory_storage import PROPERTIES, MemoryStorage, history_of
 
 from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.proto.errors import CorruptBlock, PenstockError
@@ -43,6 +41,8 @@ from penstock.table.timeline.avro_container import single_record
 from penstock.table.timeline.commits import parse_commit
 from penstock.table.timeline.instants import Action, Instant, State
 from penstock.table.timeline.service_plans import parse_clean, parse_compaction_plan, parse_requested_replace
+from tests.fuzz.corpus import Member, schema_of_parquet
+from tests.fuzz.memory_storage import PROPERTIES, MemoryStorage, history_of
 
 _PLACE = BlockPlace("table", "file", 0, "20260101000000000")
 _HISTORY_FILE = "20260101000000000_20260101000000001_0.parquet"

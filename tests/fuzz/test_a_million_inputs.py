@@ -14,9 +14,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from batches import Outcome, run_batch
-from corpus import members
-from structured import coverage
+
+from tests.fuzz.batches import Outcome, run_batch
+from tests.fuzz.corpus import members
+from tests.fuzz.structured import coverage
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * 3600)]
 
@@ -25,7 +26,7 @@ TABLES = max(1, INPUTS // 200)
 GUIDED = max(1, INPUTS // 20)
 PIECE = 5_000
 FIRST = int(os.environ.get("PENSTOCK_SEED", "1")) << 24
-ATHERIS = pathlib.Path(__file__).parent / "run_atheris.py"
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 def note(text: str) -> None:
@@ -75,10 +76,18 @@ def test_tables_with_a_mutated_file() -> None:
 @pytest.mark.parametrize("kind", members())
 def test_coverage_guided_inputs(kind: str, tmp_path: pathlib.Path) -> None:
     options = [f"-runs={GUIDED}", f"-seed={FIRST & 0xFFFFFF or 1}", "-max_len=65536", "-timeout=60"]
-    command = [sys.executable, str(ATHERIS), kind, *options, "-rss_limit_mb=2048", f"-artifact_prefix={tmp_path}/"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.run_atheris",
+        kind,
+        *options,
+        "-rss_limit_mb=2048",
+        f"-artifact_prefix={tmp_path}/",
+    ]
     corpus = tmp_path / "corpus"
     corpus.mkdir()
-    done = subprocess.run([*command, str(corpus)], capture_output=True, text=True)
+    done = subprocess.run([*command, str(corpus)], cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     runs = re.search(r"Done (\d+) runs", done.stdout + done.stderr)
     note(f"atheris {kind}: {runs[1] if runs else '?'} coverage-guided inputs, no problem")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from batches import run_batch
-from bombs import BOMBS
+from tests.fuzz.batches import run_batch
+from tests.fuzz.bombs import BOMBS
 
 
 def test_a_small_input_takes_little_memory_whatever_it_would_decode_to() -> None:

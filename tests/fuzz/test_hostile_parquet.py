@@ -10,9 +10,6 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import thrift_tree
-from memory_storage import MemoryStorage
-from thrift_tree import BINARY, I32, I64, LIST, STRUCT, Node
 
 from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.proto.errors import CorruptFile
@@ -23,6 +20,9 @@ from penstock.reader.base.file import BaseFile
 from penstock.reader.values.dictionary_text import PlainText
 from penstock.table.parquet import pages
 from penstock.table.schema.avro import parse_record_schema
+from tests.fuzz import thrift_tree
+from tests.fuzz.memory_storage import MemoryStorage
+from tests.fuzz.thrift_tree import BINARY, I32, I64, LIST, STRUCT, Node
 
 RECORD = parse_record_schema(
     '{"type":"record","name":"r","fields":[{"name":"key","type":"string"},{"name":"n","type":["null","long"]}]}'

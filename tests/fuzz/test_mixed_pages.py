@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import thrift_tree
-from memory_storage import MemoryStorage
-from thrift_tree import Node
 
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
 from penstock.table.schema.avro import parse_record_schema
+from tests.fuzz import thrift_tree
+from tests.fuzz.memory_storage import MemoryStorage
+from tests.fuzz.thrift_tree import Node
 
 RECORD = parse_record_schema('{"type":"record","name":"r","fields":[{"name":"text","type":["null","string"]}]}')
 ENCODINGS = {"DELTA_LENGTH_BYTE_ARRAY": 6, "DELTA_BYTE_ARRAY": 7}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from batches import Outcome, run_batch
-from corpus import members
+from tests.fuzz.batches import Outcome, run_batch
+from tests.fuzz.corpus import members
 
 INPUTS = 10_000
 

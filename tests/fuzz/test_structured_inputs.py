@@ -7,12 +7,12 @@ import collections
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from batches import Outcome, run_batch
-from grammar import Case, Decoder, Wire, case_of
-from kept import kept_inputs
-from structured import DECODERS, WrongAnswerError, coverage, judge, judge_seed
 
 from penstock.proto.errors import CorruptBlock
+from tests.fuzz.batches import Outcome, run_batch
+from tests.fuzz.grammar import Case, Decoder, Wire, case_of
+from tests.fuzz.kept import kept_inputs
+from tests.fuzz.structured import DECODERS, WrongAnswerError, coverage, judge, judge_seed
 
 INPUTS = 6_000
 NUMBER = next(iter(DECODERS))
@@ -30,7 +30,7 @@ def test_inputs_by_grammar_mean_what_was_written_or_are_refused() -> None:
 
 def test_inputs_that_are_kept_have_the_outcome_that_they_had() -> None:
     kept = kept_inputs()
-    assert {name for name, *_ in kept} == DECODERS.keys(), "each decoder has inputs: python tests/fuzz/kept.py 2000"
+    assert {name for name, *_ in kept} == DECODERS.keys(), "each decoder has inputs: python -m tests.fuzz.kept 2000"
     outcome = run_batch("kept", 0, len(kept))
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
     assert outcome.inputs == len(kept)

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from rows import canonical_texts
 
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.model.queries import PlanRequest, Query
 from penstock.reader.read_split import output_schema, read_split
 from penstock.table.hudi_table import open_table
+from tests.golden.rows import canonical_texts
 
 OWN = ("_change_type", "_change_instant", "_change_seq")
 UNSETTLED = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name", "_hoodie_operation")

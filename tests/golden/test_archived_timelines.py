@@ -14,12 +14,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from rows import difference
-from test_every_golden_table import rows_of
 
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Incremental, Latest, SnapshotAsOf
+from tests.golden.rows import difference
+from tests.golden.test_every_golden_table import rows_of
 
 pytestmark = pytest.mark.golden
 

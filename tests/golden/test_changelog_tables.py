@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
-from changes import balance, folded, rows_of, state_of
 
 from penstock.engine.arrow import read
 from penstock.enumerator.planning.plan import describe, plan_request
@@ -18,6 +17,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, PlanRequest, ReadOptimized, Snapshot
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.storage.filesystem import FileInfo, Storage
+from tests.golden.changes import balance, folded, rows_of, state_of
 
 pytestmark = pytest.mark.golden
 

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from catalogue import Entry, counted_changes
-from changes import DUMPED, hudi_changes, lost_decimals, rows_of
+
+from tests.golden.catalogue import Entry, counted_changes
+from tests.golden.changes import DUMPED, hudi_changes, lost_decimals, rows_of
 
 pytestmark = pytest.mark.golden
 

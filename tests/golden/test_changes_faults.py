@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from changes import balance, canonical_changes, rows_of, state_of
 
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import PositionExpired
@@ -26,6 +25,7 @@ from penstock.reader.read_split import output_schema, read_split
 from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.storage.filesystem import FileInfo, Storage, open_storage
+from tests.golden.changes import balance, canonical_changes, rows_of, state_of
 
 pytestmark = pytest.mark.golden
 

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
-from changes import balance, by_key, folded, keys_of, rows_of, state_of
 
 from penstock.enumerator.planning.commit_order import completed_in_order
 from penstock.enumerator.planning.discovery import read_timeline
@@ -29,6 +28,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.reader.read_split import ReadOptions, read_split
 from penstock.table.hudi_table import open_table
+from tests.golden.changes import balance, by_key, folded, keys_of, rows_of, state_of
 
 pytestmark = pytest.mark.golden
 

@@ -9,15 +9,10 @@ from __future__ import annotations
 
 import json
 import pathlib
-import sys
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from changes import balance, folded, rows_of, state_of
-
-sys.path.append(str(pathlib.Path(__file__).parents[1]))
-from oracle import slice_writer
 
 from penstock.proto.errors import CorruptFile, PositionExpired
 from penstock.proto.model.changes import ChangeFormat
@@ -25,6 +20,8 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, Snapshot
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from tests.golden.changes import balance, folded, rows_of, state_of
+from tests.oracle import slice_writer
 
 pytestmark = pytest.mark.golden
 

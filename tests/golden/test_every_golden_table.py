@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from catalogue import Entry, counted_entries
-from rows import difference
 
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import CorruptBlock, CorruptFile, PositionExpired
 from penstock.proto.model.queries import PlanRequest, Query, Snapshot
 from penstock.reader.read_split import output_schema, read_split
 from penstock.table.hudi_table import open_table
+from tests.golden.catalogue import Entry, counted_entries
+from tests.golden.rows import difference
 
 pytestmark = pytest.mark.golden
 

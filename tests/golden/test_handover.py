@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.enumerator.handover.offset_fallbacks import Guarantee, HandOver, hand_over
-from penstock.enumerator.handover.offset_search import Found, Rules, find_offsets
+from penstock.enumerator.handover.offset_search import Found, WriterHints, find_offsets
 from penstock.enumerator.handover.spark_checkpoints import SparkCheckpoints
 from penstock.enumerator.handover.table_commits import commits_back
 from penstock.proto.errors import ConfigurationError
@@ -40,7 +40,7 @@ def points() -> Iterator[Any]:
 
 
 def resolved(
-    golden: Golden, folder: pathlib.Path, name: str, instant: str | None, rules: Rules | None = None
+    golden: Golden, folder: pathlib.Path, name: str, instant: str | None, rules: WriterHints | None = None
 ) -> HandOver:
     checkpoint = None
     if "checkpoint" in CASES[name]:
@@ -48,16 +48,16 @@ def resolved(
         with zipfile.ZipFile(GOLDEN / CASES[name]["checkpoint"]) as packed:
             packed.extractall(checkpoint)
     back = commits_back(open_table(str(golden.table(name))), instant)
-    return hand_over(find_offsets(back.near, back.far, rules or Rules(), SparkCheckpoints({}, checkpoint)))
+    return hand_over(find_offsets(back.near, back.far, rules or WriterHints(), SparkCheckpoints({}, checkpoint)))
 
 
 @pytest.mark.parametrize(("name", "point"), list(points()))
 def test_the_offsets_of_the_catalogue(golden: Golden, tmp_path: pathlib.Path, name: str, point: dict[str, Any]) -> None:
-    rules = Rules()
+    rules = WriterHints()
     if "error" in point:
         with pytest.raises(ConfigurationError, match="several writers"):
             resolved(golden, tmp_path, name, point["instant"])
-        rules = Rules(others_read_it=False)
+        rules = WriterHints(others_read_it=False)
     outcome = resolved(golden, tmp_path, name, point["instant"], rules)
     assert outcome.offsets.topic == point["topic"]
     assert outcome.offsets.by_partition() == {int(p): offset for p, offset in point["offsets"].items()}

@@ -7,16 +7,11 @@ from __future__ import annotations
 
 import json
 import pathlib
-import sys
 import zipfile
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-sys.path.append(str(pathlib.Path(__file__).parents[1]))
-
-from scripted_topic import ScriptedTopic
 
 from penstock.enumerator.tables.open_tables import OpenedTables
 from penstock.proto.model.changes import ChangeFormat
@@ -26,6 +21,7 @@ from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.streams import StartAfter, StartSnapshot, StreamPoint, StreamScope, batch_request
 from penstock.reader.read_split import read_split
 from penstock.reader.topics.reading import TopicReading
+from tests.scripted_topic import ScriptedTopic
 
 pytestmark = pytest.mark.golden
 

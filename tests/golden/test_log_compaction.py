@@ -8,7 +8,6 @@ from typing import Protocol
 
 import pyarrow as pa
 import pytest
-from rows import difference
 
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.planning.plan import plan_request
@@ -17,6 +16,7 @@ from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest, Query, SnapshotAsOf
 from penstock.reader.read_split import output_schema, read_split
 from penstock.table.hudi_table import open_table
+from tests.golden.rows import difference
 
 pytestmark = pytest.mark.golden
 

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import pyarrow as pa
 import pytest
-from catalogue import counted_entries
 
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import UnsupportedFeature
@@ -17,6 +16,7 @@ from penstock.reader.log.damage import lost_records
 from penstock.table.hudi_table import open_table
 from penstock.table.log.blocks import LogBlock, read_blocks
 from penstock.table.schema.avro import parse_record_schema
+from tests.golden.catalogue import counted_entries
 
 pytestmark = pytest.mark.golden
 

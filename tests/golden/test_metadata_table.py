@@ -12,7 +12,6 @@ import shutil
 from typing import Any, Protocol
 
 import pytest
-from catalogue import Entry, counted_entries
 
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import PenstockError
@@ -26,6 +25,7 @@ from penstock.table.metadata.files import FILES
 from penstock.table.metadata.keys import column_stats_key, partition_stats_key
 from penstock.table.metadata.listing import TableListing
 from penstock.table.metadata.metadata_table import MetadataTable, indexes, open_metadata_table
+from tests.golden.catalogue import Entry, counted_entries
 
 pytestmark = pytest.mark.golden
 

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
-from catalogue import counted_entries
 
 from penstock.enumerator.planning.plan import plan_request
 from penstock.enumerator.planning.pruning import files
@@ -27,6 +26,7 @@ from penstock.table.partitions.pruning import partition_pruning
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from tests.golden.catalogue import counted_entries
 
 pytestmark = pytest.mark.golden
 

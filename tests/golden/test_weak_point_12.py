@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
-from changes import rows_of
 
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import CorruptBlock, CorruptFile, FormatError
@@ -19,6 +18,7 @@ from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Quer
 from penstock.proto.model.splits import Plan, Split
 from penstock.reader.read_split import ReadOptions, read_split
 from penstock.table.hudi_table import open_table
+from tests.golden.changes import rows_of
 
 pytestmark = pytest.mark.golden
 

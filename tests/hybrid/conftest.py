@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-sys.path += [str(folder) for folder in (HERE, HERE.parent, HERE.parent / "interop", HERE.parent / "streaming")]
 
 
 @pytest.fixture(scope="session")
 def streamer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The real HoodieStreamer, for the run: its JVM starts when the first test asks for it."""
-    from hoodie_streamer import running
+    from tests.hybrid.hoodie_streamer import running
 
     with running(tmp_path_factory.mktemp("streamer")) as peer:
         yield peer

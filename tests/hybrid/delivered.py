@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow.parquet as pq
-from topic_fold import Change
-from topic_records import COLUMNS, Row
+
+from tests.hybrid.topic_fold import Change
+from tests.hybrid.topic_records import COLUMNS, Row
 
 
 @dataclass(slots=True)

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
-import streamer_environment
-from peer_process import PeerProcess
+
+from tests.hybrid import streamer_environment
+from tests.interop.peer_process import PeerProcess
 
 UTILITIES: Final = "org.apache.hudi.utilities"
 PAYLOAD: Final = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from chaos_cast import Actor
-from delivered import Delivered
-from loopback_ports import free_port
-from soak_cast import Driver
+from tests.hybrid.delivered import Delivered
+from tests.interop.chaos_cast import Actor
+from tests.interop.soak_cast import Driver
+from tests.loopback_ports import free_port
 
 LEASE_S = 3
 HERE = pathlib.Path(__file__).parent

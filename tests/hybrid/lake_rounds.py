@@ -16,8 +16,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
-from hoodie_streamer import HoodieStreamer, StreamerJob
-from topic_records import PARTITIONS, ends
+
+from tests.hybrid.hoodie_streamer import HoodieStreamer, StreamerJob
+from tests.hybrid.topic_records import PARTITIONS, ends
 
 FIELDS: Final = (
     "id string, region string, ts bigint, n bigint, at timestamp, amount double, note string, "

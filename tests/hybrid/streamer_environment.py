@@ -15,9 +15,9 @@ import sys
 import tempfile
 from typing import Final
 
-from hudi_process import REPOSITORY, make_python
-from kafka_broker import checked
-from moved_classes import move
+from tests.hybrid.moved_classes import move
+from tests.interop.hudi_process import REPOSITORY, make_python
+from tests.kafka_broker import checked
 
 RELEASE: Final = "0.14.0"
 SPARK: Final = "3.4.1"

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from kafka_broker import USERS
-from topic_records import ends
 
 import penstock
 from penstock.engine.connect import GroupEnumerator, following_door
@@ -26,6 +24,8 @@ from penstock.proto.errors import (
     Unauthenticated,
     UndecodableRecord,
 )
+from tests.hybrid.topic_records import ends
+from tests.kafka_broker import USERS
 
 CASE = "C_v6_streamer"
 TOPIC = "orders"

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
-from delivered import appended, changed
-from hybrid_cast import Door, HybridCast, Moment, Strike, Victim
-from lake_rounds import Kind, LakeFiller, Road
-from topic_fold import append_problems, change_problems
-from topic_records import TopicProducer, make_topic, read_topic
+
+from tests.hybrid.delivered import appended, changed
+from tests.hybrid.hybrid_cast import Door, HybridCast, Moment, Strike, Victim
+from tests.hybrid.lake_rounds import Kind, LakeFiller, Road
+from tests.hybrid.topic_fold import append_problems, change_problems
+from tests.hybrid.topic_records import TopicProducer, make_topic, read_topic
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -9,15 +9,15 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from lake_rounds import Kind, LakeFiller, Road
-from topic_fold import fold_topic
-from topic_records import COLUMNS, TopicProducer, make_topic, read_topic
 
 from penstock.enumerator.handover.offset_fallbacks import hand_over
-from penstock.enumerator.handover.offset_search import Rules, find_offsets
+from penstock.enumerator.handover.offset_search import WriterHints, find_offsets
 from penstock.enumerator.handover.spark_checkpoints import SparkCheckpoints
 from penstock.enumerator.handover.table_commits import commits_back
 from penstock.table.hudi_table import open_table
+from tests.hybrid.lake_rounds import Kind, LakeFiller, Road
+from tests.hybrid.topic_fold import fold_topic
+from tests.hybrid.topic_records import COLUMNS, TopicProducer, make_topic, read_topic
 
 SEED = 7
 
@@ -60,5 +60,5 @@ def test_the_table_is_the_fold(
     assert found == Counter(rows)
     back = commits_back(open_table(str(filler.table)), None)
     checkpoints = SparkCheckpoints({}, str(filler.checkpoint))
-    resolved = hand_over(find_offsets(back.near, back.far, Rules(topic=topic), checkpoints))
+    resolved = hand_over(find_offsets(back.near, back.far, WriterHints(topic=topic), checkpoints))
     assert resolved.offsets.by_partition() == upto

@@ -6,7 +6,7 @@ import pathlib
 import struct
 import zipfile
 
-from moved_classes import move
+from tests.hybrid.moved_classes import move
 
 PACKAGES = ("com/example/metrics", "org/example/io")
 NAMES = {

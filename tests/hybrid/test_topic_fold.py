@@ -8,8 +8,9 @@ import json
 import random
 
 import pytest
-from topic_fold import Change, append_problems, change_problems, fold, fold_topic
-from topic_records import FIRST_MS, Record, Row
+
+from tests.hybrid.topic_fold import Change, append_problems, change_problems, fold, fold_topic
+from tests.hybrid.topic_records import FIRST_MS, Record, Row
 
 SEAM = {0: 7, 1: 4, 2: 0}
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import reference_model as model
-from driven import Driven, Live
-from lake_rounds import Kind, LakeFiller, Road
-from operators import as_rows
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from topic_records import COLUMNS, TopicProducer, ends, make_topic, read_topic
 
 from penstock.engine.spark import with_source_watermark
+from tests.hybrid.lake_rounds import Kind, LakeFiller, Road
+from tests.hybrid.topic_records import COLUMNS, TopicProducer, ends, make_topic, read_topic
+from tests.streaming import reference_model as model
+from tests.streaming.driven import Driven, Live
+from tests.streaming.operators import as_rows
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 

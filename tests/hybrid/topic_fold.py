@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from topic_records import COLUMNS, Record, Row
+from tests.hybrid.topic_records import COLUMNS, Record, Row
 
 _TS: Final = COLUMNS.index("ts")
 _N: Final = COLUMNS.index("n")

@@ -19,11 +19,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import psutil
-from chaos_writer import waited
-from loopback_ports import free_port
 
 import penstock
 from penstock.proto.errors import Fenced, PenstockError
+from tests.interop.chaos_writer import waited
+from tests.loopback_ports import free_port
 
 LEASE_S = 4
 READERS = 4

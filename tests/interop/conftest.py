@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import pathlib
-import sys
-
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).parent))
-
-from judged import JUDGED, lines
+from tests.interop.judged import JUDGED, lines
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -35,7 +35,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from history_actions import Action, Race, Row, Upgrade, Write
+
+from tests.interop.history_actions import Action, Race, Row, Upgrade, Write
 
 KEY, PARTITION = "_hoodie_record_key", "_hoodie_partition_path"
 TIME, NUMBER = "_hoodie_commit_time", "_hoodie_commit_seqno"

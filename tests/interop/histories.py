@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from history_actions import (
+from tests.interop.history_actions import (
     Action,
     Crash,
     DropPartition,
@@ -28,7 +28,7 @@ from history_actions import (
     Upgrade,
     Write,
 )
-from history_options import options_of
+from tests.interop.history_options import options_of
 
 PARTITIONS = ("oslo", "riga", "new york")
 ORDERINGS = ("long", "int", "string", "timestamp", "decimal")

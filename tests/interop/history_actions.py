@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from history_options import Options
+from tests.interop.history_options import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from excuses import TIME
-from history_actions import PartialUpdate, Race, Write
 
 import penstock
 from penstock.proto.errors import PenstockError
 from penstock.table.hudi_table import open_table
+from tests.interop.excuses import TIME
+from tests.interop.history_actions import PartialUpdate, Race, Write
 
 SCALES = {"price": 2, "seq": 3}
 Change = tuple[str, str, str | None, str | None]

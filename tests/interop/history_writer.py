@@ -9,8 +9,8 @@ import datetime as dt
 import pathlib
 from typing import Any
 
-import history_options
-from history_actions import (
+from tests.interop import history_options
+from tests.interop.history_actions import (
     Action,
     Crash,
     DropPartition,

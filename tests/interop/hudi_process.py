@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from peer_process import PeerProcess
+
+from tests.interop.peer_process import PeerProcess
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 REQUIREMENTS = REPOSITORY / "requirements" / "hudi-peer.txt"

@@ -184,11 +184,11 @@ def answer(spark, request):
     if request["do"] == "read":
         return read(spark, request)
     if request["do"] in ("write_range", "run_sink"):
-        import hudi_topics
+        from tests.interop import hudi_topics
 
         return getattr(hudi_topics, request["do"])(spark, request)
     if request["do"] == "java_write":
-        import hudi_java_client
+        from tests.interop import hudi_java_client
 
         if "columns" in request:
             request["data"] = frame(spark, request["columns"], request["rows"])

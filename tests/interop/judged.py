@@ -8,8 +8,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import pytest
-from history_actions import Action, Shape, Write
-from history_options import VALUES, Options
+
+from tests.interop.history_actions import Action, Shape, Write
+from tests.interop.history_options import VALUES, Options
 
 OPERATIONS = (
     *("insert", "upsert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table"),

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psutil
-from chaos_cast import Actor
-from chaos_writer import waited
-from loopback_ports import free_port
-from soak_samples import Samples, processes_of
 
 from penstock.engine.spark import interpreter
+from tests.interop.chaos_cast import Actor
+from tests.interop.chaos_writer import waited
+from tests.interop.soak_samples import Samples, processes_of
+from tests.loopback_ports import free_port
 
 QUERIES: Final = ("changes", "windows")
 STARTED_S: Final = 240.0

@@ -1,7 +1,7 @@
 """A soak's samples as a drawing: memory, open files and threads of its processes; micro-batches and state.
 
 Belongs here: what is drawn. Needs matplotlib (the extra `soak`); the samples come from `soak_samples` and the drivers'
-notes. `python tests/interop/soak_plot.py FOLDER` draws `soak.svg` of the CSV files in a folder anew.
+notes. `python -m tests.interop.soak_plot FOLDER` draws `soak.svg` of the CSV files in a folder anew.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any, Final
 
-from chaos_writer import COLUMNS, ChaosWriter
+from tests.interop.chaos_writer import COLUMNS, ChaosWriter
 
 LATE_US: Final = 60_000_000
 """No row is later than this: the option maxOutOfOrderness is a second more."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from history_actions import Action, History, Restore
-from history_writer import WRITES, HistoryWriter, Instants, now
+
+from tests.interop.history_actions import Action, History, Restore
+from tests.interop.history_writer import WRITES, HistoryWriter, Instants, now
 
 
 @dataclass(frozen=True, slots=True)

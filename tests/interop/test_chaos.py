@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from chaos_cast import Cast, RowsReader
-from chaos_writer import Change, ChaosWriter, waited
 
 from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import PenstockError
+from tests.interop.chaos_cast import Cast, RowsReader
+from tests.interop.chaos_writer import Change, ChaosWriter, waited
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 

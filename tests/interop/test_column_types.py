@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from history_changes import ask, decoded
-from test_types_and_keys import options, shown
 
 import penstock
+from tests.interop.history_changes import ask, decoded
+from tests.interop.test_types_and_keys import options, shown
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

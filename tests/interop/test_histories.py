@@ -13,11 +13,12 @@ import shutil
 from typing import Any
 
 import pytest
-from histories import history_of
-from hudi_process import NEWEST, running
-from judged import JUDGED, Judged
-from tale import Tale, tell
-from witness import Witness
+
+from tests.interop.histories import history_of
+from tests.interop.hudi_process import NEWEST, running
+from tests.interop.judged import JUDGED, Judged
+from tests.interop.tale import Tale, tell
+from tests.interop.witness import Witness
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
 

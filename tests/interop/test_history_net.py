@@ -13,16 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from histories import history_of
-from history_actions import Write
-from history_options import VALUES, Options
-from judged import OPERATIONS, Judged, coverage, lines, met
-from tale import Tale
-from witness import Witness
 
 import penstock
 from penstock.proto.errors import PositionExpired, SchemaMismatch, UnsupportedFeature
 from penstock.reader.base import columns
+from tests.interop.histories import history_of
+from tests.interop.history_actions import Write
+from tests.interop.history_options import VALUES, Options
+from tests.interop.judged import OPERATIONS, Judged, coverage, lines, met
+from tests.interop.tale import Tale
+from tests.interop.witness import Witness
 
 SEMANTICS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "semantics.md"
 CASE = "A_types_v9_h120"

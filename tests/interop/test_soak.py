@@ -20,11 +20,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from chaos_writer import Change, Key, waited
-from soak_cast import QUERIES, Soak
-from soak_plot import draw
-from soak_samples import Samples, sparks
-from soak_writer import SoakWriter, Window
+
+from tests.interop.chaos_writer import Change, Key, waited
+from tests.interop.soak_cast import QUERIES, Soak
+from tests.interop.soak_plot import draw
+from tests.interop.soak_samples import Samples, sparks
+from tests.interop.soak_writer import SoakWriter, Window
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(3 * 3600)]
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import psutil
 import pytest
-from soak_samples import MEASURED_S, WARM_S, Growth, Sample, Samples, slope_of, sparks
+
+from tests.interop.soak_samples import MEASURED_S, WARM_S, Growth, Sample, Samples, slope_of, sparks
 
 SECONDS = int(WARM_S + MEASURED_S * 2)
 MB = 1e6

@@ -14,13 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import excuses
-import history_changes
 import pyarrow as pa
 import pyarrow.compute as pc
-from history_actions import Action, Crash, LogCompaction, PartialUpdate, Race, Restore, Rollback, Service, Upgrade
-from history_writer import WRITES
-from tale import Step, Tale
 
 import penstock
 from penstock.engine.demo.comparison import compare_rows
@@ -28,6 +23,20 @@ from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import PenstockError, PositionExpired, UnsupportedFeature
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.reader.read_split import ReadOptions, output_schema, read_split
+from tests.interop import excuses, history_changes
+from tests.interop.history_actions import (
+    Action,
+    Crash,
+    LogCompaction,
+    PartialUpdate,
+    Race,
+    Restore,
+    Rollback,
+    Service,
+    Upgrade,
+)
+from tests.interop.history_writer import WRITES
+from tests.interop.tale import Step, Tale
 
 FILE_NAME = "_hoodie_file_name"
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import pathlib
-import sys
 import uuid
 from typing import Any
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).parent))
-sys.path.append(str(pathlib.Path(__file__).parents[1]))
-
-from kafka_topic import Topic
+from tests.kafka.kafka_topic import Topic
 
 
 @pytest.fixture

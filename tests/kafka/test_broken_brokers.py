@@ -16,11 +16,11 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kafka_broker import USERS, KafkaBroker, wait_for
-from kafka_topic import Topic
 
 from penstock.kafka.topic_metadata import KafkaTopics
 from penstock.proto.errors import KafkaUnavailable, PermissionDenied, Unauthenticated
+from tests.kafka.kafka_topic import Topic
+from tests.kafka_broker import USERS, KafkaBroker, wait_for
 
 pytestmark = pytest.mark.kafka
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewPartitions
-from kafka_broker import wait_for
 
 from penstock.proto.errors import DataInvalidated, PositionExpired, TopicGone
+from tests.kafka_broker import wait_for
 
 pytestmark = pytest.mark.kafka
 

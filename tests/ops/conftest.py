@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
-TESTS = pathlib.Path(__file__).parent.parent
-for folder in (TESTS, TESTS / "faults", TESTS / "ops", TESTS / "golden"):
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -24,7 +17,7 @@ def tool() -> Callable[[str], str]:
     """The path of a tool by its name."""
 
     def found(name: str) -> str:
-        from places import BIN, missing
+        from tests.ops.places import BIN, missing
 
         path = BIN / name
         if not path.exists():
@@ -50,7 +43,7 @@ def run(tool: Callable[[str], str]) -> Run:
 @pytest.fixture(scope="session")
 def dashboard() -> dict[str, Any]:
     """Grafana's JSON."""
-    from places import DASHBOARD
+    from tests.ops.places import DASHBOARD
 
     found: dict[str, Any] = json.loads(DASHBOARD.read_text())
     return found
@@ -59,7 +52,7 @@ def dashboard() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def stage(golden: Any, tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A service under load and faults, watched by a real Prometheus."""
-    from stage import Stage
+    from tests.ops.stage import Stage
 
     with Stage(golden, tool("prometheus"), tmp_path_factory.mktemp("stage")) as made:
         yield made

@@ -12,7 +12,7 @@ import sys
 import sysconfig
 from typing import Final
 
-from places import DEPLOY, REPOSITORY
+from tests.ops.places import DEPLOY, REPOSITORY
 
 UID: Final = 10001
 LETS: Final = "dac_read_search"

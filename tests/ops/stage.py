@@ -22,9 +22,6 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import Producer
-from loopback_ports import free_port
-from places import ALERTS
-from served import OFTEN, ONCE, end, penstock, until
 
 import penstock as package
 from penstock.proto.client.client import EnumeratorClient
@@ -34,6 +31,9 @@ from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, OnLo
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.streams import EventTimeRule, StartAfter, StreamScope, WatermarkFallback
+from tests.faults.served import OFTEN, ONCE, end, penstock, until
+from tests.loopback_ports import free_port
+from tests.ops.places import ALERTS
 
 LEASE_MS: Final = 6_000
 WINDOW: Final = "40s"

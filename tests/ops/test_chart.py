@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from places import ALERTS, CHART, DASHBOARD, missing
 
 from penstock.enumerator.server.config.load import load_settings
+from tests.ops.places import ALERTS, CHART, DASHBOARD, missing
 
 pytestmark = pytest.mark.ops
 

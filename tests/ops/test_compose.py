@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
-from certificates import Authority
-from places import ALERTS, DASHBOARD, DEPLOY
 
 from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.load import load_settings
+from tests.certificates import Authority
+from tests.ops.places import ALERTS, DASHBOARD, DEPLOY
 
 pytestmark = pytest.mark.ops
 

@@ -20,11 +20,11 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from places import REPOSITORY
-from served import end, until
 
 import penstock
 from penstock.enumerator.server.auth.tokens import new_token
+from tests.faults.served import end, until
+from tests.ops.places import REPOSITORY
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(600)]
 CASE = "A_merge_event_long_v9_h120"

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-import image
 import pytest
-from certificates import Authority
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from loopback_ports import free_port
-from places import DEPLOY
-from served import PATIENCE_S, end, until
 
 import penstock
 from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.load import load_settings
+from tests.certificates import Authority
+from tests.faults.served import PATIENCE_S, end, until
+from tests.loopback_ports import free_port
+from tests.ops import image
+from tests.ops.places import DEPLOY
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden]
 CASE = "A_merge_event_long_v9_h120"

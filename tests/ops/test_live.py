@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from expressions import expressions, metrics_in, names_in, rules_of
-from places import ALERTS
-from served import until
+
+from tests.faults.served import until
+from tests.ops.expressions import expressions, metrics_in, names_in, rules_of
+from tests.ops.places import ALERTS
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(300)]
 
@@ -44,7 +45,7 @@ def test_an_alert_fires_when_its_fault_is_there(fired: set[str], stage: Any, ale
 
 def test_every_panel_shows_something(stage: Any, fired: set[str], dashboard: dict[str, Any]) -> None:
     """The expressions as they are: only Grafana's own words are replaced."""
-    from stage import WINDOW
+    from tests.ops.stage import WINDOW
 
     def empty() -> list[str]:
         return [

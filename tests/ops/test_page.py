@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from places import missing
-from watched import EVIL, PLAIN, Watched, watched
+
+from tests.ops.places import missing
+from tests.ops.watched import EVIL, PLAIN, Watched, watched
 
 pytestmark = pytest.mark.ops
 PICTURES = os.environ.get("PENSTOCK_SCREENSHOTS", "")

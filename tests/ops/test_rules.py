@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from expressions import expressions, panels, rules_of
-from places import ALERTS, DASHBOARD, DEPLOY
+
+from tests.ops.expressions import expressions, panels, rules_of
+from tests.ops.places import ALERTS, DASHBOARD, DEPLOY
 
 pytestmark = pytest.mark.ops
 UNIT_TESTS = pathlib.Path(__file__).with_name("alerts_test.yml")

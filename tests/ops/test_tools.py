@@ -7,7 +7,8 @@ import shutil
 import subprocess
 
 import pytest
-from places import REPOSITORY
+
+from tests.ops.places import REPOSITORY
 
 pytestmark = pytest.mark.ops
 PLAIN = ("bash", "cat", "dirname", "flock", "grep", "ln", "mkdir", "mktemp", "nice", "rm", "tail")

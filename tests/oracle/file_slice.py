@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow.parquet as pq
-from oracle import log_file
-from oracle.merge import DATA, DELETE, Record, merge
+
+from tests.oracle import log_file
+from tests.oracle.merge import DATA, DELETE, Record, merge
 
 KEY = "_hoodie_record_key"
 _CLASSES = {

@@ -13,7 +13,8 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
-from oracle.log_file import (
+
+from tests.oracle.log_file import (
     AVRO_DATA,
     COMMAND,
     COMMAND_TYPE,

@@ -7,7 +7,6 @@ import importlib
 import json
 import pathlib
 import re
-import sys
 import tomllib
 from typing import Any
 
@@ -81,7 +80,6 @@ def test_the_image_installs_by_hash_before_the_project_and_asks_for_a_digest() -
 
 
 def test_the_sbom_names_the_wheel_and_every_locked_file(tmp_path: pathlib.Path) -> None:
-    sys.path.append(str(REPOSITORY / "tools"))
     make_sbom = importlib.import_module("make_sbom")
     wheel = tmp_path / "penstock-9.8.7-py3-none-any.whl"
     wheel.write_bytes(b"a wheel")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import pathlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,19 +12,14 @@ from typing import Any
 
 import pytest
 
-TESTS = pathlib.Path(__file__).parent.parent
-for folder in (TESTS, TESTS / "s3", TESTS / "ops", TESTS / "faults", TESTS / "golden", TESTS / "unit" / "reader"):
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of a store: versitygw where it was built, else moto's server."""
-    from bucket import BUCKET, SECRET, USER, answers, direct
-    from loopback_ports import free_port
-    from places import BIN, missing
-    from served import end, until
+    from tests.faults.served import end, until
+    from tests.loopback_ports import free_port
+    from tests.ops.places import BIN, missing
+    from tests.s3.bucket import BUCKET, SECRET, USER, answers, direct
 
     folder, port = tmp_path_factory.mktemp("store"), free_port()
     address = f"127.0.0.1:{port}"
@@ -50,7 +44,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def front(store: str) -> Iterator[Any]:
     """A proxy before the store, one for the run: a JVM keeps the environment that it was started with."""
-    from s3_proxy import S3Proxy
+    from tests.s3.s3_proxy import S3Proxy
 
     with S3Proxy(store) as made:
         yield made
@@ -59,7 +53,7 @@ def front(store: str) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def operators(front: Any) -> dict[str, str]:
     """The environment that makes the proxy everybody's: what an operator would set, and nothing else."""
-    from bucket import REGION, SECRET, USER
+    from tests.s3.bucket import REGION, SECRET, USER
 
     return {
         "AWS_ACCESS_KEY_ID": USER,
@@ -95,7 +89,7 @@ def cluster(operators: dict[str, str], request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="session")
 def upload(store: str, golden: Any) -> Callable[[str], str]:
     """Puts a golden table into the store, once; its URI."""
-    from bucket import BUCKET, copy_in
+    from tests.s3.bucket import BUCKET, copy_in
 
     done: dict[str, str] = {}
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bucket import BUCKET
-from places import BIN
-from s3_proxy import Fault, Request
-from served import Served, differing, following, until
-from weather import Weather, growing
 
 import penstock
 from penstock.engine.cli.main import run
 from penstock.proto.errors import Fenced, PenstockError, StorageError
 from penstock.table.hudi_table import open_table
+from tests.faults.served import Served, differing, following, until
+from tests.ops.places import BIN
+from tests.s3.bucket import BUCKET
+from tests.s3.s3_proxy import Fault, Request
+from tests.s3.weather import Weather, growing
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(280)]
 MERGED = "A_merge_event_long_v9_h120"

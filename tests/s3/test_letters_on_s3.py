@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from bucket import BUCKET, REGION, SECRET, USER, direct
-from topics.fake_topic import read_all, rows_of, topic_of, topic_scan
 
 from penstock.proto.errors import StorageDenied
 from penstock.proto.model.hybrid import KafkaAccess
+from tests.s3.bucket import BUCKET, REGION, SECRET, USER, direct
+from tests.unit.reader.topics.fake_topic import read_all, rows_of, topic_of, topic_scan
 
 pytestmark = pytest.mark.ops
 GOOD = [{"id": number, "city": "c", "amount": 1.5, "ts": 1} for number in range(3)]

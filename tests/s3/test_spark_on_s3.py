@@ -16,14 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bucket import BUCKET, SECRET, USER
 from pyspark.sql import DataFrame, SparkSession
-from s3_proxy import Fault
-from served import Served, differing, until
-from weather import Weather, growing
 
 import penstock
 from penstock.engine.spark.source import PenstockDataSource
+from tests.faults.served import Served, differing, until
+from tests.s3.bucket import BUCKET, SECRET, USER
+from tests.s3.s3_proxy import Fault
+from tests.s3.weather import Weather, growing
 
 pytestmark = [
     pytest.mark.ops,

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow.fs as pafs
-from bucket import BUCKET, copy_in, direct
-from s3_proxy import Fault, Request
-from served import CASE
+
+from tests.faults.served import CASE
+from tests.s3.bucket import BUCKET, copy_in, direct
+from tests.s3.s3_proxy import Fault, Request
 
 
 class Weather:

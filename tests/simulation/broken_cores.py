@@ -9,11 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
-from simulated_discovery import Asked, Discovery
-from simulated_server import Reply, Server
-from simulated_table import DATA, Instant, View, position
-from simulated_world import Parts, World
-
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import group_lifecycle, members, split_assignment
 from penstock.enumerator.core.records import GroupKey, NothingTold, SplitsCommitted
@@ -25,6 +20,10 @@ from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import UnknownSplit
 from penstock.proto.model.groups import Member
 from penstock.proto.model.positions import CommitRange, Position
+from tests.simulation.simulated_discovery import Asked, Discovery
+from tests.simulation.simulated_server import Reply, Server
+from tests.simulation.simulated_table import DATA, Instant, View, position
+from tests.simulation.simulated_world import Parts, World
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
-from simulated_table import Row, Table, changes_of, latest_of, position
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import records as rec
 from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.state import Group, HeldPlan, State, apply
 from penstock.proto.model.positions import Position
+from tests.simulation.simulated_table import Row, Table, changes_of, latest_of, position
 
 Place = tuple[str, int]
 

@@ -1,10 +1,10 @@
-"""Runs one schedule again and tells what happened: `python tests/simulation/replay_seed.py SEED`."""
+"""Runs one schedule again and tells what happened: `python -m tests.simulation.replay_seed SEED`."""
 
 from __future__ import annotations
 
 import sys
 
-from simulated_world import World, told_of
+from tests.simulation.simulated_world import World, told_of
 
 if __name__ == "__main__":
     world = World(int(sys.argv[1]))

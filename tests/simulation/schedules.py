@@ -9,8 +9,8 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-from checkers import CheckFailed
-from simulated_world import run_schedule
+from tests.simulation.checkers import CheckFailed
+from tests.simulation.simulated_world import run_schedule
 
 PIECE = 250
 MOST_FAILURES = 3

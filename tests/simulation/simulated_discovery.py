@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulated_table import DATA, Group, Instant, Row, View, instant_time, position
-
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.records import GroupKey
@@ -16,6 +14,7 @@ from penstock.enumerator.core.split_facts import facts_of, hash_of
 from penstock.proto.model.groups import OnLostRange
 from penstock.proto.model.positions import CommitRange, InstantTime, Position
 from penstock.proto.model.queries import RoundLimits
+from tests.simulation.simulated_table import DATA, Group, Instant, Row, View, instant_time, position
 
 Splits = list[tuple[Group, list[Row]]]
 

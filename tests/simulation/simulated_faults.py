@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from simulated_readers import Reader
-from simulated_slots import Job
-from simulated_table import Instant, position
+from tests.simulation.simulated_readers import Reader
+from tests.simulation.simulated_slots import Job
+from tests.simulation.simulated_table import Instant, position
 
 if TYPE_CHECKING:
-    from simulated_world import World
+    from tests.simulation.simulated_world import World
 
 
 def happenings(world: World) -> None:

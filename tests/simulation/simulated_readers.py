@@ -10,17 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from checkers import Place, fail
-from simulated_server import Rows
-from simulated_table import Row
-
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.results import Committed, SplitsGranted
 from penstock.proto.errors import Fenced, StorageError, TableError, UnknownGroup
 from penstock.proto.model.groups import EndOfGroup, Joined, Member, NothingYet, SplitProgress, SplitRef
+from tests.simulation.checkers import Place, fail
+from tests.simulation.simulated_server import Rows
+from tests.simulation.simulated_table import Row
 
 if TYPE_CHECKING:
-    from simulated_world import World
+    from tests.simulation.simulated_world import World
 
 
 @dataclass(slots=True)

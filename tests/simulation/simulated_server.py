@@ -11,9 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from checkers import Place, fail
-from simulated_table import Row
-
 from penstock.enumerator.coordinator.coordinator import recovered
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import group_lifecycle
@@ -27,9 +24,11 @@ from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import Fenced, PenstockError, StorageError, UnknownPlan
 from penstock.proto.model.groups import Joined
+from tests.simulation.checkers import Place, fail
+from tests.simulation.simulated_table import Row
 
 if TYPE_CHECKING:
-    from simulated_world import World
+    from tests.simulation.simulated_world import World
 
 Reply = Callable[[Any], None]
 Rows = dict[Place, tuple[int, tuple[Row, ...]]]

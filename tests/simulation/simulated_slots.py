@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from checkers import fail
-
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.results import PlanHeld
 from penstock.enumerator.core.slot_assigner import Assigned, Sealed
 from penstock.enumerator.core.split_facts import sizes_alone
 from penstock.proto.errors import StorageError
 from penstock.proto.model.reports import SplitReport
+from tests.simulation.checkers import fail
 
 if TYPE_CHECKING:
-    from simulated_world import World
+    from tests.simulation.simulated_world import World
 
 
 class Job:

@@ -12,14 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from checkers import CheckFailed, Ledger, fail
-from simulated_discovery import Asked, Discovery, progress_at
-from simulated_faults import happenings
-from simulated_readers import Reader
-from simulated_server import Reply, Rows, Server, round_of
-from simulated_slots import Job
-from simulated_table import Table, instant_time, position
-
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.group_lifecycle import wants_more
 from penstock.enumerator.core.records import GroupKey, Volatile
@@ -31,6 +23,13 @@ from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import GroupScope, NothingYet, OnLostRange
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits
+from tests.simulation.checkers import CheckFailed, Ledger, fail
+from tests.simulation.simulated_discovery import Asked, Discovery, progress_at
+from tests.simulation.simulated_faults import happenings
+from tests.simulation.simulated_readers import Reader
+from tests.simulation.simulated_server import Reply, Rows, Server, round_of
+from tests.simulation.simulated_slots import Job
+from tests.simulation.simulated_table import Table, instant_time, position
 
 LEASE_MS = 2_500
 CALM_MS = 120_000

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from broken_cores import BROKEN, Broken
-from checkers import CheckFailed
-from simulated_world import run_schedule
+
+from tests.simulation.broken_cores import BROKEN, Broken
+from tests.simulation.checkers import CheckFailed
+from tests.simulation.simulated_world import run_schedule
 
 MOST_SCHEDULES = 300
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from checkers import CheckFailed, Generation, Ledger
-from simulated_table import Instant, Row, Stat, Table, position
+
+from tests.simulation.checkers import CheckFailed, Generation, Ledger
+from tests.simulation.simulated_table import Instant, Row, Stat, Table, position
 
 
 def instant(order_key: int, *keys: int, is_excused: bool = False) -> Instant:

@@ -1,6 +1,6 @@
 """Seeded schedules over the core: `make test` runs 10^4, `make long` 10^5 from PENSTOCK_SEED on.
 
-A failure tells its seed and what happened; `python tests/simulation/replay_seed.py SEED` runs it again.
+A failure tells its seed and what happened; `python -m tests.simulation.replay_seed SEED` runs it again.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import pathlib
 import statistics
 
 import pytest
-from schedules import Summary, run_many
-from simulated_world import run_schedule
+
+from tests.simulation.schedules import Summary, run_many
+from tests.simulation.simulated_world import run_schedule
 
 SCHEDULES = 10_000
 LONG_SCHEDULES = int(os.environ.get("PENSTOCK_SCHEDULES", "100000"))

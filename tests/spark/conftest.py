@@ -7,7 +7,6 @@ import decimal
 import logging
 import pathlib
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,8 +17,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.enumerator.server.run import RunningServer, serve
-
-sys.path.append(str(pathlib.Path(__file__).parent))  # for the modules that several tests share
 
 COMPARED_TABLES = {
     "v9": "A_fuzz_event_long_s1_v9_h120",

@@ -23,9 +23,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyspark
 import pytest
-from line_process import DEADLINE_S, LineProcess
-from loopback_ports import free_port
 from pyspark.sql import DataFrame
+
+from tests.loopback_ports import free_port
+from tests.spark.line_process import DEADLINE_S, LineProcess
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 CASE = "B_v9_inc_mor"

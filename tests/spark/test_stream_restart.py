@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from line_process import LineProcess
 from pyspark.sql import DataFrame
+
+from tests.spark.line_process import LineProcess
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 CASE = "B_v9_inc_mor"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pairs import FACTORS, Case
+from tests.streaming.pairs import FACTORS, Case
 
 CASES: tuple[Case, ...] = (
     ("tumbling", "frame", "mor9-nulls", "commitTime", "earliest", "never", "none", "inside", "server"),

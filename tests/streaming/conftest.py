@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -11,11 +10,9 @@ from typing import Any
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).parent))
-
-from ahead import run_all
-from recorded import Recorded
-from written import TABLES, write
+from tests.streaming.ahead import run_all
+from tests.streaming.recorded import Recorded
+from tests.streaming.written import TABLES, write
 
 RecordedTables = Callable[[str], Recorded]
 

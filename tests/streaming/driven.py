@@ -18,7 +18,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from trail import NOWHERE, Leg, Mark
+
+from tests.streaming.trail import NOWHERE, Leg, Mark
 
 DEADLINE_S = 90
 NEVER = Mark(NOWHERE, None, None, False)

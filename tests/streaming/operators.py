@@ -10,11 +10,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import reference_model as model
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.spark import with_source_watermark
+from tests.streaming import reference_model as model
 
 S = 1_000_000
 HORIZON_S = 20

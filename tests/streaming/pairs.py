@@ -11,7 +11,7 @@ import itertools
 import random
 from collections.abc import Iterable, Iterator, Mapping
 
-from written import TABLES
+from tests.streaming.written import TABLES
 
 OPERATORS = ("tumbling", "sliding", "session", "window_join", "interval_inner", "interval_left", "deduplicated")
 HAS_SQL = ("tumbling", "window_join")

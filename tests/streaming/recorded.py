@@ -25,7 +25,8 @@ import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from reference_model import Row, Slice
+
+from tests.streaming.reference_model import Row, Slice
 
 INSTANT = re.compile(r"(\d+)(?:_(\d+))?\.(\w+)(\.\w+)?")
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

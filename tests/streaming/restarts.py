@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from driven import Sink
-from loopback_ports import free_port
-
 from penstock.engine.event_time_scan import scan_event_time
 from penstock.enumerator.server.assembly import built
 from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
+from tests.loopback_ports import free_port
+from tests.streaming.driven import Sink
 
 AWAY_S = 9.0
 """How long an ordinary restart takes under load."""

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import reference_model as model
-from driven import Driven, Live
-from operators import OPERATORS, as_rows
-from recorded import Recorded
-from restarts import AWAY_S, RestartingServer, RestartingSink
-from trail import Leg, Told
-from written import Conditions, script, write_one
+
+from tests.streaming import reference_model as model
+from tests.streaming.driven import Driven, Live
+from tests.streaming.operators import OPERATORS, as_rows
+from tests.streaming.recorded import Recorded
+from tests.streaming.restarts import AWAY_S, RestartingServer, RestartingSink
+from tests.streaming.trail import Leg, Told
+from tests.streaming.written import Conditions, script, write_one
 
 ALLOWED = 5_000_000
 

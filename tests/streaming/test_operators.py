@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import reference_model as model
-from cases import CASES, name, told
-from driven import Driven
-from operators import OPERATORS, Operator, as_rows
-from pairs import drops
-from recorded import Recorded, completed_us
-from trail import Told
-from written import START
 
 from penstock.engine.event_time_scan import scan_event_time
 from penstock.enumerator.server.run import serve
+from tests.streaming import reference_model as model
+from tests.streaming.cases import CASES, name, told
+from tests.streaming.driven import Driven
+from tests.streaming.operators import OPERATORS, Operator, as_rows
+from tests.streaming.pairs import drops
+from tests.streaming.recorded import Recorded, completed_us
+from tests.streaming.trail import Told
+from tests.streaming.written import START
 
 T0 = int(START.timestamp()) * 1_000_000
 ALLOWED_MS, IDLE_MS = 5_000, 1_500

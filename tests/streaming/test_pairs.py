@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from cases import CASES, name
-from operators import OPERATORS as BUILT
-from pairs import HAS_SQL, OPERATORS, cases, pairs
+
+from tests.streaming.cases import CASES, name
+from tests.streaming.operators import OPERATORS as BUILT
+from tests.streaming.pairs import HAS_SQL, OPERATORS, cases, pairs
 
 
 def test_every_pair_that_can_be_is_in_a_case() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from driven import Driven
 from pyspark.sql import DataFrame, SparkSession
-from recorded import Recorded
-from trail import Told
-from written import START
+
+from tests.streaming.driven import Driven
+from tests.streaming.recorded import Recorded
+from tests.streaming.trail import Told
+from tests.streaming.written import START
 
 RecordedTables = Callable[[str], Recorded]
 STEPS = (2, 4, 7, 9, 10)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from reference_model import (
+
+from tests.streaming.reference_model import (
     END_OF_TIME_US,
     Micro,
     Planned,

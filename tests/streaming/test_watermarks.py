@@ -7,10 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import pytest
-import reference_model as model
-from recorded import Recorded, View, completed_us
-from trail import NOWHERE, Leg, Mark, Told
-from written import START, TABLES
 
 from penstock.engine.connect import embedded_enumerator
 from penstock.proto.model.positions import EARLIEST
@@ -23,6 +19,10 @@ from penstock.proto.model.streams import (
     StreamScope,
     WatermarkFallback,
 )
+from tests.streaming import reference_model as model
+from tests.streaming.recorded import Recorded, View, completed_us
+from tests.streaming.trail import NOWHERE, Leg, Mark, Told
+from tests.streaming.written import START, TABLES
 
 EACH = tuple(range(1, 11))
 PACES = {

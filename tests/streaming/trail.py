@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recorded import Place, Recorded
-from reference_model import Planned, Row, Slice
+from tests.streaming.recorded import Place, Recorded
+from tests.streaming.reference_model import Planned, Row, Slice
 
 WHOLE = 2**31 - 1
 """The index of a place behind all of a commit."""

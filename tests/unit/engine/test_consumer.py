@@ -26,7 +26,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental
 
 if TYPE_CHECKING:
-    from conftest import FakeClock, FakeGroup, FakePulse, FakeReading
+    from tests.unit.engine.fake_group import FakeClock, FakeGroup, FakePulse, FakeReading
 
 LEASE_MS = 9000
 

@@ -22,7 +22,7 @@ from penstock.proto.errors import Fenced
 from penstock.proto.model.queries import Incremental, PlanRequest
 
 if TYPE_CHECKING:
-    from conftest import FakeClock, FakeGroup, GoldenTables
+    from tests.unit.engine.fake_group import FakeClock, FakeGroup, GoldenTables
 
 CASE = "A_compaction_then_updates_v9_h120"
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from scripted_topic import ScriptedTopic
 
 import penstock
 from penstock.engine.consumer import Consumer
@@ -23,6 +22,7 @@ from penstock.proto.errors import ConfigurationError, UndecodableRecord
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange
 from penstock.proto.model.queries import PlanRequest, TopicRanges
 from penstock.proto.model.splits import EventTimeBounds
+from tests.scripted_topic import ScriptedTopic
 
 pytestmark = pytest.mark.golden
 

@@ -21,7 +21,7 @@ from penstock.proto.model.splits import CommitTimeOrdering, FileRef, Plan, Scan,
 from penstock.table.storage.filesystem import ArrowStorage, Storage, open_storage
 
 if TYPE_CHECKING:
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
 
 URI = "s3://key:hush@bucket/orders?secret_key=hush"
 SHOWN = "s3://bucket/orders"

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from oracle import slice_writer
-from oracle.log_file import CDC_DATA
 
 from penstock.proto.model.changes import ChangeFormat, ChangesOf, ChangeSource, ChangeStep, GroupChanges
 from penstock.proto.model.files import FileRef, SliceFiles
@@ -19,6 +17,8 @@ from penstock.proto.model.splits import CommitTimeOrdering, MergeMode, Scan, Spl
 from penstock.reader.read_split import ReadOptions, output_schema, read_split
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from tests.oracle import slice_writer
+from tests.oracle.log_file import CDC_DATA
 
 OWN = ("_change_type", "_change_instant", "_change_seq")
 

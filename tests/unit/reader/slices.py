@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from oracle import slice_writer
-from oracle.file_slice import FileSlice
 
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import (
@@ -28,6 +26,8 @@ from penstock.proto.model.splits import (
 from penstock.reader.read_split import ReadOptions, SplitBatch, output_schema, read_split
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from tests.oracle import slice_writer
+from tests.oracle.file_slice import FileSlice
 
 BASE_INSTANT = "20260101000000000"
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from oracle import slice_writer
-from slices import SliceFolder
 
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import CommitTimeOrdering, Exclusions, FileRef, Origin, RowLineage, RowsOf, Split
 from penstock.reader.read_split import ReadOptions
+from tests.oracle import slice_writer
+from tests.unit.reader.slices import SliceFolder
 
 FIELDS: dict[str, Any] = {"ts": "long", "v": "string"}
 SERVICE = InstantTime("003")

@@ -9,8 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from oracle.file_slice import FileSlice
-from slices import comparable, ordinals_of, table_of
 
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import UnsupportedFeature
@@ -20,6 +18,8 @@ from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, P
 from penstock.reader.read_schema import read_shape
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
 from penstock.table.hudi_table import open_table
+from tests.oracle.file_slice import FileSlice
+from tests.unit.reader.slices import comparable, ordinals_of, table_of
 
 pytestmark = pytest.mark.golden
 

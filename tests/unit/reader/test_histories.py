@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from oracle.merge import java_double
-from slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of
 
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.read_split import ReadOptions
+from tests.oracle import slice_writer
+from tests.oracle.merge import java_double
+from tests.unit.reader.slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of
 
 
 @dataclass(frozen=True)

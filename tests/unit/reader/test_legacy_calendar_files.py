@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from slices import BASE_INSTANT, SliceFolder
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.splits import FileRef
 from penstock.reader.read_split import SplitTally, read_split
+from tests.unit.reader.slices import BASE_INSTANT, SliceFolder
 
 VERSION = "org.apache.spark.version"
 ZONE = "org.apache.spark.timeZone"

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from slices import SliceFolder, comparable, ordinals_of, rows_of
 
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.base import file
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
+from tests.oracle import slice_writer
+from tests.unit.reader.slices import SliceFolder, comparable, ordinals_of, rows_of
 
 FIELDS: dict[str, Any] = {"id": "string", "ts": "long", "n": "long"}
 ONE, TWO, THREE = "20260101000000001", "20260101000000002", "20260101000000003"

@@ -23,14 +23,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from change_slices import ChangeFolder, instant, step
-from oracle import slice_writer
 
 from penstock.proto.model.changes import ChangeFormat, ComparedStates
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import AllRows, EventTimeOrdering, RowsOf, Scan, Split, VisibleInstants
 from penstock.reader.read_split import ReadOptions, SplitBatch, read_split
+from tests.oracle import slice_writer
+from tests.unit.reader.change_slices import ChangeFolder, instant, step
 
 FEW, MANY = 600, 6000
 FIELDS: dict[str, Any] = {

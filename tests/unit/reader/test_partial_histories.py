@@ -11,10 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from oracle.merge import DATA, DELETE, Record
-from oracle.partial import Rules, merged_rows
-from slices import SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock
 from penstock.proto.model.splits import (
@@ -27,6 +23,10 @@ from penstock.proto.model.splits import (
     WholeRecords,
 )
 from penstock.reader.read_split import ReadOptions
+from tests.oracle import slice_writer
+from tests.oracle.merge import DATA, DELETE, Record
+from tests.oracle.partial import Rules, merged_rows
+from tests.unit.reader.slices import SliceFolder, comparable
 
 FIELDS = {"ts": "long", "a": "long", "b": "string", "c": "boolean", "d": {"type": "array", "items": "int"}}
 KEYS = st.sampled_from(["k1", "k2", "k3", "k4"])

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slices import SliceFolder
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.reader.partition_columns import PartitionConstants, partition_scalar
+from tests.unit.reader.slices import SliceFolder
 
 
 @pytest.mark.parametrize(

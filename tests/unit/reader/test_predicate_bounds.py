@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_filter import ROW, SCHEMA, TREES
 
 from penstock.reader.filter import evaluate
 from penstock.table.predicate.bounds import ONLY_NULLS, UNKNOWN, Known, MayHold, comparable, known_range, known_value
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Column
+from tests.unit.reader.test_filter import ROW, SCHEMA, TREES
 
 
 def column_of(batch: pa.RecordBatch, column: Column) -> pa.Array:

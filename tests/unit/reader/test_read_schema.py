@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from slices import SliceFolder, rows_of
 
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.proto.model.splits import DeleteMarker, EventTimeOrdering
 from penstock.reader.merge.delete_markers import DeleteMarks
 from penstock.reader.read_schema import output_schema, read_shape
+from tests.unit.reader.slices import SliceFolder, rows_of
 
 FIELDS: dict[str, Any] = {"id": "string", "ts": "long", "v": "double", "p": "string", "_hoodie_is_deleted": "boolean"}
 

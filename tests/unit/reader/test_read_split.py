@@ -14,8 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of, rows_of, table_of
 
 from penstock.proto.errors import (
     ConfigurationError,
@@ -39,6 +37,8 @@ from penstock.reader import emit as batches_module
 from penstock.reader import read_split as read_split_module
 from penstock.reader.base.file import BaseFile
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
+from tests.oracle import slice_writer
+from tests.unit.reader.slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of, rows_of, table_of
 
 FIELDS: dict[str, Any] = {
     "ts": "long",

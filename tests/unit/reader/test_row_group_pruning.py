@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from slices import BASE_INSTANT, SliceFolder, ordinals_of, rows_of, table_of
 
 from penstock.proto.errors import CorruptFile, PositionExpired
 from penstock.proto.model.positions import InstantTime
@@ -22,6 +21,7 @@ from penstock.proto.model.splits import FileRef, RowGroupRun, RowsOf
 from penstock.reader.filter import evaluate
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
 from penstock.table.predicate.parse import parse_predicate
+from tests.unit.reader.slices import BASE_INSTANT, SliceFolder, ordinals_of, rows_of, table_of
 
 STRUCT = {
     "type": "record",
@@ -319,7 +319,7 @@ def test_int96_has_no_statistics_that_count(tmp_path: pathlib.Path) -> None:
 
 def test_slices_with_logs_are_merged_before_they_are_filtered(tmp_path: pathlib.Path) -> None:
     """The base says i = 1 for the row, the log says 900: rows of ruled-out row groups still meet the log."""
-    from oracle import slice_writer
+    from tests.oracle import slice_writer
 
     folder = numbered(SliceFolder(tmp_path, FIELDS))
     record = {"_hoodie_record_key": "k1", "i": 900, "s": "x"}

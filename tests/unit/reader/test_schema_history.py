@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from slices import BASE_INSTANT, SliceFolder, comparable
 
 from penstock.reader.read_split import ReadOptions
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from tests.oracle import slice_writer
+from tests.unit.reader.slices import BASE_INSTANT, SliceFolder, comparable
 
 NAMES = ("a", "b", "c", "d")
 STEP = st.one_of(

@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
-from loopback_ports import free_port
 
 from penstock.engine.cli.main import run
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command line ended."""
-
-    code: int
-    stdout: bytes
-    stderr: str
-
-    @property
-    def text(self) -> str:
-        """stdout as text."""
-        return self.stdout.decode()
-
-    @property
-    def json(self) -> Any:
-        """stdout as one JSON document."""
-        return json.loads(self.stdout)
-
-
-Cli = Callable[..., Ended]
+from tests.loopback_ports import free_port
+from tests.unit.engine.cli.command_line import Cli, Ended
 
 
 @pytest.fixture

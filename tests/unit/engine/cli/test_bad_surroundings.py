@@ -8,24 +8,19 @@ import datetime
 import http.server
 import pathlib
 import socket
-import sys
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+import grpc
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).parents[3]))
-
-import grpc
-from certificates import Authority, Pair
-
 from penstock.proto.client import client
+from tests.certificates import Authority, Pair
 
 if TYPE_CHECKING:
-    from conftest import Cli, Ended
-
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
+    from tests.unit.engine.cli.command_line import Cli, Ended
 
 V9 = "A_merge_event_long_v9_h120"
 DAY = datetime.timedelta(days=1)

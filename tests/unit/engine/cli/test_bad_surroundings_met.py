@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
 
 pytestmark = pytest.mark.golden
 V9 = "A_merge_event_long_v9_h120"

@@ -12,9 +12,8 @@ import pytest
 import penstock
 
 if TYPE_CHECKING:
-    from conftest import Cli
-
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
+    from tests.unit.engine.cli.command_line import Cli
 
 pytestmark = pytest.mark.golden
 

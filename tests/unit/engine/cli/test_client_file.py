@@ -13,9 +13,8 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
-    from conftest import Cli
-
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
+    from tests.unit.engine.cli.command_line import Cli
 
 V9 = "A_merge_event_long_v9_h120"
 

@@ -17,7 +17,7 @@ from penstock.engine.cli.examples import EXAMPLES
 from penstock.engine.cli.main import app
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.engine.cli.command_line import Cli
 
 ROOT: Any = typer.main.get_command(app)
 NO_REPORT = {"groups delete", "serve", "demo"}

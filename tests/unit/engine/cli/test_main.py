@@ -21,7 +21,7 @@ from penstock.proto.options.registry import OPTIONS, EntryPoint, Option
 from penstock.version import __version__
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.engine.cli.command_line import Cli
 
 HEAVY = ("numba", "pyarrow", "grpc", "fastavro", "pyspark", "sqlglot", "numpy")
 

@@ -15,9 +15,8 @@ from penstock.proto.model.queries import PlanRequest, TopicRanges
 from penstock.table.hudi_table import open_table
 
 if TYPE_CHECKING:
-    from conftest import Cli
-
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
+    from tests.unit.engine.cli.command_line import Cli
 
 pytestmark = pytest.mark.golden
 

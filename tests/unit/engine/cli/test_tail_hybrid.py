@@ -8,10 +8,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scripted_topic import ScriptedTopic
+
+from tests.scripted_topic import ScriptedTopic
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.engine.cli.command_line import Cli
 
 CASE = "C_v6_streamer"
 GOLDEN = pathlib.Path(__file__).parents[3] / "golden"

@@ -23,7 +23,7 @@ from penstock.proto.errors import StorageError
 from penstock.proto.model.queries import Incremental, PlanRequest
 
 if TYPE_CHECKING:
-    from conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
 
 pytestmark = pytest.mark.golden
 CASE = "A_compaction_then_updates_v9_h120"

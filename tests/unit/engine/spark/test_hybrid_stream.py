@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as st
-from scripted_topic import ScriptedTopic
 
 import penstock
 from penstock.engine.event_time_scan import scan_event_time
@@ -26,6 +25,7 @@ from penstock.enumerator.tables.open_tables import OpenedTables
 from penstock.proto.errors import ConfigurationError, PositionExpired
 from penstock.proto.model.hybrid import KafkaAccess
 from penstock.proto.options.registry import EntryPoint
+from tests.scripted_topic import ScriptedTopic
 
 pytestmark = pytest.mark.golden
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from scripted_timeline import ScriptedTimeline
 
 from penstock.enumerator.continuous.advance import advance, start_progress
 from penstock.enumerator.continuous.types import Following, NextRound, NothingNew, Progress
@@ -19,6 +18,7 @@ from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, PlanRe
 from penstock.proto.model.splits import Plan
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import HudiTable, open_table
+from tests.scripted_timeline import ScriptedTimeline
 
 ROWS, CHANGES = Incremental(), Changes(ChangeFormat.ROWS)
 CASES = ["B_v9_inc_cow", "B_v6_inc_cow", "B_v9_inc_mor", "A_clustering_done_v9_h120", "A_replace_ops_v6_h0150"]

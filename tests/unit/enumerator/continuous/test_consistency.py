@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from scripted_facts import at, facts, stat
 
 from penstock.enumerator.continuous.consistency import (
     just_before,
@@ -18,6 +17,7 @@ from penstock.enumerator.continuous.round_limits import data_instants_behind
 from penstock.enumerator.continuous.types import Progress
 from penstock.proto.errors import DataInvalidated, LateInstant
 from penstock.proto.model.positions import EARLIEST, InstantTime
+from tests.scripted_facts import at, facts, stat
 
 T = InstantTime
 KNOWN = facts(

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from scripted_facts import at, facts, stat
 
 from penstock.enumerator.continuous.advance import start_progress
 from penstock.enumerator.continuous.lag import BY_HOURS, Retention, instant_ms, lag_of
@@ -24,6 +23,7 @@ from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.table.hudi_table import open_table
 from penstock.table.timeline.instants import Instant
 from penstock.table.timeline.service_plans import CleanMetadata
+from tests.scripted_facts import at, facts, stat
 
 HOUR_MS = 3_600_000
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_facts import Commit, at, facts, stat
 
 from penstock.enumerator.continuous.round_limits import (
     Amount,
@@ -22,6 +21,7 @@ from penstock.proto.errors import StateVersionError
 from penstock.proto.model.positions import EARLIEST, WHOLE_INSTANT, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, RoundLimits
 from penstock.table.timeline.instants import Instant
+from tests.scripted_facts import Commit, at, facts, stat
 
 
 def rounds(known: TimelineFacts, limits: RoundLimits, start: Position = EARLIEST) -> list[Position]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from groups import Core
-
 from penstock.proto.model.groups import NothingYet
+from tests.unit.enumerator.core.groups import Core
 
 
 def test_a_file_group_stays_with_one_reader_while_a_split_of_it_is_open() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from groups import SCOPE, at
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
@@ -17,6 +16,7 @@ from penstock.enumerator.core.state import State, apply
 from penstock.proto.errors import TooManyGroups
 from penstock.proto.model.groups import Joined, Member
 from penstock.proto.model.queries import NO_LIMITS
+from tests.unit.enumerator.core.groups import SCOPE, at
 
 
 @dataclass

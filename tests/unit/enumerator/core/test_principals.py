@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from groups import KEY, SCOPE, Core
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.codec import decode_record, encode_record
@@ -15,6 +14,7 @@ from penstock.enumerator.core.split_facts import sizes_alone
 from penstock.enumerator.core.state import State, apply
 from penstock.proto.errors import Fenced, PermissionDenied, RequestIdReused
 from penstock.proto.model.groups import Joined, Member
+from tests.unit.enumerator.core.groups import KEY, SCOPE, Core
 
 
 def join(core: Core, principal: str, request_id: str = "once") -> Member:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from groups import KEY, SCOPE, Core, at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from penstock.proto.model.groups import GroupScope, Member, OnLostRange
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaPlace, PartitionPlace, Phase, is_behind_lake
 from penstock.proto.model.positions import WHOLE_INSTANT, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest, RoundLimits
+from tests.unit.enumerator.core.groups import KEY, SCOPE, Core, at
 
 names = st.text(st.characters(codec="utf-8"), max_size=12)
 told = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)

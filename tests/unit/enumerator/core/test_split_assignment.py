@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from groups import KEY, SCOPE, Core, at
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
@@ -17,6 +16,7 @@ from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import Fenced, StorageError
 from penstock.proto.model.groups import NothingYet, OnLostRange
 from penstock.proto.model.queries import NO_LIMITS
+from tests.unit.enumerator.core.groups import KEY, SCOPE, Core, at
 
 
 def test_a_request_that_was_answered_with_nothing_hands_out_nothing_when_it_comes_again() -> None:

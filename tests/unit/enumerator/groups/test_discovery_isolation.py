@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from test_discovery_threads import until
-from test_service import LAG, Clock, Script, at
 
 from penstock.enumerator.continuous.change_probe import Look
 from penstock.enumerator.continuous.types import Advance, Following, Progress
@@ -34,6 +32,8 @@ from penstock.proto.errors import (
 from penstock.proto.model.groups import GroupLag, GroupScope, GroupSpec, StartAt
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import Incremental, PlanRequest
+from tests.unit.enumerator.groups.test_discovery_threads import until
+from tests.unit.enumerator.test_service import LAG, Clock, Script, at
 
 FAILURES = (
     Overloaded("too much"),

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from test_service import Clock, Script, at, spec_of
-
 from penstock.enumerator.continuous.types import Advance, Following
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import Settings
@@ -16,6 +14,7 @@ from penstock.enumerator.groups import discovery_threads
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.model.groups import GroupScope, GroupSpec
 from penstock.proto.model.queries import Incremental, PlanRequest
+from tests.unit.enumerator.test_service import Clock, Script, at, spec_of
 
 
 @dataclass

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from scripted_timeline import ScriptedTimeline
 
 from penstock.enumerator.continuous.types import Advance, Following
 from penstock.enumerator.groups.lag_monitor import Measurer
@@ -18,6 +17,7 @@ from penstock.proto.model.groups import GroupScope, GroupSpec, StartLatest
 from penstock.proto.model.queries import Incremental, PlanRequest
 from penstock.table.hudi_table import HudiTable
 from penstock.table.timeline.active import Timeline
+from tests.scripted_timeline import ScriptedTimeline
 
 pytestmark = pytest.mark.golden
 

@@ -6,7 +6,6 @@ import pathlib
 from typing import Any, ClassVar
 
 import pytest
-from scripted_topic import ScriptedTopic
 
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import Settings
@@ -21,6 +20,7 @@ from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import AssignedSplit, Assignments, GroupScope, GroupSpec, Member, SplitProgress
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange, Phase, is_behind_lake
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
+from tests.scripted_topic import ScriptedTopic
 
 pytestmark = pytest.mark.golden
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from scripted_timeline import ScriptedTimeline
 
 from penstock.enumerator.handover.commit_offsets import STREAMER_V1
 from penstock.enumerator.handover.offset_search import Found, WriterHints, find_offsets
@@ -17,9 +16,10 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import InstantTime
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.timeline.archive import Archive
+from tests.scripted_timeline import ScriptedTimeline
 
 if TYPE_CHECKING:
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
 
 pytestmark = pytest.mark.golden
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import io
 import json
 import pathlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-
-sys.path.append(str(pathlib.Path(__file__).parents[3]))
-from oracle import slice_writer
 
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import ConfigurationError, CorruptFile, PositionExpired
@@ -34,6 +30,7 @@ from penstock.proto.model.splits import Plan
 from penstock.table.hudi_table import open_table
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from tests.oracle import slice_writer
 
 PROPERTIES = """\
 hoodie.table.name=orders

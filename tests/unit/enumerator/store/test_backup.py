@@ -12,7 +12,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 import pytest
-from test_service import Clock, Script, spec_of
 
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core.results import Settings
@@ -35,6 +34,7 @@ from penstock.proto.errors import (
 )
 from penstock.proto.model.groups import Assignments, Member, SplitProgress
 from penstock.proto.model.queries import PlanRequest, Snapshot
+from tests.unit.enumerator.test_service import Clock, Script, spec_of
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "state"
 NOW_S = 1_790_000_000
@@ -138,8 +138,7 @@ def test_a_plan_of_before_the_restore_is_unknown(tmp_path: pathlib.Path) -> None
 
 CHILD = """
 import os, signal, sys
-sys.path[:0] = sys.argv[3:]
-from test_backup import Process, back_up
+from tests.unit.enumerator.store.test_backup import Process, back_up
 from pathlib import Path
 server = Process(Path(sys.argv[1]))
 for number in range(5):
@@ -154,8 +153,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_restore_beside_the_wal_of_a_killed_server_is_whole(tmp_path: pathlib.Path) -> None:
     """The WAL of before belongs to the database of before: together with another one it is damage."""
     state, file = tmp_path / "state", tmp_path / "backup.db"
-    paths = [str(path) for path in (pathlib.Path(__file__).parent, pathlib.Path(__file__).parents[1])]
-    ended = subprocess.run([sys.executable, "-P", "-c", CHILD, str(state), str(file), *paths], check=False, timeout=120)
+    command = [sys.executable, "-c", CHILD, str(state), str(file)]
+    ended = subprocess.run(command, cwd=pathlib.Path(__file__).parents[4], check=False, timeout=120)
     assert ended.returncode == -signal.SIGKILL
     assert (state / "penstock.db-wal").stat().st_size > 0
     by_hand = tmp_path / "by-hand"

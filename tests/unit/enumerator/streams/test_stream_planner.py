@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
-from scripted_timeline import ScriptedTimeline
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.planning.discovery import read_timeline
@@ -39,6 +38,7 @@ from penstock.proto.model.streams import (
 )
 from penstock.reader.read_split import output_schema, read_split
 from penstock.table.hudi_table import open_table
+from tests.scripted_timeline import ScriptedTimeline
 
 pytestmark = pytest.mark.golden
 

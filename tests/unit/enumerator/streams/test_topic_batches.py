@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from scripted_topic import ScriptedTopic
 
 from penstock.enumerator.tables.open_tables import OpenedTables
 from penstock.proto.errors import ConfigurationError, DataInvalidated, KafkaUnavailable, PositionExpired
@@ -30,6 +29,7 @@ from penstock.proto.model.streams import (
     batch_request,
 )
 from penstock.table.hudi_table import open_table
+from tests.scripted_topic import ScriptedTopic
 
 pytestmark = pytest.mark.golden
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import pathlib
-import sys
 
 import pytest
 from cryptography import x509
@@ -12,11 +11,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.append(str(pathlib.Path(__file__).parents[3]))
-
-from certificates import Authority
-
 from penstock.proto.client.certificates import Validity, validity_of
+from tests.certificates import Authority
 
 UTC = datetime.UTC
 DAY = datetime.timedelta(days=1)

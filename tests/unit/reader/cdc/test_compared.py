@@ -13,17 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from change_slices import ChangeFolder, instant, kinds_and, meta_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from oracle.file_slice import FileSlice
 
 from penstock.proto.model.changes import ChangeFormat, ComparedStates
 from penstock.proto.model.files import FileRef, SliceFiles
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.cdc import compared
 from penstock.reader.read_split import ReadOptions
+from tests.oracle import slice_writer
+from tests.oracle.file_slice import FileSlice
+from tests.unit.reader.change_slices import ChangeFolder, instant, kinds_and, meta_columns
 
 FIELDS = {"v": "long", "ts": "long"}
 KEYS = st.sampled_from("abcdef")

@@ -7,12 +7,12 @@ import pathlib
 from typing import Any
 
 import pytest
-from change_slices import ChangeFolder, instant, kinds_and
-from oracle import slice_writer
 
 from penstock.proto.errors import CorruptBlock, CorruptFile
 from penstock.proto.model.changes import ChangeFormat, LoggedImages
 from penstock.reader.read_split import ReadOptions
+from tests.oracle import slice_writer
+from tests.unit.reader.change_slices import ChangeFolder, instant, kinds_and
 
 PLACE = {"type": "record", "name": "place", "fields": [{"name": "x", "type": ["null", "int"]}]}
 FIELDS = {"id": "string", "v": "long", "tags": {"type": "array", "items": ["null", "string"]}, "place": PLACE}

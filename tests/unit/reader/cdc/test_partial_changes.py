@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from change_slices import ChangeFolder, instant, meta_columns
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
 
 from penstock.proto.model.changes import ChangeFormat, ComparedStates
 from penstock.proto.model.files import FileRef, SliceFiles
 from penstock.proto.model.splits import AllRows, EventTimeOrdering, Split, VisibleInstants
 from penstock.reader.read_split import ReadOptions, read_split
+from tests.oracle import slice_writer
+from tests.unit.reader.change_slices import ChangeFolder, instant, meta_columns
 
 FIELDS = {"v": "long", "w": "long", "ts": "long"}
 KEYS = st.sampled_from("abc")

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from oracle.log_file import CDC_DATA, HFILE_DATA, DamagedInside
-from slices import SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, UnsupportedFeature
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.splits import CommitTimeOrdering, LogWrite, VisibleInstants
 from penstock.reader.read_split import SplitTally, read_split
+from tests.oracle import slice_writer
+from tests.oracle.log_file import CDC_DATA, HFILE_DATA, DamagedInside
+from tests.unit.reader.slices import SliceFolder, comparable
 
 FIELDS: dict[str, Any] = {"v": "string"}
 VISIBLE = VisibleInstants(frozenset(InstantTime(text) for text in ("001", "002", "003")))

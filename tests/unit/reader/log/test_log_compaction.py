@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from slices import SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock, PositionExpired
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import CommitTimeOrdering, RowsOf, VisibleInstants
 from penstock.reader.log.block_selection import emission_order
+from tests.oracle import slice_writer
+from tests.unit.reader.slices import SliceFolder, comparable
 
 FIELDS: dict[str, Any] = {"ts": "long", "v": "string"}
 

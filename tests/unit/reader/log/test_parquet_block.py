@@ -12,8 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from slices import BASE_INSTANT, SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock, InvariantViolation, OutOfMemory, SchemaMismatch
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
@@ -22,6 +20,8 @@ from penstock.reader.log import parquet_block, scanner
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.table.log.blocks import BlockPlace, LogBlock, read_blocks
 from penstock.table.schema.avro import parse_record_schema
+from tests.oracle import slice_writer
+from tests.unit.reader.slices import BASE_INSTANT, SliceFolder, comparable
 
 FIELDS: dict[str, Any] = {"ts": "long", "v": "string", "_hoodie_is_deleted": "boolean"}
 PLACE = BlockPlace("orders", "p/.log.1", 7, "001")

@@ -6,12 +6,12 @@ import random
 
 import numpy as np
 import pytest
-from oracle import log_file, slice_writer
 
 from penstock.proto.errors import CorruptBlock
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.record_positions import usable_positions
 from penstock.table.log.blocks import BlockHeader, BlockKind, BlockPlace, LogBlock
+from tests.oracle import log_file, slice_writer
 
 
 def counted(positions: str | None, base: str = "1") -> CountedBlock:

@@ -10,9 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from oracle import slice_writer
-from oracle.log_file import CDC_DATA, HFILE_DATA
-from slices import SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, StorageError, UnsupportedFeature
 from penstock.proto.model.splits import EventTimeOrdering, FileRef
@@ -24,6 +21,9 @@ from penstock.reader.merge.stream import LogWinners
 from penstock.reader.read_schema import read_shape
 from penstock.reader.report import SplitTally
 from penstock.table.storage.filesystem import FileInfo, Storage, open_storage
+from tests.oracle import slice_writer
+from tests.oracle.log_file import CDC_DATA, HFILE_DATA
+from tests.unit.reader.slices import SliceFolder, comparable
 
 FIELDS: dict[str, Any] = {"ts": "long", "v": "string", "_hoodie_is_deleted": "boolean"}
 

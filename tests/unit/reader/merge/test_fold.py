@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle.merge import DATA, DELETE, Record
-from oracle.merge import fold as slow_fold
 
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.merge.fold import RecordKind, fold
+from tests.oracle.merge import DATA, DELETE, Record
+from tests.oracle.merge import fold as slow_fold
 
 EVENT = EventTimeOrdering(("ts",))
 RECORDS = st.lists(

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle.merge import above, java_double
 
 from penstock.proto.errors import SchemaMismatch
 from penstock.reader.merge.ordering import OrderingTuples, OrderingValues
+from tests.oracle.merge import above, java_double
 
 MOMENTS = st.integers(-(10**15), 10**15).map(
     lambda micros: datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(microseconds=micros)

@@ -9,8 +9,6 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle.merge import DATA, DELETE, Record
-from oracle.merge import merge as slow_merge
 
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.reader.merge.fold import RecordKind, fold
@@ -19,6 +17,8 @@ from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
+from tests.oracle.merge import DATA, DELETE, Record
+from tests.oracle.merge import merge as slow_merge
 
 KEYS = st.sampled_from(["", "a", "b", "é", "a key of more than sixteen bytes", "c", "d", "e"])
 ORDERINGS = st.one_of(st.none(), st.integers(0, 4))

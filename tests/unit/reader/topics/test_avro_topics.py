@@ -8,13 +8,13 @@ import json
 import pathlib
 
 import pytest
-from topics.fake_registry import FakeRegistry
-from topics.fake_topic import FakeTopic, read_all, rows_of, topic_of, topic_scan
 
 from penstock.proto.errors import ConfigurationError, UndecodableRecord
 from penstock.proto.model.hybrid import HybridMode, KafkaAccess, ValueFormat
 from penstock.proto.model.splits import Scan
 from penstock.reader.read_split import SplitBatch, SplitTally
+from tests.unit.reader.topics.fake_registry import FakeRegistry
+from tests.unit.reader.topics.fake_topic import FakeTopic, read_all, rows_of, topic_of, topic_scan
 
 PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
 AT = {"type": "long", "logicalType": "timestamp-millis"}

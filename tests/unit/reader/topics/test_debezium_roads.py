@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from topics.fake_topic import topic_scan
 
 from penstock.proto.model.hybrid import ValueFormat
 from penstock.reader.topics.debezium.columns import DebeziumColumns
 from penstock.reader.topics.debezium.json import DebeziumJson
 from penstock.reader.topics.shape import topic_shape
+from tests.unit.reader.topics.fake_topic import topic_scan
 
 TEXT, LONG = ["null", "string"], ["null", "long"]
 FIELDS = (

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 
 import pytest
-from topics.fake_registry import FakeRegistry
-from topics.fake_topic import FakeTopic, read_all, rows_of, topic_of, topic_scan, topic_split
 
 from penstock.proto.errors import UndecodableRecord
 from penstock.proto.model.hybrid import HybridMode, ValueFormat
 from penstock.reader.read_split import SplitTally
+from tests.unit.reader.topics.fake_registry import FakeRegistry
+from tests.unit.reader.topics.fake_topic import FakeTopic, read_all, rows_of, topic_of, topic_scan, topic_split
 
 TEXT, LONG = ["null", "string"], ["null", "long"]
 IMAGE = (

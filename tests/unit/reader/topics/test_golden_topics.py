@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from topics.fake_topic import FakeTopic, read_all, rows_of, topic_scan, topic_split
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.table.schema.avro import META_COLUMNS, parse_record_schema
+from tests.unit.reader.topics.fake_topic import FakeTopic, read_all, rows_of, topic_scan, topic_split
 
 GOLDEN = pathlib.Path(__file__).parents[3] / "golden"
 

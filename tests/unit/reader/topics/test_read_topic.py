@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from topics.fake_topic import ORDERS, FakeTopic, chunk_of, read_all, rows_of, topic_of, topic_scan, topic_split
 
 from penstock.kafka.protocols import RecordChunk
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StorageError, UndecodableRecord
@@ -21,6 +20,16 @@ from penstock.reader.emit import BATCH_BYTES
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
 from penstock.reader.topics import dead_letters
 from penstock.reader.topics.reading import TopicReading
+from tests.unit.reader.topics.fake_topic import (
+    ORDERS,
+    FakeTopic,
+    chunk_of,
+    read_all,
+    rows_of,
+    topic_of,
+    topic_scan,
+    topic_split,
+)
 
 APPEND = HybridMode.APPEND
 AT = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)

@@ -13,8 +13,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from slices import BASE_INSTANT, SliceFolder, comparable
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, TableError
 from penstock.proto.model.splits import EventTimeOrdering
@@ -22,6 +20,8 @@ from penstock.reader.read_split import ReadOptions
 from penstock.reader.values.record_keys import key_maker
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from tests.oracle import slice_writer
+from tests.unit.reader.slices import BASE_INSTANT, SliceFolder, comparable
 
 FIELDS = {"a": "string", "b": "int", "ts": "long", "v": "string"}
 KEYS = st.tuples(st.sampled_from([None, "", "a", "a,b:1", "é"]), st.sampled_from([None, 0, -7]))

@@ -13,9 +13,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import slice_writer
-from oracle.widening import widen_row
-from slices import SliceFolder, comparable
 
 from penstock.proto.errors import SchemaMismatch
 from penstock.proto.model.splits import EventTimeOrdering
@@ -23,6 +20,9 @@ from penstock.reader.read_split import ReadOptions
 from penstock.reader.values.widening import NotExact, widened
 from penstock.table.schema.arrow import arrow_schema, arrow_type
 from penstock.table.schema.avro import Decimal, Primitive, parse_record_schema
+from tests.oracle import slice_writer
+from tests.oracle.widening import widen_row
+from tests.unit.reader.slices import SliceFolder, comparable
 
 INT, LONG, FLOAT, DOUBLE = (Primitive(kind) for kind in ("int", "long", "float", "double"))
 TEXT, BYTES, DATE = Primitive("string"), Primitive("bytes"), Primitive("int", "date")

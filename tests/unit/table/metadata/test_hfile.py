@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
-from hfile_writer import GZ, NONE, write_hfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from penstock.proto.errors import CorruptFile, PenstockError
 from penstock.table.hfile.layout import LayoutError, hadoop_vint, parse_trailer, varint
 from penstock.table.hfile.reader import HFile, crc32c
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
+from tests.unit.table.metadata.hfile_writer import GZ, NONE, write_hfile
 
 
 class Golden(Protocol):

@@ -5,17 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import pathlib
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).parents[4]))
-
-from certificates import Authority
+from tests.certificates import Authority
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.engine.cli.command_line import Cli
 
 
 @pytest.fixture

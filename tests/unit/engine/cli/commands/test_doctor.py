@@ -5,15 +5,10 @@ from __future__ import annotations
 import datetime
 import os
 import pathlib
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-
-sys.path.append(str(pathlib.Path(__file__).parents[4]))
-
-from certificates import Authority
 
 from penstock.engine.doctor import machine
 from penstock.engine.doctor.findings import (
@@ -31,11 +26,11 @@ from penstock.enumerator.server.config.settings import Settings, TableSettings, 
 from penstock.enumerator.server.run import serve, serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.client.certificates import Validity
+from tests.certificates import Authority
 
 if TYPE_CHECKING:
-    from conftest import Cli
-
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
+    from tests.unit.engine.cli.command_line import Cli
 
 V9 = "A_merge_event_long_v9_h120"
 FIELDS = {"check", "level", "text", "advice"}

@@ -17,9 +17,8 @@ from penstock.enumerator.server.run import serve
 from penstock.proto.model.reports import PHASES
 
 if TYPE_CHECKING:
-    from conftest import Cli
-
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
+    from tests.unit.engine.cli.command_line import Cli
 
 pytestmark = pytest.mark.golden
 

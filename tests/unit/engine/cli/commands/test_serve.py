@@ -12,19 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).parents[4]))
-
-from certificates import Authority
-
 from penstock.engine.cli.commands.serve import metrics_address, milliseconds, named_tables
 from penstock.enumerator.server.auth.tokens import new_token, parse_tokens
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import ConfigurationError
+from tests.certificates import Authority
 
 if TYPE_CHECKING:
-    from conftest import Cli
-
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
+    from tests.unit.engine.cli.command_line import Cli
 
 V9 = "A_merge_event_long_v9_h120"
 

@@ -16,7 +16,7 @@ from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.enumerator.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.engine.cli.command_line import Cli
 
 
 def filled(directory: pathlib.Path) -> SqliteStore:

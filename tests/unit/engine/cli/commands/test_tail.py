@@ -22,7 +22,7 @@ from penstock.engine.group.retry import Runtime
 from penstock.proto.errors import CorruptFile, StorageError
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from tests.unit.engine.cli.command_line import Cli
 
 SERVER = ("--server", "127.0.0.1:7070")
 NAMED = (*SERVER, "--group", "g", "--reader-id", "r")

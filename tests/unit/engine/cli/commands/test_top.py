@@ -23,9 +23,8 @@ from penstock.proto.model.positions import EARLIEST
 from penstock.proto.v1 import penstock_pb2 as pb
 
 if TYPE_CHECKING:
-    from conftest import Cli
-
-    from tests.conftest import GoldenTables
+    from tests.golden_tables import GoldenTables
+    from tests.unit.engine.cli.command_line import Cli
 
 V9 = "A_merge_event_long_v9_h120"
 GROUP = GroupStatus(

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from scripted_timeline import ScriptedTimeline
 
 from penstock.engine.arrow import read
 from penstock.engine.spark.options import loaded
@@ -22,6 +21,7 @@ from penstock.engine.spark.stream.offsets import Offset
 from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.proto.errors import CorruptFile, PositionExpired
 from penstock.proto.options.registry import EntryPoint
+from tests.scripted_timeline import ScriptedTimeline
 
 pytestmark = pytest.mark.golden
 

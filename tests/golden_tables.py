@@ -1,0 +1,56 @@
+"""The golden tables of a session: real Hudi tables, and the rows that Hudi returned for them."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import zipfile
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+TESTS = pathlib.Path(__file__).parent
+
+
+GOLDEN = TESTS / "golden"
+
+
+class GoldenTables:
+    """Golden tables by case name; a table is unpacked once a session and must not be changed (use `copy`)."""
+
+    def __init__(self, workspace: pathlib.Path) -> None:
+        self._workspace = workspace
+        self._cases: dict[str, dict[str, Any]] = {}
+        for file in sorted(GOLDEN.glob("cases_*.json")):
+            self._cases.update({case["name"]: case for case in json.loads(file.read_text())})
+
+    def names(self) -> list[str]:
+        """Every case copied into the repository."""
+        return list(self._cases)
+
+    def case(self, name: str) -> dict[str, Any]:
+        """What was done to the table, and the queries asked of it (tests/golden/README.md)."""
+        return self._cases[name]
+
+    def table(self, name: str) -> pathlib.Path:
+        """The unpacked table, shared by the session: read only."""
+        return self._unpack(name, self._workspace / name)
+
+    def copy(self, name: str, folder: pathlib.Path) -> pathlib.Path:
+        """A copy of the table that the test may damage."""
+        return self._unpack(name, folder / name)
+
+    def expected(self, name: str, query_id: str) -> pa.Table:
+        """The rows that count for a query: Penstock's own range rule where the catalogue gives it (`full`)."""
+        query = next(q for q in self._cases[name]["queries"] if q["id"] == query_id)
+        return pq.read_table(GOLDEN / query.get("full", query["expected"]))
+
+    def _unpack(self, name: str, folder: pathlib.Path) -> pathlib.Path:
+        if not folder.exists():
+            partial = folder.with_name(folder.name + ".partial")
+            archive = GOLDEN / self._cases[name].get("table", f"tables/{name}.zip")
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(partial)
+            partial.rename(folder)
+        return folder

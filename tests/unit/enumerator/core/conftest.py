@@ -1,8 +1,0 @@
-"""Makes the modules of this folder importable for its tests."""
-
-from __future__ import annotations
-
-import pathlib
-import sys
-
-sys.path.append(str(pathlib.Path(__file__).parent))
