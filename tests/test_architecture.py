@@ -727,7 +727,7 @@ def test_folders_hold_few_modules() -> None:
 
 
 def test_suites_are_packages_and_change_no_import_path() -> None:
-    """Suites import each other's modules by their full name: each folder is a package, nothing appends to `sys.path`."""
+    """Suites import shared modules by their full name: each folder is a package, nothing changes `sys.path`."""
     modules = [file for file in committed_files() if file.startswith("tests/") and file.endswith(".py")]
     suites = [pathlib.Path(file) for file in modules if "/generators/" not in file]
     folders = sorted({file.parent for file in suites if not (REPOSITORY / file.parent / "__init__.py").is_file()})
