@@ -36,8 +36,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.engine.spark import register
 from penstock.engine.spark.source import PenstockDataSource
+from penstock.spark import register
 
 FIRST: Final = 20260101000000000
 WARM: Final = 10

@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Sequence
 
-from penstock.engine.connect import GroupEnumerator, group_door_for
+from penstock.engine.group.connect import GroupEnumerator, group_enumerator_for
 from penstock.engine.group.reader import ConsumedBatch, GroupReader
 from penstock.engine.group.retry import Runtime
 from penstock.proto.options.registry import EntryPoint, parse_options
@@ -74,4 +74,4 @@ class Consumer(GroupReader):
         parsed = parse_options({**explicit, **options}, door=EntryPoint.CONSUMER, environment=os.environ)
         for text in parsed.warnings:
             warnings.warn(f"penstock.Consumer: {text}", UserWarning, stacklevel=2)
-        super().__init__(os.fspath(table), parsed, door or group_door_for(parsed.server, parsed.access), runtime)
+        super().__init__(os.fspath(table), parsed, door or group_enumerator_for(parsed.server, parsed.access), runtime)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.reports import SplitReport
+
+if TYPE_CHECKING:
+    from penstock.proto.model.groups import GroupLag
 
 
 class SplitEvent(enum.StrEnum):

@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "enumerator": {"proto", "table", "kafka", "enumerator", "version"},
     "reader": {"proto", "table", "kafka", "reader"},
     "engine": {"proto", "table", "kafka", "enumerator", "reader", "engine", "version"},
-    "": {"engine", "version"},
+    "": {"engine", "proto", "version", "errors", "spark"},
     "pyspark_penstock": {"engine"},
 }
 """Room -> rooms it may import. '' is the package's own root."""

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from penstock.engine.connect import GroupEnumerator
+from penstock.engine.group.connect import GroupEnumerator
 from penstock.engine.group.lease import BEATS_A_LEASE, Membership
 from penstock.engine.group.retry import Runtime
 from penstock.engine.group.split_reader import SplitReader
@@ -59,23 +59,32 @@ _LONGEST_WAIT_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumedBatch:
-    """Rows of a split, with ordinals first_ordinal..next_ordinal-1 but for those that the filters dropped.
+    """Rows of one split, read by a reader of a consumer group.
 
-    `position`: what the group has consumed once this split and all before it are finished. `start`: the ordinal from
-    which the split was handed to this reader, above 0 if a part of it was committed before. `sequence` counts the
-    batches of a join, `join` the joins.
+    Every row of a split has an ordinal, counted from 0. The batch covers the ordinals `first_ordinal` to
+    `next_ordinal` - 1, without the rows that `where` and other filters dropped.
     """
 
     batch: pa.RecordBatch
+    """The rows."""
     split_id: str
+    """The id of the split."""
     plan_id: str
+    """The id of the plan that contains the split."""
     first_ordinal: int
+    """The ordinal of the first row that the batch covers."""
     next_ordinal: int
+    """The ordinal after the last row that the batch covers."""
     position: Position
+    """The group's position once this split and all splits before it are finished."""
     end_of_split: bool
+    """Whether this is the last batch of the split."""
     start: int
+    """The ordinal at which this reader began the split; above 0 if earlier rows were committed before."""
     sequence: int
+    """The number of the batch since the last `join`, counted from 1."""
     join: int
+    """The number of the `join`, counted from 1."""
 
 
 class GroupReader:

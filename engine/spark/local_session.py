@@ -17,7 +17,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.engine.spark import interpreter, register
+from penstock.engine.spark import interpreter
+from penstock.engine.spark.source import register
 from penstock.proto.errors import InvariantViolation, PenstockError
 from penstock.table.storage.filesystem import shown_uri
 
@@ -48,7 +49,7 @@ class LocalSpark:
         with _stderr_to(folder / "spark.log"):
             self._session = builder.getOrCreate()
         self._session.sparkContext.setLogLevel("OFF")
-        register(self._session)  # Spark finds the format by itself only where Penstock is installed, not when editable
+        register(self._session)
 
     def rows(self, table: str, options: Mapping[str, str]) -> pa.Table:
         """A batch read. `table` is a path, or a name that the server of `options` serves."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from penstock.engine.spark.batch_reader import PenstockBatchReader
@@ -69,3 +70,11 @@ class PenstockDataSource(DataSource):
         from penstock.proto.options.registry import EntryPoint
 
         return PenstockStreamReader(loaded(self.options, EntryPoint.STREAM, os.environ), schema)
+
+
+def register(spark: SparkSession) -> None:
+    """Registers the format `penstock` with this session. Calling it again has no effect.
+
+    Needed only where Spark did not find the module `pyspark_penstock` on the driver's Python path by itself.
+    """
+    spark.dataSource.register(PenstockDataSource)

@@ -240,12 +240,16 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOutcome:
-    """Where a group stands after a reset, or would with `dry_run`; `dropped_splits` were handed out or pending."""
+    """The result of moving a group to another position."""
 
     before: Position
+    """The group's position before the reset."""
     after: Position
+    """The group's position after the reset."""
     dropped_splits: int
+    """The number of splits that were assigned or pending and are dropped."""
     dry_run: bool
+    """Whether the group was left unchanged: the other fields then say what a reset would do."""
 
 
 class GroupService(Protocol):

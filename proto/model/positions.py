@@ -44,7 +44,9 @@ class Position:
     """
 
     order_key: InstantTime
+    """The order key of the last instant of which anything is consumed. A plain string is converted."""
     index: int = WHOLE_INSTANT
+    """The number of that instant's write stats that are consumed."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.order_key, InstantTime):

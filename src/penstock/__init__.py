@@ -1,27 +1,44 @@
-"""Penstock: consume Apache Hudi tables from Python and Spark, row for row what Hudi returns."""
+"""Penstock: consume Apache Hudi tables from Python and Spark, row for row what Hudi returns.
+
+`read` reads a table into Arrow; `Consumer` reads a table as a member of a consumer group; `errors` holds the exceptions
+and `spark` the functions for Spark programs. Everything else in this package is internal and may change.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from penstock.version import __version__
 
 if TYPE_CHECKING:
+    from penstock import errors, spark
     from penstock.engine.arrow import read
     from penstock.engine.consumer import Consumer
+    from penstock.engine.group.reader import ConsumedBatch
+    from penstock.proto.model.groups import ResetOutcome
+    from penstock.proto.model.positions import Position
 
-__all__ = ["Consumer", "__version__", "read"]
+__all__ = ["ConsumedBatch", "Consumer", "Position", "ResetOutcome", "__version__", "errors", "read", "spark"]
+
+_MODULES = {
+    "ConsumedBatch": "penstock.engine.group.reader",
+    "Consumer": "penstock.engine.consumer",
+    "Position": "penstock.proto.model.positions",
+    "ResetOutcome": "penstock.proto.model.groups",
+    "read": "penstock.engine.arrow",
+}
+"""The module of each public name that is imported on first use. `import penstock` loads neither pyarrow nor pyspark."""
 
 
 def __getattr__(name: str) -> object:
-    """Imported on first use: `penstock --help` and Spark's workers do not pay for what they never call."""
-    found: object
-    match name:
-        case "read":
-            from penstock.engine.arrow import read as found
-        case "Consumer":
-            from penstock.engine.consumer import Consumer as found
-        case _:
-            raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    if name in ("errors", "spark"):
+        return import_module(f"penstock.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

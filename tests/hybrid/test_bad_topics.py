@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.engine.connect import GroupEnumerator, following_door
+from penstock.engine.group.connect import GroupEnumerator, open_group_enumerator
 from penstock.kafka import topic_metadata
 from penstock.proto.errors import (
     ConfigurationError,
@@ -61,7 +61,7 @@ class Reading:
 @pytest.fixture
 def reading(golden: Any, kafka: Any) -> Iterator[Reading]:
     """No topic is there yet, none stays."""
-    with following_door(None) as door:
+    with open_group_enumerator(None) as door:
         yield Reading(door, str(golden.table(CASE)), kafka.bootstrap, f"g{uuid.uuid4().hex[:8]}")
     if TOPIC in kafka.admin().list_topics(timeout=10).topics:
         kafka.delete_topic(TOPIC)

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.spark import with_source_watermark
+from penstock.spark import with_source_watermark
 from tests.hybrid.lake_rounds import Kind, LakeFiller, Road
 from tests.hybrid.topic_records import COLUMNS, TopicProducer, ends, make_topic, read_topic
 from tests.streaming import reference_model as model

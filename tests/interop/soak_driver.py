@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-from penstock.engine.spark import register, with_source_watermark
+from penstock.spark import register, with_source_watermark
 
 TABLE = "t"
 AGAIN_S = 1.0

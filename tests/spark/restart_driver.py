@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.engine.spark import register
+from penstock.spark import register
 
 
 def say(text: str) -> None:

@@ -159,7 +159,7 @@ def test_an_empty_range_has_no_rows(either: Any, golden: Any) -> None:
 
 
 def test_registered_by_hand_too(spark: SparkSession, golden: Any) -> None:
-    from penstock.engine.spark import register
+    from penstock.spark import register
 
     register(spark)
     register(spark)

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.spark import await_end, with_source_watermark
 from penstock.proto.errors import ConfigurationError
+from penstock.spark import await_end, with_source_watermark
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 CASE = "A_merge_event_timestamp_v9_h120"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.spark import with_source_watermark
+from penstock.spark import with_source_watermark
 from tests.streaming import reference_model as model
 
 S = 1_000_000

@@ -8,7 +8,7 @@ from penstock.proto.errors import PenstockError, all_error_classes
 from reference.rendering import Page, code, described, sentence, table
 
 HEAD = """An error says what failed, in which table, instant and file, what was got, what was expected and what to do.
-In Python it is raised as its class, from `penstock.proto.errors`; a family's class catches all that are indented under
+In Python it is raised as its class, from `penstock.errors`; a family's class catches all that are indented under
 it. On the command line it is one line, `error [CODE]: …`
 (with `--log-format json` an object with `level`, `code`, `message`, `exit_code`), and the exit code.
 

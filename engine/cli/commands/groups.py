@@ -13,7 +13,7 @@ from penstock.proto.errors import InvariantViolation
 from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
-    from penstock.engine.connect import GroupEnumerator
+    from penstock.engine.group.connect import GroupEnumerator
     from penstock.proto.model.groups import GroupDescription, GroupSummary, ResetOutcome
     from penstock.proto.options.registry import GivenOptions
 
@@ -115,9 +115,9 @@ def delete(context: typer.Context, table: _Table, group: _Group, flags: dict[str
 
 def _door(context: typer.Context, flags: dict[str, str | None], table: str) -> tuple[GroupEnumerator, GivenOptions]:
     options = given_options(shell_of(context), flags, door=EntryPoint.CONSUMER, table=table)
-    from penstock.engine.connect import group_door_for
+    from penstock.engine.group.connect import group_enumerator_for
 
-    return group_door_for(options.server, options.access), options
+    return group_enumerator_for(options.server, options.access), options
 
 
 def summary_fields(summary: GroupSummary) -> dict[str, object]:

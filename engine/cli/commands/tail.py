@@ -88,12 +88,12 @@ def tail(
     options = _named(options)
     from penstock.engine.cli.output.tail_scope import ScopedFolder, scope_of
     from penstock.engine.cli.output.tail_sink import FilesBySplit, RowsOnStdout, checked_folder
-    from penstock.engine.connect import following_door
+    from penstock.engine.group.connect import open_group_enumerator
     from penstock.engine.group.reader import GroupReader
 
     folder = output_dir and ScopedFolder(checked_folder(output_dir), scope_of(table, options, chosen))
     with ExitStack() as at_end:
-        door = at_end.enter_context(following_door(options.server, options.access))
+        door = at_end.enter_context(open_group_enumerator(options.server, options.access))
         consumer = GroupReader(table, options, door)
         stop = _Stop(consumer)
         output = FilesBySplit(consumer, folder.path, chosen, stop.asked) if folder else RowsOnStdout(consumer)

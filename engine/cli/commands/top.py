@@ -19,7 +19,7 @@ from penstock.proto.options.registry import EntryPoint
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from penstock.engine.connect import GroupEnumerator
+    from penstock.engine.group.connect import GroupEnumerator
     from penstock.proto.model.groups import GroupLag, GroupStatus, ServerStatus
 
 _CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
@@ -55,9 +55,9 @@ def top(
     if interval < LEAST_INTERVAL_S:
         raise ConfigurationError(f"--interval {interval:g}: expected {LEAST_INTERVAL_S:g} seconds or more")
     options = given_options(shell_of(context), flags, door=EntryPoint.CONSUMER, table=table)
-    from penstock.engine.connect import group_door_for
+    from penstock.engine.group.connect import group_enumerator_for
 
-    door = group_door_for(options.server, options.access)
+    door = group_enumerator_for(options.server, options.access)
     if form is ReportFormat.JSON:
         write_json(status_fields(door.describe_server(table)))
         return

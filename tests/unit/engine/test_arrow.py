@@ -316,12 +316,6 @@ def test_writers_names_are_one_warning(reader: Reader, plan: ScriptedEnumerator)
     assert told[0].filename == __file__
 
 
-def test_what_penstock_exports() -> None:
-    assert penstock.__all__ == ["Consumer", "__version__", "read"]
-    with pytest.raises(AttributeError, match="nothing"):
-        penstock.nothing  # noqa: B018
-
-
 @pytest.mark.golden
 class TestRealTables:
     """Tables that Hudi wrote, by the enumerator of this process."""

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.engine import connect
-from penstock.engine.connect import following_door
 from penstock.engine.event_time_scan import scan_event_time
+from penstock.engine.group.connect import open_group_enumerator
 from penstock.enumerator.planning.event_time.annotate import EventTimeScan
 from penstock.enumerator.planning.plan import plan_request
 from penstock.enumerator.server import assembly
@@ -150,7 +150,7 @@ def test_the_enumerator_in_this_process_can_read(golden: Golden) -> None:
 
 def test_the_enumerator_that_follows_without_a_server_can_read(golden: Golden) -> None:
     path = str(golden.table("B_v9_colstats_mor"))
-    with following_door(None) as door:
+    with open_group_enumerator(None) as door:
         opened = door.open_plan(replace(REQUEST, table=path), "r")
         assert opened.splits == 3
 

@@ -36,7 +36,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_importing_penstock_is_light_and_read_is_there() -> None:
-    code = f"import penstock, sys; print([name for name in {HEAVY!r} if name in sys.modules], 'read' in dir(penstock))"
+    code = f"import penstock, sys; print([name for name in {HEAVY!r} if name in sys.modules], 'read' in vars(penstock))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[] False"
 

@@ -47,7 +47,7 @@ def test_finding_the_source_loads_none_of_it() -> None:
     assert "pyarrow" not in found
 
 
-@pytest.mark.parametrize("module", ["stream_reader", "batch_reader", "planning"])
+@pytest.mark.parametrize("module", ["stream.reader", "batch_reader", "planning"])
 def test_a_planner_loads_neither_servers_nor_the_data_plane(module: str) -> None:
     found = loaded(f"import penstock.engine.spark.{module}")
     never = [*SERVERS, *TOPICS, *MERGING, *FILTERS, "penstock.reader.read_split", "penstock.proto.model.groups"]

@@ -24,7 +24,7 @@ SERVER = ("--server", "127.0.0.1:7070")
 def door(group: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The scripted group behind any server."""
     group.spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="trips", query=Incremental(), where="id > 1")))
-    monkeypatch.setattr("penstock.engine.connect.group_door_for", lambda server, access: group)
+    monkeypatch.setattr("penstock.engine.group.connect.group_enumerator_for", lambda server, access: group)
     return group
 
 

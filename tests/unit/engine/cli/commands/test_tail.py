@@ -42,7 +42,9 @@ class Beats:
 def door(group: Any, clock: Any, reading: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The group in memory behind any server; no reader waits or beats in real time."""
     around = Runtime(now_ms=clock.now_ms, wait=clock.wait, pulse=Beats)
-    monkeypatch.setattr("penstock.engine.connect.following_door", lambda server, access: nullcontext(group))
+    monkeypatch.setattr(
+        "penstock.engine.group.connect.open_group_enumerator", lambda server, access: nullcontext(group)
+    )
     monkeypatch.setattr("penstock.engine.group.reader.Runtime", lambda: around)
     return group
 

@@ -44,7 +44,7 @@ def test_the_cores_are_used_where_it_pays_and_no_slot_is_far_above_the_bound(
 
 @pytest.mark.parametrize(("splits", "slots"), [(1, 1), (4, 1), (7, 1), (8, 2), (31, 7), (32, 8), (200, 8)])
 def test_tiny_splits_make_no_task_of_their_own(splits: int, slots: int) -> None:
-    assert len(pack([100] * splits, cores=8)) == input_partitions
+    assert len(pack([100] * splits, cores=8)) == slots
 
 
 def test_two_splits_of_some_size_use_two_cores() -> None:

@@ -1,0 +1,50 @@
+"""The enumerator of a consumer group: a server, or one inside this process.
+
+A module of its own, so that a read without a group does not load the types of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.access import NO_ACCESS, ServerAccess
+from penstock.proto.model.groups import GroupService
+
+
+class GroupEnumerator(Enumerator, GroupService, Protocol):
+    """What a consumer asks: the group door hands out splits, `describe_plan` says what those of a round share."""
+
+
+def group_enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -> GroupEnumerator:
+    """The enumerator that keeps consumer groups, behind `server` (HOST:PORT, reached with `access`). Nothing is asked
+    yet, nothing need be closed. ConfigurationError without a server: a group must outlive its readers."""
+    if server is None:
+        raise ConfigurationError(
+            "a consumer group needs a server, which keeps it: give the option server (HOST:PORT of a running "
+            "`penstock serve`)"
+        )
+    from penstock.proto.client.client import EnumeratorClient
+
+    return EnumeratorClient(server, access=access)
+
+
+@contextmanager
+def open_group_enumerator(server: str | None, access: ServerAccess = NO_ACCESS) -> Iterator[GroupEnumerator]:
+    """`group_enumerator_for`; without a server one inside this process, whose groups end with the block."""
+    if server is not None:
+        yield group_enumerator_for(server, access)
+        return
+    from penstock.engine.event_time_scan import scan_event_time
+    from penstock.enumerator.service import EnumeratorService
+    from penstock.enumerator.tables.followed_tables import FollowedTables
+
+    service = EnumeratorService(reads=FollowedTables(scan_event_time=scan_event_time))
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()

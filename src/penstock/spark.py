@@ -1,0 +1,35 @@
+"""Functions for Spark programs. Importing this module does not load pyspark.
+
+The data source itself needs no import: where `pyspark_penstock` is on the driver's Python path, Spark finds the format
+`penstock` by itself, and `spark.read.format("penstock")` and `spark.readStream.format("penstock")` work.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.engine.spark.source import register
+    from penstock.engine.spark.stream.await_end import await_end
+    from penstock.engine.spark.watermark.eviction import with_source_watermark
+
+__all__ = ["await_end", "register", "with_source_watermark"]
+
+_MODULES = {
+    "await_end": "penstock.engine.spark.stream.await_end",
+    "register": "penstock.engine.spark.source",
+    "with_source_watermark": "penstock.engine.spark.watermark.eviction",
+}
+"""The module of each public name that is imported on first use, because its module imports pyspark."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'penstock.spark' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
