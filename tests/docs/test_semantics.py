@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doc_pages import REPOSITORY
+from tests.docs.doc_pages import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "reference" / "semantics.md"
 LONGEST = 600
