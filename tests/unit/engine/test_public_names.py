@@ -158,7 +158,7 @@ def test_documentation_imports_only_public_names() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "from penstock.spark import register",
+        "from penstock.engine.spark.source import PenstockDataSource",
         "import penstock.proto.errors",
         "import penstock\npenstock.errors.NoSuchError",
         "from penstock import engine",
