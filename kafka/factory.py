@@ -6,7 +6,7 @@ Shell. Not here: what the doors do (`topics`, `records`).
 
 from __future__ import annotations
 
-from penstock.kafka.protocols import RecordsDoor, TopicMetadata
+from penstock.kafka.protocols import RecordsDoor, SchemaRegistry, TopicMetadata
 from penstock.kafka.secrets import with_secrets
 from penstock.proto.model.hybrid import KafkaAccess
 
@@ -23,3 +23,10 @@ def open_records(access: KafkaAccess, *, fail_on_data_loss: bool = True) -> Reco
     from penstock.kafka import record_reader
 
     return record_reader.open_records(with_secrets(access), fail_on_data_loss=fail_on_data_loss)
+
+
+def open_registry(url: str) -> SchemaRegistry:
+    """See `penstock.kafka.schema_registry.open_registry`."""
+    from penstock.kafka import schema_registry
+
+    return schema_registry.open_registry(url)

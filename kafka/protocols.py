@@ -85,3 +85,19 @@ class RecordsDoor(Protocol):
 
 
 OpenTopic = Callable[[KafkaAccess], TopicMetadata]
+
+
+class UnusableSchema(ValueError):
+    """The registry has no Avro schema with this id that can be used; the message says why."""
+
+
+class SchemaRegistry(Protocol):
+    """The schemas of a schema registry. Any thread."""
+
+    def schema(self, schema_id: int) -> str:
+        """The Avro schema with this id, as JSON text.
+
+        UnusableSchema for an id that the registry does not have, for a schema that is not Avro or refers to others.
+        KafkaUnavailable if the registry does not answer; Unauthenticated, PermissionDenied.
+        """
+        ...

@@ -1,7 +1,7 @@
 """Avro values with the id of their schema in front: taken apart by schema, decoded in bulk, bad ones found.
 
 Layout (Confluent's serialisers): a zero byte, the id as int32 big-endian, the value. Not here: what a value's columns
-become (`avro_rows`, `debezium_avro`), where schemas are (`registry`).
+become (`avro_rows`, `debezium_avro`), where schemas are (`penstock.kafka.schema_registry`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.kafka.protocols import SchemaRegistry, UnusableSchema
 from penstock.proto.errors import CorruptBlock, FormatError, SchemaMismatch
 from penstock.reader.avro.decoder import AvroDecoder
 from penstock.reader.topics.errors import Unfit
-from penstock.reader.topics.registry import SchemaRegistry
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.avro import (
     ArrayType,
@@ -102,7 +102,7 @@ class FramedAvro:
             target = self._target(writer)
             names = [field.name for field in target.fields]
             return writer, AvroDecoder(writer, names, target, compiled=self._compiled, where=where)
-        except (Unfit, FormatError) as error:
+        except (Unfit, UnusableSchema, FormatError) as error:
             return f"{self._what}: {error}"
 
     def _parsed(self, text: str, where: str) -> RecordSchema:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.kafka.protocols import SchemaRegistry
 from penstock.reader.topics.avro_framed import FramedAvro, relaxed
 from penstock.reader.topics.decoded import Values, gathered
 from penstock.reader.topics.errors import Unfit
 from penstock.reader.topics.json.keys import JsonKeys
-from penstock.reader.topics.registry import SchemaRegistry
 from penstock.reader.topics.shape import TopicShape
 from penstock.table.schema.avro import RecordSchema
 

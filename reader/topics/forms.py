@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.kafka.factory import open_registry
+from penstock.kafka.protocols import SchemaRegistry
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.hybrid import ValueFormat
 from penstock.reader.topics.avro_rows import AvroKeys, AvroRows
@@ -17,7 +19,6 @@ from penstock.reader.topics.decoded import Values, ValuesDecoder
 from penstock.reader.topics.json.columns import JsonColumns
 from penstock.reader.topics.json.keys import JsonKeys
 from penstock.reader.topics.json.rows import JsonRows
-from penstock.reader.topics.registry import SchemaRegistry, registry_of
 from penstock.reader.topics.shape import TopicShape
 
 FEW: Final = 64
@@ -63,4 +64,4 @@ def chunks_of(
 def _registry(url: str, form: ValueFormat, table: str) -> SchemaRegistry:
     if not url:
         raise ConfigurationError(f"table {table}: values of a topic as {form}, and no address of a schema registry")
-    return registry_of(url)
+    return open_registry(url)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.kafka.protocols import RecordChunk, RecordsDoor
+from penstock.kafka.protocols import RecordChunk, RecordsDoor, SchemaRegistry
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
 from penstock.proto.model.splits import Scan, Split
@@ -27,7 +27,6 @@ from penstock.reader.topics.chunks import Chunks
 from penstock.reader.topics.dead_letters import DeadLetters, dead_letters, undecodable
 from penstock.reader.topics.decoded import BAD, DELETE, UPSERT, Decoded
 from penstock.reader.topics.forms import chunks_of
-from penstock.reader.topics.registry import SchemaRegistry
 from penstock.reader.topics.shape import TopicShape, topic_shape
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.kafka.protocols import SchemaRegistry
 from penstock.reader.topics.avro_framed import FramedAvro, Group, relaxed
 from penstock.reader.topics.debezium.envelope import ADDED, SEQUENCE, SOURCE_FIELDS, event_sequence, kind_of
 from penstock.reader.topics.decoded import DELETE, PASSED, UPSERT, Values, gathered
 from penstock.reader.topics.errors import Unfit
-from penstock.reader.topics.registry import SchemaRegistry
 from penstock.reader.topics.shape import TopicShape
 from penstock.table.schema.avro import AvroField, RecordSchema, RecordType
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import fastavro
 
-from penstock.reader.topics.errors import Unfit
+from penstock.kafka.protocols import UnusableSchema
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class FakeRegistry:
     def schema(self, schema_id: int) -> str:
         self.asked.append(schema_id)
         if schema_id not in self.texts:
-            raise Unfit(f"schema {schema_id} is not known")
+            raise UnusableSchema(f"schema {schema_id} is not known")
         return self.texts[schema_id]
 
     def framed(self, schema_id: int, value: object) -> bytes:

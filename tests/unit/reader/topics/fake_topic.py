@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.kafka.protocols import RecordChunk
+from penstock.kafka.protocols import RecordChunk, SchemaRegistry
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.hybrid import HybridMode, KafkaAccess, KafkaRange, TopicRecords, ValueFormat
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import AllRows, CommitTimeOrdering, Scan, Split, VisibleInstants
 from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, read_split
 from penstock.reader.topics.reading import TopicReading
-from penstock.reader.topics.registry import SchemaRegistry
 from penstock.table.schema.avro import META_COLUMNS
 
 META = [{"name": name, "type": ["null", "string"]} for name in META_COLUMNS]
