@@ -52,7 +52,13 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "hudi_table",
         "metadata",
     ),
-    "kafka": ("config errors protocols secrets", "client range_progress", "topic_metadata", "record_reader", "factory"),
+    "kafka": (
+        "config errors protocols secrets",
+        "client range_progress",
+        "schema_registry topic_metadata",
+        "record_reader",
+        "factory",
+    ),
     "enumerator": (
         "log observer report_totals",
         "planning",
