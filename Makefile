@@ -48,8 +48,9 @@ soak: java .venv/.ready wheel ## Spark streams beside a real Hudi writer under k
 proto: .venv/.ready ## regenerate the gRPC stubs in proto/v1
 	@$(PY) tools/generate_stubs.py
 
-docs: .venv/.ready ## regenerate docs/reference/ from the code, docs/reference/compatibility.md from the golden tables
+docs: .venv/.ready ## regenerate docs/reference/ from the code and the golden tables, docs/images/overview.svg from its source
 	@$(PY) tools/generate_reference.py
+	@$(PY) tools/draw_overview.py
 	@$(PY) tools/generate_compatibility.py
 
 locks: .venv/.ready ## compile requirements/*.lock anew: what releases depend on, by version and SHA-256
