@@ -25,7 +25,7 @@ from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.model.splits import Plan, Scan
 from penstock.proto.model.streams import END_OF_TIME_US, NextBatch, StreamPoint, StreamScope, StreamStart
-from penstock.table.storage.filesystem import shared_uri, shown_uri
+from penstock.table.storage.filesystem import redacted_uri, uri_without_credentials
 
 if TYPE_CHECKING:
     from penstock.enumerator.coordinator.coordinator import Coordinator
@@ -80,8 +80,9 @@ class EmbeddedEnumerator:
     """An `Enumerator` without a server: plans in this process and keeps the plans in its memory.
 
     `tables` maps the names that may be asked for to paths or URIs; None takes the name itself as the path, and calls
-    the table by it without credentials (`shown_uri`). With `tables` plans leave this process, and so the credentials of
-    a URI are left out of them (`shared_uri`): readers bring their own. Clock, ids and CPUs are parameters for tests.
+    the table by it without credentials (`redacted_uri`). With `tables` plans leave this process, and so the
+    credentials of a URI are left out of them (`uri_without_credentials`): readers bring their own. Clock, ids and CPUs
+    are parameters for tests.
     Needs no closing; plans live as long as it does, at most `settings.plan_ttl_ms` unused. With a `coordinator` they
     live where that has them.
     """
@@ -158,7 +159,7 @@ class EmbeddedEnumerator:
         """The plan without credentials, if it leaves this process."""
         if self._tables is None:
             return plan
-        return replace(plan, scan=replace(plan.scan, base_path=shared_uri(plan.scan.base_path)))
+        return replace(plan, scan=replace(plan.scan, base_path=uri_without_credentials(plan.scan.base_path)))
 
     def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
         """See `Enumerator.open_plan`. A request id that opened a plan before gives that plan again."""
@@ -209,7 +210,7 @@ class EmbeddedEnumerator:
 
     def _name(self, table: str) -> str:
         """What plans, descriptions and logs call the table: never a URI with its credentials."""
-        return shown_uri(table) if self._tables is None else table
+        return redacted_uri(table) if self._tables is None else table
 
     def _path(self, table: str) -> str:
         if not table:
@@ -219,9 +220,9 @@ class EmbeddedEnumerator:
         path = self._tables.get(table)
         if path is None:
             near = difflib.get_close_matches(table[:200], self._tables, n=1)
-            hint = f" (did you mean {shown_uri(near[0])!r}?)" if near else ""
-            served = ", ".join(map(shown_uri, sorted(self._tables)[:20])) + (", …" if len(self._tables) > 20 else "")
+            hint = f" (did you mean {redacted_uri(near[0])!r}?)" if near else ""
+            served = ", ".join(map(redacted_uri, sorted(self._tables)[:20])) + (", …" if len(self._tables) > 20 else "")
             raise TableNotFound(
-                f"no table {shown_uri(table)[:200]!r} is registered here{hint}; registered: {served or 'none'}"
+                f"no table {redacted_uri(table)[:200]!r} is registered here{hint}; registered: {served or 'none'}"
             )
         return path

@@ -19,7 +19,7 @@ from penstock.table.predicate.tree import (
     And,
     Column,
     Compare,
-    Decided,
+    Constant,
     IsNull,
     Not,
     OneOf,
@@ -52,7 +52,7 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
             return pc.invert(evaluate(term, batch))
         case IsNull(column):
             return pc.is_null(_values(column, batch))
-        case Decided(column, answer):
+        case Constant(column, answer):
             values = _values(column, batch)
             return pc.if_else(pc.is_valid(values), pa.scalar(answer), pa.scalar(None, pa.bool_()))
         case StartsWith(column, prefix):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.splits import FileRef
 from penstock.reader.memory import return_unused
-from penstock.table.storage.filesystem import Storage, is_near
+from penstock.table.storage.filesystem import Storage, is_local
 
 _WORTH_RETURNING_BYTES: Final = 4 << 20
 HELD_BYTES: Final = 64 << 20
@@ -57,13 +57,13 @@ class LogFiles:
     def part(self, log: int, begin: int, end: int) -> tuple[pa.Buffer, int]:
         """Bytes that hold begin..end-1 of the file, or all to its end, and the place of the first. Errors as `data`; a
         file that was let go may have become longer."""
-        if log in self._held or not is_near(self._storage):
+        if log in self._held or not is_local(self._storage):
             return self.data(log), 0
         return self._read(log, begin, end), begin
 
     def let_go(self) -> None:
         """Drops what is as near in the storage: its parts are read again as they are asked for."""
-        if is_near(self._storage) and sum(self._sizes.values()) >= _WORTH_RETURNING_BYTES:
+        if is_local(self._storage) and sum(self._sizes.values()) >= _WORTH_RETURNING_BYTES:
             self._held.clear()
 
     def release(self) -> None:

@@ -25,7 +25,7 @@ from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, Passed, 
 from penstock.reader.read_schema import ReadShape
 from penstock.reader.report import SplitTally
 from penstock.reader.values.record_keys import RECORD_KEY, KeyedRowGroup
-from penstock.table.predicate.bounds import Known
+from penstock.table.predicate.bounds import ColumnBounds
 from penstock.table.predicate.tree import Column
 from penstock.table.storage.filesystem import Storage
 
@@ -103,7 +103,7 @@ def is_beaten(base: BaseFile, winners: LogWinners, shape: ReadShape, out_of_rang
     return all(_is_at_most(bounds.known(column, number), lowest, nulls_are_zero=zero) for number in numbers)
 
 
-def _is_at_most(known: Known, limit: int, *, nulls_are_zero: bool) -> bool:
+def _is_at_most(known: ColumnBounds, limit: int, *, nulls_are_zero: bool) -> bool:
     """Whether no value is above the limit, nor a null where it is 0; else nulls are above nothing."""
     if known.nulls and nulls_are_zero and limit < 0:
         return False

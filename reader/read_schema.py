@@ -17,7 +17,7 @@ from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import AvroField, RecordSchema, parse_record_schema
-from penstock.table.schema.history import FileNames, SchemaHistory, parse_history
+from penstock.table.schema.history import ColumnMapping, SchemaHistory, parse_history
 
 COMMIT_TIME: Final = "_hoodie_commit_time"
 
@@ -75,11 +75,11 @@ class ReadShape:
         fields = self.record.by_name()
         return tuple(fields[name] for name in self.ordering.names)
 
-    def file_names(self, instant: str, where: str) -> FileNames | None:
+    def file_names(self, instant: str, where: str) -> ColumnMapping | None:
         """What a file or block of this instant calls the columns; None if as the table does."""
         if self.history is None:
             return None
-        return FileNames(self.history.at(instant).columns, self.history.current.columns, where)
+        return ColumnMapping(self.history.at(instant).columns, self.history.current.columns, where)
 
 
 def output_schema(scan: Scan) -> pa.Schema:

@@ -28,7 +28,7 @@ from penstock.reader.partition_columns import PartitionConstants
 from penstock.reader.read_schema import ReadShape, read_shape
 from penstock.reader.report import SplitTally
 from penstock.reader.values.record_keys import RECORD_KEY
-from penstock.table.arrow_failures import naming_failures
+from penstock.table.arrow_errors import with_translated_errors
 from penstock.table.storage.filesystem import Storage, open_storage
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ def read_split(
         raise ConfigurationError(f"start {start}: an ordinal is 0 or above")
     where = f"table {scan.table}: split {split.split_id}"
     if isinstance(split.part, KafkaRange):
-        return naming_failures(_topic(scan, split, start, options, tally, topics), where)
+        return with_translated_errors(_topic(scan, split, start, options, tally, topics), where)
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
     storage = storage or open_storage(scan.base_path)
     if isinstance(scan.rows, ChangesOf):
-        return naming_failures(frugal(_changes(scan, split, start, options, storage, tally)), where)
+        return with_translated_errors(frugal(_changes(scan, split, start, options, storage, tally)), where)
     if isinstance(split.part, GroupChanges):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} holds changes, its scan asks for rows")
     shape = read_shape(scan, event_time=tally.event_time, keyed=split.ancestry is not None)
@@ -114,7 +114,7 @@ def read_split(
         return _keys_of(scan, origin, options, storage)
 
     batches = reading.batches(BatchFinisher(scan, split, shape, constants, keys_of), constants)
-    return naming_failures(frugal(batches), where)
+    return with_translated_errors(frugal(batches), where)
 
 
 def _topic(

@@ -16,9 +16,9 @@ from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.merge_rules import refuse_unsupported
 from penstock.table.config.properties import META_FOLDER, TableProperties, load_properties
-from penstock.table.files.listing import created_by, find_partitions, list_data_files
+from penstock.table.files.listing import creating_instants, find_partitions, list_data_files
 from penstock.table.schema.avro import MAX_JSON_BYTES
-from penstock.table.storage.filesystem import FileInfo, Storage, open_storage, shown_uri
+from penstock.table.storage.filesystem import FileInfo, Storage, open_storage, redacted_uri
 from penstock.table.timeline.active import Timeline, list_timeline, timeline_of
 from penstock.table.timeline.archive import Archive, ArchiveCache, has_old_archive, read_archive
 from penstock.table.timeline.archive_v2 import archived_completions, has_archived, history_version
@@ -32,7 +32,7 @@ from penstock.table.timeline.service_plans import (
     parse_clean,
     parse_compaction_plan,
     parse_requested_replace,
-    parse_undone,
+    parse_rollback,
 )
 from penstock.table.timeline.settled_reads import read_when_complete
 
@@ -144,7 +144,7 @@ class HudiTable:
         """What a completed clean deleted. Errors as `commit`."""
         return self._settled(instant, lambda data: parse_clean(data, instant, self._name))
 
-    def undone(self, timeline: Timeline) -> frozenset[str]:
+    def rolled_back(self, timeline: Timeline) -> frozenset[str]:
         """Requested times that the active timeline's completed rollbacks and restores took back. Errors as `commit`."""
         found: set[str] = set()
         for instant in timeline.completed_rollbacks:
@@ -152,7 +152,7 @@ class HudiTable:
         return frozenset(found)
 
     def _undone_by(self, instant: Instant) -> Collection[str]:
-        return self._settled(instant, lambda data: parse_undone(data, instant, self._name)).instants
+        return self._settled(instant, lambda data: parse_rollback(data, instant, self._name)).instants
 
     def archived_completions(self) -> Mapping[InstantTime, InstantTime]:
         """Requested -> completion time of archived write instants (layout 2; empty on layout 1).
@@ -192,9 +192,9 @@ class HudiTable:
         found = find_partitions(self.storage, skipped)
         return found if found or self.properties.partition_fields else ("",)
 
-    def created_partitions(self, partitions: Collection[str]) -> Mapping[str, str]:
+    def creating_instants(self, partitions: Collection[str]) -> Mapping[str, str]:
         """The requested time of the instant that created each partition, where its marker file tells."""
-        return created_by(self.storage, partitions)
+        return creating_instants(self.storage, partitions)
 
     def list_partition(self, partition: str, *, strict: bool = False) -> tuple[FileInfo, ...]:
         """The data files in a partition's folder, by name; () if there is no such folder. `strict`: TableError for a
@@ -219,7 +219,7 @@ class HudiTable:
 
     @property
     def _name(self) -> str:
-        return shown_uri(self.storage.base_path)
+        return redacted_uri(self.storage.base_path)
 
     def _path(self, file_name: str) -> str:
         return f"{self.properties.timeline_folder}/{file_name}"

@@ -45,7 +45,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "proto": ("errors logging v1", "model retry", "codec enumerator options", "client"),
     "table": (
         "storage columns parquet hfile",
-        "arrow_failures config predicate",
+        "arrow_errors config predicate",
         "partitions schema",
         "files log",
         "timeline",

@@ -26,7 +26,7 @@ _MAGIC_BYTES: Final = 4
 def storage_findings(path: str, now_s: Callable[[], float] = time.time) -> Iterator[Finding]:
     """Whether the table can be reached, listed and read with the rights of this process; its clock against ours."""
     from penstock.table.hudi_table import open_table
-    from penstock.table.storage.filesystem import shown_uri
+    from penstock.table.storage.filesystem import redacted_uri
 
     begin_s = time.perf_counter()
     try:
@@ -34,7 +34,7 @@ def storage_findings(path: str, now_s: Callable[[], float] = time.time) -> Itera
         properties = table.properties
         yield Finding(
             "storage reach", Level.OK,
-            f"{shown_uri(table.storage.base_path)}: table version {properties.version}, in {_ms(begin_s)} ms",
+            f"{redacted_uri(table.storage.base_path)}: table version {properties.version}, in {_ms(begin_s)} ms",
         )  # fmt: skip
         begin_s = time.perf_counter()
         timeline = table.timeline()

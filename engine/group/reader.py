@@ -48,7 +48,7 @@ from penstock.proto.retry import Retry
 from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, read_split
 from penstock.table.columns import resolve_column
 from penstock.table.schema.avro import parse_record_schema
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 
 log = logging.getLogger("penstock.engine.consumer")
 
@@ -105,7 +105,7 @@ class GroupReader:
         self._around = runtime or Runtime()
         self._group = checked_name("group", options.group or "")
         self._reader_id = checked_name("reader id", options.reader_id or "")
-        self._ids: dict[str, Any] = {"table": shown_uri(table), "group": self._group, "reader": self._reader_id}
+        self._ids: dict[str, Any] = {"table": redacted_uri(table), "group": self._group, "reader": self._reader_id}
         self._woken = threading.Event()
         self._retry = Retry(
             policy=options.retry,

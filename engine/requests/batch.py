@@ -29,7 +29,7 @@ from penstock.proto.model.queries import (
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.splits import DeleteMarker
 from penstock.proto.options.registry import GivenOptions
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 
 RANGES: Final = ("incremental", "cdc")
 """Values of `query` that a range bounds."""
@@ -106,7 +106,7 @@ def no_files_warning(request: PlanRequest, splits: int) -> str:
         else ""
     )
     return (
-        f"table {shown_uri(request.table)}: 0 rows: no commit requested at or before {instant} has a file that this "
+        f"table {redacted_uri(request.table)}: 0 rows: no commit requested at or before {instant} has a file that this "
         f"read includes{day}"
     )
 
@@ -134,8 +134,8 @@ def _range(table: str, options: GivenOptions, describe: Describe) -> tuple[Posit
         after = describe().newest
     if isinstance(upto, Position) and upto < after:
         raise ConfigurationError(
-            f"range ({after}, {upto}] of table {shown_uri(table)} ends before it starts: got after={options.after} and "
-            f"upto={options.upto}; give an upto at or after `after`"
+            f"range ({after}, {upto}] of table {redacted_uri(table)} ends before it starts: got "
+            f"after={options.after} and upto={options.upto}; give an upto at or after `after`"
         )
     return after, upto
 

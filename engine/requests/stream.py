@@ -27,7 +27,7 @@ from penstock.proto.model.streams import (
     WatermarkFallback,
 )
 from penstock.proto.options.registry import EntryPoint, GivenOptions
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
 
 _NEED_EVENT_TIME: Final = {
@@ -158,8 +158,8 @@ def check_order(table: str, options: GivenOptions, after: Position, upto: Positi
     """ConfigurationError for a stream that would end before it starts."""
     if upto < after:
         raise ConfigurationError(
-            f"range ({after}, {upto}] of table {shown_uri(table)} ends before it starts: got after={options.after} and "
-            f"upto={options.upto}; give an upto at or after `after`"
+            f"range ({after}, {upto}] of table {redacted_uri(table)} ends before it starts: got "
+            f"after={options.after} and upto={options.upto}; give an upto at or after `after`"
         )
 
 
@@ -194,7 +194,7 @@ def _rule(table: str, options: GivenOptions, describe: Describe) -> EventTimeRul
             declared = "UTC"  # a stream may begin before its table; of one that turns out LOCAL no bound is known
         if declared.upper() != "UTC":
             raise ConfigurationError(
-                f"option watermarkFallback=commitTime: the timeline of table {shown_uri(table)} is written in its "
+                f"option watermarkFallback=commitTime: the timeline of table {redacted_uri(table)} is written in its "
                 "writer's local time (hoodie.table.timeline.timezone=LOCAL), so that no commit's time is known; set "
                 "the option timelineTimezone to the writer's zone, such as Europe/Berlin, or use scan or hold"
             )

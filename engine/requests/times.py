@@ -28,7 +28,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Latest
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
 
 ZoneFor = Callable[[str], tzinfo]
@@ -60,9 +60,9 @@ class TimelineZone:
         zone = self.known()
         if zone is None:
             raise ConfigurationError(
-                f"cannot convert {text!r} for table {shown_uri(self.table)}: its timeline is written in its writer's "
-                "local time (hoodie.table.timeline.timezone=LOCAL); set the option timelineTimezone to the writer's "
-                "zone, such as Europe/Berlin, or give an instant's digits"
+                f"cannot convert {text!r} for table {redacted_uri(self.table)}: its timeline is written in its "
+                "writer's local time (hoodie.table.timeline.timezone=LOCAL); set the option timelineTimezone to the "
+                "writer's zone, such as Europe/Berlin, or give an instant's digits"
             )
         return zone
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.engine.spark import interpreter
 from penstock.engine.spark.source import register
 from penstock.proto.errors import InvariantViolation, PenstockError
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 
 FORMAT: Final = "penstock"
 STREAM_TIMEOUT_S: Final = 120
@@ -79,7 +79,7 @@ class LocalSpark:
         query = writer.option("checkpointLocation", str(self._folder / "checkpoint")).start()
         if not query.awaitTermination(STREAM_TIMEOUT_S):
             query.stop()
-            raise PenstockError(f"the stream of {shown_uri(table)} did not end within {STREAM_TIMEOUT_S} s")
+            raise PenstockError(f"the stream of {redacted_uri(table)} did not end within {STREAM_TIMEOUT_S} s")
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import change_schema
-from penstock.table.storage.filesystem import shared_uri, shown_uri
+from penstock.table.storage.filesystem import redacted_uri, uri_without_credentials
 
 log = logging.getLogger("penstock.engine.spark")
 
@@ -68,8 +68,8 @@ def schema_of(load: Loaded) -> StructType:
             stream_scope(table, options, describe)
     told = describe().schema_json
     if not told:
-        raise SchemaMismatch(f"no schema: table {shown_uri(table)} has no data, and nothing recorded one")
-    schema = arrow_schema(parse_record_schema(told, f"schema of table {shown_uri(table)}"))
+        raise SchemaMismatch(f"no schema: table {redacted_uri(table)} has no data, and nothing recorded one")
+    schema = arrow_schema(parse_record_schema(told, f"schema of table {redacted_uri(table)}"))
     changes = changes_read(options)
     if changes is not None:
         schema = change_schema(schema, changes)
@@ -134,7 +134,7 @@ def plan_slots(
         len(plan.splits),
         len(packed),
     )
-    scan = encode_scan(replace(plan.scan, base_path=shared_uri(plan.scan.base_path)))
+    scan = encode_scan(replace(plan.scan, base_path=uri_without_credentials(plan.scan.base_path)))
     return [
         PackedSlot(scan, tuple(encode_split(plan.splits[index]) for index in slot), watermark_us) for slot in packed
     ]

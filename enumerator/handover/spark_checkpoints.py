@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from penstock.enumerator.handover.offset_formats import MAX_CHARS, SinkBatch, parse_offset_log
 from penstock.enumerator.handover.offsets import MalformedOffsets, OffsetMap
 from penstock.proto.errors import ConfigurationError, FormatError, PositionExpired
-from penstock.table.storage.filesystem import open_storage, shown_uri
+from penstock.table.storage.filesystem import open_storage, redacted_uri
 
 
 class SparkCheckpoints:
@@ -37,7 +37,7 @@ class SparkCheckpoints:
 
 def _offsets(folder: str, batch: SinkBatch) -> tuple[OffsetMap, ...]:
     storage = open_storage(folder)
-    where = f"batch {batch.batch_id} of the Spark query {batch.identifier!r}, checkpoint {shown_uri(folder)}"
+    where = f"batch {batch.batch_id} of the Spark query {batch.identifier!r}, checkpoint {redacted_uri(folder)}"
     try:
         data = storage.read_bytes(f"offsets/{batch.batch_id}", MAX_CHARS)
     except FileNotFoundError:

@@ -14,7 +14,7 @@ from penstock.enumerator.planning.discovery import complete_from, pending_cluste
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Instant
@@ -53,8 +53,8 @@ def commits_back(table: HudiTable, instant: str | None = None, *, upto: Position
 
     def far() -> Iterator[LakeCommit]:
         archive = table.archive()
-        undone = archive.undone | table.undone(timeline)
-        seen = {item.requested_time for item in near} | undone
+        rolled_back = archive.rolled_back | table.rolled_back(timeline)
+        seen = {item.requested_time for item in near} | rolled_back
         for item in reversed(completed_in_order(timeline.with_archived(archive.instants), clusterings)):
             if item.requested_time in seen or _place(timeline, item) > last:
                 continue
@@ -78,7 +78,7 @@ def _start(
     instant: str | None,
     upto: Position | None,
 ) -> Instant:
-    name = shown_uri(table.base_path)
+    name = redacted_uri(table.base_path)
     if instant is None:
         known = _up_to(timeline, ordered, upto) or _up_to(
             timeline, _archived_in_order(table, timeline, clusterings), upto
@@ -113,7 +113,7 @@ def _archived_in_order(table: HudiTable, timeline: Timeline, clusterings: frozen
         return ()
     archive = table.archive()
     whole = completed_in_order(timeline.with_archived(archive.instants), clusterings)
-    return tuple(item for item in whole if item.requested_time not in archive.undone)
+    return tuple(item for item in whole if item.requested_time not in archive.rolled_back)
 
 
 def _place(timeline: Timeline, item: Instant) -> tuple[InstantTime, InstantTime]:

@@ -24,7 +24,7 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import change_schema
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 
 _NOWHERE: Final = kafka_position(Phase.SWITCHING, 0)
 
@@ -57,7 +57,7 @@ def _hybrid(request: PlanRequest) -> Hybrid:
 
 
 def _scan(table: HudiTable, name: str, request: PlanRequest, hybrid: Hybrid) -> Scan:
-    where = f"table {shown_uri(table.base_path)}"
+    where = f"table {redacted_uri(table.base_path)}"
     schema_json = newest_schema_json(table)
     if not schema_json:
         raise SchemaMismatch(f"{where}: no schema is recorded, so records of topic {hybrid.topic} cannot be its rows")

@@ -31,7 +31,7 @@ def for_query(table: HudiTable, facts: TimelineFacts, query: Query) -> TimelineF
     if not reaches_back(query, facts):
         return facts
     whole = with_archive(facts, table.archive())
-    return replace(whole, undone=whole.undone | table.undone(facts.timeline))
+    return replace(whole, rolled_back=whole.rolled_back | table.rolled_back(facts.timeline))
 
 
 def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
@@ -53,7 +53,7 @@ def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
             (oldest.requested_time, timeline.order_key(oldest)) if oldest else (first, facts.complete_from or first)
         ),
         archived_cleans=archive.cleans,
-        undone=archive.undone,
+        rolled_back=archive.rolled_back,
     )
     is_lost = facts.complete_from and not archive.instants
     return _cut(whole) if is_lost or _tells_of_unknown(commits, timeline.first_active) else whole
@@ -121,7 +121,7 @@ def _unknown(
     facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], created: Mapping[str, str]
 ) -> dict[str, str]:
     """Requested times before the active timeline that are of no known instant, each with one of its files."""
-    first, known = facts.timeline.first_active, facts.commits.keys() | facts.undone
+    first, known = facts.timeline.first_active, facts.commits.keys() | facts.rolled_back
     unknown = {
         requested_time: f"{partition}/{PARTITION_MARKER}".lstrip("/")
         for partition, requested_time in created.items()

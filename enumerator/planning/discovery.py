@@ -32,7 +32,7 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.listing import TableListing
 from penstock.table.schema.history import history_json
 from penstock.table.schema.tables import SCHEMA_HISTORY_KEY, has_operation, table_schema_json
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant
@@ -47,7 +47,7 @@ def read_timeline(table: HudiTable, passed_over: Collection[str] = ()) -> Timeli
     timeline = table.timeline()
     commits: dict[str, CommitMetadata] = {item.requested_time: table.commit(item) for item in timeline.completed_writes}
     return TimelineFacts(
-        table=shown_uri(table.base_path),
+        table=redacted_uri(table.base_path),
         timeline=timeline,
         commits=commits,
         pending_clusterings=pending_clusterings(table, timeline).union(passed_over),
@@ -76,13 +76,13 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
     pruning = pruning_before_listing(table.properties, schema_json, filter_of_rows(request), facts, known)
     files_now = TableListing(table, facts.timeline, metadata=request.metadata, external=_external(table, facts))
     if wanted is None or births:
-        listing = files_now.everything(_every_partition(facts), pruning)
+        listing = files_now.all_files(_every_partition(facts), pruning)
     else:
         listing = files_now.of({name for name in known if pruning is None or not pruning.drops(name)})
     if files_now.fallback:
         tell_fallback(table_name, files_now.fallback)
     groups = None if wanted is None else wanted | _written_groups(facts, selections, listing)
-    created = table.created_partitions(frozenset(listing)) if births else {}
+    created = table.creating_instants(frozenset(listing)) if births else {}
     facts = checked_against(facts, listing, created, request.query)
     cleaned = _cleaned_files(table, facts, selections)
     files = files_of_groups(facts, listing, cleaned, groups, sizes_may_lag=files_now.from_metadata)

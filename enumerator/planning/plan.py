@@ -39,7 +39,7 @@ from penstock.table.files.slices import DataFile
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.files import FILES
 from penstock.table.metadata.metadata_table import indexes
-from penstock.table.storage.filesystem import Storage, shown_uri
+from penstock.table.storage.filesystem import Storage, redacted_uri
 from penstock.table.timeline.active import Timeline
 
 _MOST_STALE: Final = 16
@@ -84,7 +84,7 @@ def describe(table: HudiTable, table_name: str) -> TableDescription:
     properties = table.properties
     return TableDescription(
         table=table_name,
-        base_path=shown_uri(table.base_path),
+        base_path=redacted_uri(table.base_path),
         hudi_name=properties.name,
         table_type=properties.table_type,
         table_version=properties.version,

@@ -152,10 +152,10 @@ def check_event_time(column: str, column_type: pa.DataType, unit: str, *, unit_n
         )
 
 
-def _merge_rules(state: TableState, asked_marker: DeleteMarker | None, *, has_logs: bool) -> MergeRules:
+def _merge_rules(state: TableState, requested_marker: DeleteMarker | None, *, has_logs: bool) -> MergeRules:
     """The table's merge rules, if there is anything to merge: a table that has none we know is refused only then."""
     if has_logs:
-        return merge_rules(state.properties, asked_marker)
+        return merge_rules(state.properties, requested_marker)
     return MergeRules(mode=CommitTimeOrdering())
 
 

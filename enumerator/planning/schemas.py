@@ -25,8 +25,8 @@ from penstock.table.files.external_names import stored_path
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
-from penstock.table.log.far_bytes import FarBytes, FarBytesTooLong
-from penstock.table.parquet.checks import tells_storage
+from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
+from penstock.table.parquet.checks import is_storage_failure
 from penstock.table.schema.avro import OPERATION, parse_record_schema
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
 from penstock.table.schema.tables import has_operation
@@ -107,12 +107,12 @@ def _file_has_operation(storage: Storage, path: str, stat: WriteStat) -> bool | 
         return any(schema.column(place).path == OPERATION for place in range(len(schema)))
     try:
         with storage.open_input(path) as source:
-            schema_json = _last_schema(FarBytes(source), path)
-    except (CorruptBlock, FarBytesTooLong, FileNotFoundError) as error:
+            schema_json = _last_schema(RemoteBytes(source), path)
+    except (CorruptBlock, RemoteRangeTooLong, FileNotFoundError) as error:
         raise CorruptFile(f"log file {path} tells no schema: {str(error)[:200]}") from error
     except (OSError, pa.ArrowException) as error:
         detail = str(error).partition("\n")[0][:200]
-        if isinstance(error, OSError) and not tells_storage(error):
+        if isinstance(error, OSError) and not is_storage_failure(error):
             raise CorruptFile(f"log file {path} tells no schema: {detail}") from error
         raise StorageError(f"log file {path} cannot be read: {detail}; asking again may help") from error
     return has_operation(schema_json, f"log file {path}") if schema_json else None
@@ -151,7 +151,7 @@ def _schema_of_log(storage: Storage, path: str) -> str:
     return _last_schema(memoryview(storage.read_bytes(path, _MOST_LOG_BYTES)), path)
 
 
-def _last_schema(data: memoryview | FarBytes, path: str) -> str:
+def _last_schema(data: memoryview | RemoteBytes, path: str) -> str:
     """The Avro schema of a log's last block of rows, '' if none has one (Hudi `readSchemaFromLogFile`)."""
     found = ""
     for block in read_blocks(data, path):

@@ -65,7 +65,7 @@ class TimelineFacts:
     complete_from: str
     archive_begins: tuple[str, str] | None = None
     archived_cleans: tuple[tuple[str, CleanMetadata], ...] = ()
-    undone: frozenset[str] = frozenset()
+    rolled_back: frozenset[str] = frozenset()
     oldest_known: str = ""
 
     def is_data(self, instant: Instant) -> bool:

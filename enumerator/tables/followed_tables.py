@@ -24,7 +24,7 @@ from penstock.proto.model.hybrid import KafkaAccess
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Split
-from penstock.table.arrow_failures import names_failures
+from penstock.table.arrow_errors import translates_errors
 from penstock.table.hudi_table import HudiTable
 
 
@@ -43,14 +43,14 @@ class FollowedTables(OpenedTables):
         super().__init__(wall_ms=wall_ms, scan_event_time=scan_event_time, open_topic=open_topic, topics=topics)
         self._hollow_after_ms = hollow_after_ms
 
-    @names_failures
+    @translates_errors
     def glance(self, path: str) -> Look:
         """See `looking.Follows.glance`: two file operations for a table that is open, and a listing of its timeline
         where file times prove nothing; no listing with `hollow_after_ms`, where time alone may bring a round."""
         watch = TableWatch(self.opened(path), clock_ns=lambda: self._wall_ms() * 1_000_000)
         return watch.look_closely() if self._hollow_after_ms is None else watch.look()
 
-    @names_failures
+    @translates_errors
     def advance(self, path: str, name: str, following: Following) -> Advance:
         """See `watch.advance.advance`, and `hybrid.following.advance_hybrid` for a hybrid read."""
         table = self._table(path)
@@ -77,33 +77,33 @@ class FollowedTables(OpenedTables):
             planned=self._planned,
         )
 
-    @names_failures
+    @translates_errors
     def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
         """See `watch.retention.earliest_position`."""
         return earliest_position(self._table(path), request)
 
-    @names_failures
+    @translates_errors
     def start(self, path: str, position: Position | None) -> Progress:
         """See `watch.advance.start_progress`."""
         return start_progress(self._table(path), position)
 
-    @names_failures
+    @translates_errors
     def newest_clean(self, path: str) -> str:
         """See `open_rounds.ChecksFiles`."""
         cleans = read_timeline(self._table(path)).timeline.completed_cleans
         return cleans[-1].requested_time if cleans else ""
 
-    @names_failures
+    @translates_errors
     def missing_file(self, path: str, splits: Sequence[Split]) -> str:
         """See `open_rounds.ChecksFiles`."""
         return missing_file(self._table(path).storage, splits)
 
-    @names_failures
+    @translates_errors
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
         """See `watch.retention.lag`. Behind the lake no commit is waited for."""
         return self.lags(path, [(progress, committed)])[0]
 
-    @names_failures
+    @translates_errors
     def lags(self, path: str, places: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
         """`lag` of each, by one reading of the table."""
         in_lake = [place for place in places if place[0].kafka is None]

@@ -31,7 +31,7 @@ from penstock.proto.model.queries import PlanRequest, SnapshotPart, TopicRanges
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.splits import Plan
 from penstock.proto.model.streams import NextBatch, Progress, StreamPoint, StreamScope, StreamStart
-from penstock.table.arrow_failures import names_failures
+from penstock.table.arrow_errors import translates_errors
 from penstock.table.hudi_table import HudiTable, open_table
 
 MAX_TABLES: Final = 64
@@ -74,22 +74,22 @@ class OpenedTables:
         self._lock = threading.Lock()
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
 
-    @names_failures
+    @translates_errors
     def check(self, path: str) -> None:
         """TableNotFound, UnsupportedFeature, … if no table can be opened at `path`."""
         self._table(path)
 
-    @names_failures
+    @translates_errors
     def describe(self, path: str, name: str) -> TableDescription:
         """The table now, under `name`."""
         return planning.describe(self._table(path), name)
 
-    @names_failures
+    @translates_errors
     def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
         """See `Enumerator.newest_position`."""
         return planning.newest(self._table(path), after, max_commits)
 
-    @names_failures
+    @translates_errors
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
         """The plan of a request; its scan calls the table `name`."""
         request = self._with_access(name, request)
@@ -105,7 +105,7 @@ class OpenedTables:
             return topic_plan(table, name, request, request.query.ranges, self._sources.scan)
         return self._planned(table, name, request, ())
 
-    @names_failures
+    @translates_errors
     def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
         check_scope(scope)
@@ -116,7 +116,7 @@ class OpenedTables:
             return StreamPoint(progress=Progress(EARLIEST))
         return self._look(table, path, name, scope).start(start)
 
-    @names_failures
+    @translates_errors
     def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`. An idle table costs two file operations."""
         check_scope(scope)

@@ -19,7 +19,7 @@ from penstock.reader.avro.compiled import CompiledReader, StructureCheck, TextRo
 from penstock.reader.avro.fallback import FallbackReader
 from penstock.reader.avro.plan import FLAT
 from penstock.reader.kernels import avro as kernel
-from penstock.reader.kernels.deletes import walk_deletes
+from penstock.reader.kernels.deletes import decode_delete_list
 from penstock.reader.log_bytes import LogParts
 from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
 from penstock.table.log.blocks import BlockPlace
@@ -37,7 +37,7 @@ from penstock.table.schema.avro import (
     Vector,
     parse_record_schema,
 )
-from penstock.table.schema.compatibility import Promoted, Refused, compatible, lacking
+from penstock.table.schema.compatibility import Promoted, Refused, compatible, missing_column
 
 CHUNK_ROWS: Final = 8192
 CHUNK_BYTES: Final = 16 << 20
@@ -193,7 +193,7 @@ def warm_up() -> None:
     begin, end = record_bounds(content, place)
     for _ in AvroDecoder(schema, ["a"], schema).decode(content, begin, end, place):
         pass
-    decode_deletes(b"\0\0\0\3" + b"\0\0\0\1" + b"\0", place, walk_deletes)
+    decode_deletes(b"\0\0\0\3" + b"\0\0\0\1" + b"\0", place, decode_delete_list)
 
 
 _ADVICE: Final = "the file is damaged or not all there: restore it from a copy, or roll the instant back in Hudi"
@@ -206,7 +206,7 @@ def _raise_corrupt(where: BlockPlace, place: str, problem: Exception) -> NoRetur
 def _is_promoted(written: AvroField | None, wanted: AvroField, where: str) -> bool:
     """Whether the block's values are of a narrower type than the table's."""
     name = wanted.name
-    answer = lacking(wanted, name) if written is None else compatible(written.type, wanted.type, name)
+    answer = missing_column(wanted, name) if written is None else compatible(written.type, wanted.type, name)
     if isinstance(answer, Refused):
         raise SchemaMismatch(f"{where}: {answer.reason}; Hudi neither makes nor reads this")
     return isinstance(answer, Promoted)

@@ -26,8 +26,8 @@ from penstock.table.schema.avro import (
     RecordType,
     Vector,
 )
-from penstock.table.schema.compatibility import Promoted, Refused, compatible, lacking
-from penstock.table.schema.history import FileNames
+from penstock.table.schema.compatibility import Promoted, Refused, compatible, missing_column
+from penstock.table.schema.history import ColumnMapping
 
 ENUM: Final = "ENUM"
 """A leaf of text that the file calls an enum. pyarrow gives its values as binary."""
@@ -103,7 +103,7 @@ def column_sources(
     table: RecordSchema,
     wanted: Sequence[str],
     where: str,
-    names: FileNames | None = None,
+    names: ColumnMapping | None = None,
 ) -> tuple[ColumnSource, ...]:
     """Where each wanted column of the table comes from, in the order wanted.
 
@@ -121,7 +121,7 @@ def column_sources(
         target = arrow_type(field.type)
         there = field if names is None else names.in_file(field)
         if there.name not in own:
-            if isinstance(refused := lacking(field, name), Refused):
+            if isinstance(refused := missing_column(field, name), Refused):
                 raise SchemaMismatch(f"{where}: {refused.reason}")
             sources.append(Lacking(name, target))
             continue

@@ -32,12 +32,12 @@ from penstock.reader.values.dictionary_text import (
     worth_encoding,
 )
 from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
-from penstock.table.parquet.checks import ParquetError, check_statistics, read_footer, tells_storage
+from penstock.table.parquet.checks import ParquetError, check_statistics, is_storage_failure, read_footer
 from penstock.table.parquet.legacy_calendar import legacy_calendar
 from penstock.table.parquet.pages import ChunkPages, check_pages
 from penstock.table.schema.avro import RecordSchema
-from penstock.table.schema.history import FileNames
-from penstock.table.storage.filesystem import Storage, is_near
+from penstock.table.schema.history import ColumnMapping
+from penstock.table.storage.filesystem import Storage, is_local
 
 _NEAR_BUFFER_BYTES: Final = 16 << 10
 _FAR_BUFFER_BYTES: Final = 1 << 20
@@ -72,7 +72,7 @@ class BaseFile:
         table: str,
         key: str = "",
         where: str = "",
-        names: FileNames | None = None,
+        names: ColumnMapping | None = None,
         may_be_encoded: Collection[str] = (),
         calendars: bool = True,
         tally: SplitTally | None = None,
@@ -232,7 +232,7 @@ class BaseFile:
             self._source,
             metadata=read_footer(self._source) if footer is None else footer,
             read_dictionary=[*self._encoded, *as_indices],
-            buffer_size=_NEAR_BUFFER_BYTES if is_near(self._storage) else _FAR_BUFFER_BYTES,
+            buffer_size=_NEAR_BUFFER_BYTES if is_local(self._storage) else _FAR_BUFFER_BYTES,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",
             thrift_string_size_limit=_HEADER_BYTES,
@@ -242,7 +242,7 @@ class BaseFile:
     def _check_pages(self, number: int, columns: Collection[str]) -> None:
         """Once each column of a row group: no page of it fills the memory. A far store would take a request a page."""
         fresh = frozenset(columns) - self._checked_columns.setdefault(number, frozenset())
-        if fresh and is_near(self._storage):
+        if fresh and is_local(self._storage):
             found = self._guarded(lambda: check_pages(self._source, self._file.metadata, number, fresh))
             self._pages.setdefault(number, {}).update(found)
         self._checked_columns[number] |= fresh
@@ -256,7 +256,7 @@ class BaseFile:
         """The row group's encoded columns of which the footer tells the one value. A far store would take a request
         for the footer, and columns as small as these take no more. Statistics that are damaged tell none: rows can be
         read without them."""
-        if self._encoded and is_near(self._storage):
+        if self._encoded and is_local(self._storage):
             with suppress(CorruptFile):
                 self._check_statistics()
                 return told_constants(self._file.metadata, number, self._encoded)
@@ -348,7 +348,7 @@ class BaseFile:
             return action()
         except _FAILURES as error:
             reason = str(error).partition("\n")[0][:300]
-            if tells_storage(error):
+            if is_storage_failure(error):
                 raise StorageError(f"{self._where}: reading failed: {reason}; asking again may help") from error
             info = self._storage.file_info(self._ref.path)
             if info is None:

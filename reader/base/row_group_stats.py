@@ -23,7 +23,15 @@ from penstock.reader.base.columns import ColumnSource, Lacking, Stored
 from penstock.reader.partition_columns import PartitionConstants
 from penstock.reader.read_schema import COMMIT_TIME, ReadShape
 from penstock.table.parquet.legacy_calendar import LegacyCalendar, widened_bounds
-from penstock.table.predicate.bounds import ONLY_NULLS, UNKNOWN, Comparable, Known, MayHold, known_range, known_value
+from penstock.table.predicate.bounds import (
+    ONLY_NULLS,
+    UNKNOWN,
+    ColumnBounds,
+    Comparable,
+    MayMatch,
+    range_bounds,
+    value_bounds,
+)
 from penstock.table.predicate.tree import And, Column, OneOf, Predicate
 
 _INT96 = "INT96"
@@ -49,7 +57,7 @@ class RowGroupBounds:
         self._sources: Mapping[str, ColumnSource] = {source.name: source for source in sources}
         self._leaves: dict[tuple[str, ...], _Leaf | None] = {}
 
-    def known(self, column: Column, number: int) -> Known:
+    def known(self, column: Column, number: int) -> ColumnBounds:
         """What is known of the column in row group `number`, as rows will show it."""
         source = self._sources.get(column.path[0])
         if isinstance(source, Lacking):
@@ -75,25 +83,25 @@ class RowGroupBounds:
                 low, high = leaf.rebased_bounds(low, high)
         except (pa.ArrowException, OSError, IndexError, ValueError, TypeError, OverflowError):
             return UNKNOWN
-        return known_range(low, high, nulls=nulls != 0)
+        return range_bounds(low, high, nulls=nulls != 0)
 
 
 class RowGroupFilter:
     """Which row groups of a log-free base file hold no row that a read hands on."""
 
     def __init__(self, predicate: Predicate, bounds: RowGroupBounds, constants: PartitionConstants) -> None:
-        self._may_hold = MayHold(predicate)
+        self._may_hold = MayMatch(predicate)
         self._bounds = bounds
         self._constants = constants
 
     def drops(self, number: int) -> bool:
         """Whether no row of row group `number` can be kept."""
 
-        def known(column: Column) -> Known:
+        def known(column: Column) -> ColumnBounds:
             constant = self._constants.column(column.path[0], 1)
             if constant is None:
                 return self._bounds.known(column, number)
-            return known_value(constant[0]) if len(column.path) == 1 else UNKNOWN
+            return value_bounds(constant[0]) if len(column.path) == 1 else UNKNOWN
 
         return not self._may_hold(known)
 

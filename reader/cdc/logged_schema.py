@@ -29,7 +29,7 @@ from penstock.table.schema.avro import (
     Vector,
     parse_record_schema,
 )
-from penstock.table.schema.history import FileNames
+from penstock.table.schema.history import ColumnMapping
 
 CONTROLS: Final = {name: f"_penstock_{name}" for name in ("op", "ts_ms", "record_key")}
 """What the fields beside the images are called in flat records: a table may have columns of their own names."""
@@ -61,7 +61,7 @@ class LoggedSchema:
         kind = next((field.type for field in self.fields if field.name == side), None)
         return kind if isinstance(kind, RecordType) else None
 
-    def flat(self, kind: ChangeKind, side: str, names: FileNames | None = None, *, physical: bool = False) -> Flat:
+    def flat(self, kind: ChangeKind, side: str, names: ColumnMapping | None = None, *, physical: bool = False) -> Flat:
         """What records of this kind look like, with the columns of this side under their own names (those the table
         gives them, with `names`). `physical`: logical types are left out, so values are read as they are stored."""
         fresh = count()

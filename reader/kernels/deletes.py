@@ -1,9 +1,9 @@
-"""The records of a delete block: a compiled `penstock.table.log.delete_walk.DeleteWalk`.
+"""The records of a delete block: a compiled `penstock.table.log.delete_list.DeleteListDecoder`.
 
 Safety. The bytes are hostile, and compiled code checks no bounds of its own. Which bound protects each access:
 - reads: every step starts at or before `stop` and reads at most a union byte and a varint of 10 bytes before the place
   is checked again, 11 bytes after `stop` at most (OVERRUN). A place that went wrong is FAR, which every check refuses;
-- kinds[row], numbers[row], key_offsets[row + 1], text_offsets[row + 1]: `walk_deletes` compares `row` with
+- kinds[row], numbers[row], key_offsets[row + 1], text_offsets[row + 1]: `decode_delete_list` compares `row` with
   `len(kinds)` before it reads a record, because a part of a record is written before the record is known to be whole;
 - item_kinds[item], item_numbers[item], item_offsets[item + 1]: `_put_items` compares `item` with `len(item_kinds)`
   before it reads a value;
@@ -19,7 +19,7 @@ import numpy as np
 
 from penstock.reader.kernels.cache import compiled_lean, inlined
 
-# As in `table.log.delete_walk`, written again because a kernel is compiled anew only when its own file changes.
+# As in `table.log.delete_list`, written again because a kernel is compiled anew only when its own file changes.
 NULL: Final = 0
 BOOLEAN: Final = 1
 INT: Final = 2
@@ -173,7 +173,7 @@ def _put_key(data: Any, p: int, stop: int, row: int, key_offsets: Any, keys: Any
 
 
 @compiled_lean
-def walk_deletes(
+def decode_delete_list(
     data: Any,
     start: int,
     stop: int,
@@ -188,8 +188,8 @@ def walk_deletes(
     item_offsets: Any,
     item_texts: Any,
 ) -> Any:
-    """See `penstock.table.log.delete_walk.DeleteWalk`. Bounds: `row` against len(kinds), one of the arrays of equal
-    room; `item` against len(item_kinds); texts against the bytes left."""
+    """See `penstock.table.log.delete_list.DeleteListDecoder`. Bounds: `row` against len(kinds), one of the arrays of
+    equal room; `item` against len(item_kinds); texts against the bytes left."""
     p = np.int64(start)
     row = 0
     item = np.int64(0)

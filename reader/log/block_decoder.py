@@ -21,7 +21,7 @@ from penstock.reader.log_bytes import LogFiles
 from penstock.reader.read_schema import ReadShape
 from penstock.table.log.blocks import BlockKind
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
-from penstock.table.schema.history import Place
+from penstock.table.schema.history import HistoryField
 
 
 class BlockRecords:
@@ -30,7 +30,7 @@ class BlockRecords:
     def __init__(self, files: LogFiles, scan: Scan, shape: ReadShape, compiled: bool) -> None:
         self._files, self._scan, self._shape, self._compiled = files, scan, shape, compiled
         self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
-        self._writers: dict[tuple[str, tuple[Place, ...] | None], RecordSchema] = {}
+        self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
 
     def bounds(self, found: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
         """Where each record of a data block is; of a Parquet block its number, twice."""

@@ -21,7 +21,7 @@ from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.avro import RecordSchema
-from penstock.table.schema.history import FileNames
+from penstock.table.schema.history import ColumnMapping
 from penstock.table.storage.filesystem import FileInfo
 
 _SIZE = BatchSize(CHUNK_ROWS, CHUNK_BYTES)
@@ -46,7 +46,7 @@ class ParquetBlock:
     place: BlockPlace
     table: str
     record: RecordSchema
-    names: FileNames | None = None
+    names: ColumnMapping | None = None
 
     def num_rows(self) -> int:
         """Records of the block, as its footer says. CorruptBlock if that is no Parquet, or too many to be true."""

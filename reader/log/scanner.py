@@ -34,7 +34,7 @@ from penstock.reader.read_schema import ReadShape
 from penstock.reader.report import SplitTally
 from penstock.reader.values.record_keys import RECORD_KEY, NoKey
 from penstock.table.log.blocks import BlockKind, read_blocks
-from penstock.table.log.delete_walk import DeleteWalk, walk_deletes
+from penstock.table.log.delete_list import DeleteListDecoder, decode_delete_list
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
 from penstock.table.schema.avro import OPERATION
 
@@ -105,7 +105,7 @@ def unmerged_records(
                 yield from records.decode(found, shape.stored, *records.bounds(found))
                 continue
             content = memoryview(files.data(found.log))[found.block.content_start : found.block.content_end]
-            keys = decode_deletes(content, found.place, _compiled_walk() if compiled else walk_deletes).keys
+            keys = decode_deletes(content, found.place, _compiled_decoder() if compiled else decode_delete_list).keys
             columns = [_of_delete(name, keys, schema) for name in schema.names]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
     finally:
@@ -244,7 +244,7 @@ class _LogReader:
     def _gather_deletes(self, found: CountedBlock, gathered: _Gathered) -> None:
         block = found.block
         content = memoryview(self._files.data(found.log))[block.content_start : block.content_end]
-        deletes = decode_deletes(content, found.place, _compiled_walk() if self._compiled else walk_deletes)
+        deletes = decode_deletes(content, found.place, _compiled_decoder() if self._compiled else decode_delete_list)
         if not len(deletes):
             return
         kinds = np.full(len(deletes), RecordKind.DEFAULT_DELETE, np.uint8)
@@ -355,8 +355,8 @@ class _LogReader:
         return pa.RecordBatch.from_arrays([*kept.columns, *held], names=[*names, *(HELD + name for name in names)])
 
 
-def _compiled_walk() -> DeleteWalk:
-    from penstock.reader.kernels.deletes import walk_deletes as compiled_walk_deletes
+def _compiled_decoder() -> DeleteListDecoder:
+    from penstock.reader.kernels.deletes import decode_delete_list as compiled
 
-    walk: DeleteWalk = compiled_walk_deletes
-    return walk
+    decoder: DeleteListDecoder = compiled
+    return decoder

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, Scan
 from penstock.reader.merge.ordering import check_ordering_type
-from penstock.table.log.delete_walk import ARRAY, INT, LONG, NULL, TIME_MICROS
+from penstock.table.log.delete_list import ARRAY, INT, LONG, NULL, TIME_MICROS
 from penstock.table.log.deletes import DeleteRecords
 from penstock.table.schema.avro import AvroField, Primitive, RecordSchema
 from penstock.table.schema.compatibility import Same, compatible, type_name

@@ -20,7 +20,7 @@ import pyarrow.fs as pafs
 from penstock.kafka.protocols import RecordChunk
 from penstock.proto.errors import StorageDenied, StorageError, UndecodableRecord
 from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
-from penstock.table.storage.filesystem import folder_uri, open_folder, shown_uri, storage_detail
+from penstock.table.storage.filesystem import folder_uri, open_folder, redacted_uri, storage_detail
 from penstock.table.storage.refusals import refusal_of
 
 PART_BYTES: Final = 4 << 20
@@ -134,7 +134,7 @@ class _Objects:
                 written.write(b"".join(self._lines))
         except (OSError, pa.ArrowException) as error:
             told = storage_detail(error, self._folder)
-            failed = f"dead letters cannot be written to {shown_uri(self._folder).rstrip('/')}/{name}: {told}"
+            failed = f"dead letters cannot be written to {redacted_uri(self._folder).rstrip('/')}/{name}: {told}"
             if refusal_of(str(error)) is not None:
                 raise StorageDenied(f"{failed}; give this process the right to write there") from None
             raise StorageError(failed) from None

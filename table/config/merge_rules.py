@@ -22,7 +22,7 @@ from penstock.proto.model.splits import (
 )
 from penstock.table.config.payload_classes import MergeRules, is_plain, payload_rules
 from penstock.table.config.properties import TableProperties
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 
 _EVENT_TIME: Final = "EVENT_TIME_ORDERING"
 _COMMIT_TIME: Final = "COMMIT_TIME_ORDERING"
@@ -41,11 +41,11 @@ def merge_mode(properties: TableProperties) -> MergeMode:
     return merge_rules(properties).mode
 
 
-def merge_rules(properties: TableProperties, asked_marker: DeleteMarker | None = None) -> MergeRules:
+def merge_rules(properties: TableProperties, requested_marker: DeleteMarker | None = None) -> MergeRules:
     """How records of one key merge in this table.
 
     EventTimeOrdering(()) is event time without an ordering field: every record has the same ordering value, so the
-    newer wins. `asked_marker` is the reader's own delete marker: the table's goes before it, as in Hudi. A
+    newer wins. `requested_marker` is the reader's own delete marker: the table's goes before it, as in Hudi. A
     copy-on-write table never merges: any mode is returned, nothing is refused. UnsupportedFeature, naming the setting,
     for custom mergers and payload classes that are not Hudi's; ConfigurationError for a partial update mode that 1.2.0
     does not know.
@@ -54,7 +54,7 @@ def merge_rules(properties: TableProperties, asked_marker: DeleteMarker | None =
         fields = properties.ordering_fields
         return MergeRules(mode=EventTimeOrdering(fields) if fields else CommitTimeOrdering())
     rules = _stored_rules(properties) if properties.version >= 9 else _inferred_rules(properties)
-    return replace(rules, delete_marker=_own_marker(properties) or rules.delete_marker or asked_marker)
+    return replace(rules, delete_marker=_own_marker(properties) or rules.delete_marker or requested_marker)
 
 
 def _own_marker(properties: TableProperties) -> DeleteMarker | None:
@@ -62,7 +62,7 @@ def _own_marker(properties: TableProperties) -> DeleteMarker | None:
     if bool(field) != bool(marker):
         given, lacking = (_DELETE_FIELD, _DELETE_MARKER) if field else (_DELETE_MARKER, _DELETE_FIELD)
         raise ConfigurationError(
-            f"table {shown_uri(properties.base_path)} sets {given}={(field or marker)[:60]} and not {lacking}: Hudi "
+            f"table {redacted_uri(properties.base_path)} sets {given}={(field or marker)[:60]} and not {lacking}: Hudi "
             "reads neither without the other; set both in the table's properties"
         )
     return DeleteMarker(field, marker) if field else None
@@ -88,8 +88,9 @@ def _stored_fill(properties: TableProperties) -> FillMode:
             marker = _merge_property(properties, _UNAVAILABLE)
             return FillMarked(marker, from_newer=True) if marker else WholeRecords()
     raise ConfigurationError(
-        f"table {shown_uri(properties.base_path)} (version {properties.version}) sets hoodie.table.partial.update.mode="
-        f"{properties.partial_update_mode[:60]}: Hudi 1.2 knows IGNORE_DEFAULTS and FILL_UNAVAILABLE, from version 9 on"
+        f"table {redacted_uri(properties.base_path)} (version {properties.version}) sets "
+        f"hoodie.table.partial.update.mode={properties.partial_update_mode[:60]}: Hudi 1.2 reads IGNORE_DEFAULTS and "
+        "FILL_UNAVAILABLE, from table version 9"
     )
 
 
@@ -166,4 +167,4 @@ def _contradict(properties: TableProperties, setting: str) -> NoReturn:
 
 
 def _who(properties: TableProperties) -> str:
-    return f"table {shown_uri(properties.base_path)} (version {properties.version}, {properties.table_type})"
+    return f"table {redacted_uri(properties.base_path)} (version {properties.version}, {properties.table_type})"

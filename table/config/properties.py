@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.proto.errors import CorruptFile, TableError, TableNotFound, UnsupportedFeature
 from penstock.table.config.java_properties import parse_properties
-from penstock.table.storage.filesystem import Storage, checked_path, shown_uri
+from penstock.table.storage.filesystem import Storage, checked_path, redacted_uri
 
 META_FOLDER: Final = ".hoodie"
 PROPERTIES_FILE: Final = f"{META_FOLDER}/hoodie.properties"
@@ -98,7 +98,7 @@ def load_properties(storage: Storage) -> TableProperties:
 
 
 def _not_found(storage: Storage) -> str:
-    where = shown_uri(storage.base_path)
+    where = redacted_uri(storage.base_path)
     base = storage.file_info("")
     if base is None:
         return f"no table at {where}: the folder does not exist; check the path"
@@ -114,14 +114,14 @@ def _not_found(storage: Storage) -> str:
 
 def parse_table_properties(data: bytes, base_path: str, path: str = PROPERTIES_FILE) -> TableProperties:
     """The typed form of the file's bytes. CorruptFile and UnsupportedFeature as for `load_properties`."""
-    where = f"{path} of table {shown_uri(base_path)}"
+    where = f"{path} of table {redacted_uri(base_path)}"
     try:
         raw = parse_properties(data)
     except ValueError as error:
         raise CorruptFile(f"{where} cannot be read: {error}") from error
     _check_identity(raw, where)
     version = _whole_number(raw, "hoodie.table.version", "0", where)
-    said = f"table {shown_uri(base_path)} says so in {path}"
+    said = f"table {redacted_uri(base_path)} says so in {path}"
     if version < OLDEST_VERSION:
         raise UnsupportedFeature(
             f"table version {version}: {said}; this build reads versions {OLDEST_VERSION} to {NEWEST_VERSION}"

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.proto.errors import TableError
 from penstock.table.config.properties import TableProperties
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 
 _SIMPLE: Final = ("SIMPLE", "SIMPLE_AVRO", "SIMPLEKEYGENERATOR", "SIMPLEAVROKEYGENERATOR")
 _SEVERAL: Final = (
@@ -34,7 +34,7 @@ def virtual_key_fields(properties: TableProperties) -> tuple[str, ...]:
     if properties.populate_meta_fields:
         return ()
     fields, keygen = properties.record_key_fields, properties.keygen_name
-    where = f"virtual keys (hoodie.populate.meta.fields=false): table {shown_uri(properties.base_path)}"
+    where = f"virtual keys (hoodie.populate.meta.fields=false): table {redacted_uri(properties.base_path)}"
     if not fields or keygen not in (*_SIMPLE, *_SEVERAL) or (len(fields) > 1 and keygen in _SIMPLE):
         raise TableError(
             f"{where} has key generator {keygen or '(none)'} for {len(fields)} columns; Hudi allows simple, complex "

@@ -11,7 +11,7 @@ from penstock.proto.errors import CorruptFile, FormatError, TableError
 from penstock.table.config.java_properties import parse_properties
 from penstock.table.files.external_names import is_external
 from penstock.table.files.names import parse_file_name
-from penstock.table.storage.filesystem import FileInfo, Storage, shown_uri
+from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
 
 PARTITION_MARKER: Final = ".hoodie_partition_metadata"
 MAX_DEPTH: Final = 32
@@ -58,7 +58,7 @@ def _sorted_out(level: Sequence[str], listings: Sequence[list[FileInfo]]) -> tup
     return partitions, deeper
 
 
-def created_by(storage: Storage, partitions: Collection[str]) -> dict[str, str]:
+def creating_instants(storage: Storage, partitions: Collection[str]) -> dict[str, str]:
     """The requested time of the instant that created each partition (Hudi `HoodiePartitionMetadata`, `commitTime`).
 
     The instant may have been rolled back. A partition whose marker is not there, is in another format than
@@ -100,9 +100,9 @@ def _refuse_foreign(storage: Storage, infos: Sequence[FileInfo]) -> None:
         for info in level:
             if not info.is_dir and info.name.endswith(".parquet"):
                 raise TableError(
-                    f"file {info.path} of table {shown_uri(storage.base_path)} was not named by Hudi: another writer "
-                    "may have registered it, and only the metadata table tells; it cannot be used, and Hudi does not "
-                    "read such a table without it either"
+                    f"file {info.path} of table {redacted_uri(storage.base_path)} was not named by Hudi: another "
+                    "writer may have registered it, and only the metadata table records that; it "
+                    "cannot be used, and Hudi does not read such a table without it either"
                 )
         level = [found for info in level if info.is_dir for found in storage.list_dir(info.path)]
         if not level:
@@ -110,4 +110,4 @@ def _refuse_foreign(storage: Storage, infos: Sequence[FileInfo]) -> None:
 
 
 def _too_many(storage: Storage, what: str) -> CorruptFile:
-    return CorruptFile(f"partitions of table {shown_uri(storage.base_path)} cannot be listed: got {what}")
+    return CorruptFile(f"partitions of table {redacted_uri(storage.base_path)} cannot be listed: got {what}")

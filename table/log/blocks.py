@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock
-from penstock.table.log.far_bytes import FarBytes
+from penstock.table.log.remote_bytes import RemoteBytes
 
 MAGIC: Final = b"#HUDI#"
 _NEXT_MAGIC: Final = re.compile(re.escape(MAGIC))
@@ -115,10 +115,10 @@ class BlockPlace:
         return f"table {self.table}: {self.file}: block at byte {self.offset} of instant {self.instant}"
 
 
-_View = memoryview | FarBytes
+_View = memoryview | RemoteBytes
 
 
-def read_blocks(data: memoryview | pa.Buffer | FarBytes, file: str) -> Iterator[LogBlock | Damage]:
+def read_blocks(data: memoryview | pa.Buffer | RemoteBytes, file: str) -> Iterator[LogBlock | Damage]:
     """Every block of a log file's bytes, in file order, and every gap between them.
 
     Of bytes that are far, those of contents are not read; there a gap reaches to the end of the file.
@@ -129,12 +129,12 @@ def read_blocks(data: memoryview | pa.Buffer | FarBytes, file: str) -> Iterator[
     whose inside contradicts itself is Damage too, up to its end. CorruptBlock, naming `file`, for a format
     version other than 1 and an unknown block type. The content is not looked at.
     """
-    view = data if isinstance(data, FarBytes) else memoryview(data).cast("B")
+    view = data if isinstance(data, RemoteBytes) else memoryview(data).cast("B")
     place = 0
     while place < len(view):
         end = _end_of_block(view, place)
         if isinstance(end, str):
-            behind = len(view) if isinstance(view, FarBytes) else _next_magic(view, place)
+            behind = len(view) if isinstance(view, RemoteBytes) else _next_magic(view, place)
             gap = Damage(place, behind, end)
             yield gap
             place = gap.end

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.table.log.blocks import BlockPlace
-from penstock.table.log.delete_walk import (
+from penstock.table.log.delete_list import (
     ARRAY,
     BOOLEAN,
     BYTES,
@@ -33,8 +33,8 @@ from penstock.table.log.delete_walk import (
     STRING,
     TIME_MICROS,
     TIMESTAMP_MICROS,
-    DeleteWalk,
-    walk_deletes,
+    DeleteListDecoder,
+    decode_delete_list,
 )
 from penstock.table.log.kryo_deletes import decode_kryo
 from penstock.table.schema.decimals import decimals_from_bytes
@@ -49,7 +49,7 @@ class DeleteRecords:
     """The records of a block, in its order: arrays of one length.
 
     keys: strings, never null. kinds: int8, the wrapper branch of the ordering value
-    (`delete_walk.NULL` ... `TIMESTAMP_MICROS`). numbers:
+    (`delete_list.NULL` ... `TIMESTAMP_MICROS`). numbers:
     int64, the ordering value of the integer kinds, the bits of FLOAT and DOUBLE, how many values of ARRAY. texts:
     binary, that of BYTES, STRING and DECIMAL (scale 15, big-endian). items: the values of the ARRAY records one after
     the other, or None without such records.
@@ -167,13 +167,13 @@ class OrderingItems:
 
 
 def decode_deletes(
-    content: memoryview | pa.Buffer | bytes, place: BlockPlace, walk: DeleteWalk = walk_deletes
+    content: memoryview | pa.Buffer | bytes, place: BlockPlace, decode_list: DeleteListDecoder = decode_delete_list
 ) -> DeleteRecords:
     """The deletes of a block's content: int32 version, int32 length, that many bytes of Avro `HoodieDeleteRecordList`.
 
-    `walk` is the loop over the records: `reader.kernels.deletes.walk_deletes` is the compiled one. CorruptBlock for
-    bytes that are not that, a null key or text that is no UTF-8. Versions 1 and 2 are Kryo's, of table versions 5 and
-    older: errors as `kryo_deletes.decode_kryo`.
+    `decode_list` decodes the records; `reader.kernels.deletes.decode_delete_list` is the compiled decoder. CorruptBlock
+    for content of another form, a null key, or text that is not UTF-8. Versions 1 and 2 are Kryo's, from table versions
+    5 and older: errors as `kryo_deletes.decode_kryo`.
     """
     view = memoryview(content).cast("B")
     if len(view) < 8:
@@ -185,7 +185,7 @@ def decode_deletes(
         return _of_kryo(bytes(view[8:]), place)
     if version != 3:
         raise CorruptBlock(f"{place}: delete block version {version}, and Hudi knows 1 to 3; {_ADVICE}")
-    return _decode_list(view[8:], place, walk)
+    return _avro_deletes(view[8:], place, decode_list)
 
 
 def _of_kryo(content: bytes, place: BlockPlace) -> DeleteRecords:
@@ -199,7 +199,7 @@ def _of_kryo(content: bytes, place: BlockPlace) -> DeleteRecords:
     )
 
 
-def _decode_list(view: memoryview, place: BlockPlace, walk: DeleteWalk) -> DeleteRecords:
+def _avro_deletes(view: memoryview, place: BlockPlace, decode_list: DeleteListDecoder) -> DeleteRecords:
     size, most = len(view), len(view) // _SMALLEST_RECORD
     data = np.zeros(size + OVERRUN, np.uint8)
     data[:size] = view
@@ -210,7 +210,7 @@ def _decode_list(view: memoryview, place: BlockPlace, walk: DeleteWalk) -> Delet
     item_kinds, item_numbers = np.zeros(size + 1, np.int8), np.zeros(size + 1, np.int64)
     item_offsets, item_texts = np.zeros(size + 2, np.int32), np.zeros(size, np.uint8)
     items = item_kinds, item_numbers, item_offsets, item_texts
-    rows, problem = walk(data, 0, size, kinds, numbers, key_offsets, keys, text_offsets, texts, *items)
+    rows, problem = decode_list(data, 0, size, kinds, numbers, key_offsets, keys, text_offsets, texts, *items)
     if problem == NULL_KEY:
         raise CorruptBlock(f"{place}: delete record {rows} has no key; {_ADVICE}")
     if problem != FINE:

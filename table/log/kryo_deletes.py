@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.proto.errors import CorruptBlock
-from penstock.table.log.delete_walk import (
+from penstock.table.log.delete_list import (
     BOOLEAN,
     DATE,
     DECIMAL,

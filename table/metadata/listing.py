@@ -16,7 +16,7 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.files import ALL_PARTITIONS, FILES, data_files, files_key, partition_paths
 from penstock.table.metadata.metadata_table import MetadataTable, Unusable, Versions, indexes, open_metadata_table
 from penstock.table.partitions.pruning import PartitionPruning
-from penstock.table.storage.filesystem import FileInfo, shown_uri
+from penstock.table.storage.filesystem import FileInfo, redacted_uri
 from penstock.table.timeline.active import Timeline
 
 FEW_PARTITIONS: Final = 8
@@ -60,7 +60,7 @@ class TableListing:
         """Whether the answers so far came from the metadata table."""
         return self._opened is not None
 
-    def everything(
+    def all_files(
         self, partitions: Collection[str] | None = None, pruning: PartitionPruning | None = None
     ) -> Mapping[str, tuple[FileInfo, ...]]:
         """Every partition with its data files, by name; with `pruning` all that it does not rule out, or really every
@@ -119,8 +119,9 @@ class TableListing:
 
     def _needed(self, reason: str) -> TableError:
         return TableError(
-            f"table {shown_uri(self._table.base_path)} holds files that another writer made: its metadata table alone "
-            f"tells which count, and it cannot be used: {reason}; Hudi does not read the table without it either"
+            f"table {redacted_uri(self._table.base_path)} holds files that another writer made: only its "
+            f"metadata table records which count, and it cannot be used: {reason}; Hudi does not "
+            "read the table without it either"
         )
 
     def _fall_back(self, reason: str) -> None:

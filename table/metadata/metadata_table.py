@@ -34,7 +34,7 @@ from penstock.table.log.deletes import decode_deletes
 from penstock.table.metadata.folder import FolderStorage
 from penstock.table.metadata.records import RecordReaders
 from penstock.table.metadata.validity import ValidBlocks, first_not_recorded, pending_instants
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.fields import Fields
 from penstock.table.timeline.instants import Action
@@ -188,7 +188,7 @@ class MetadataTable:
 
     def _deleted_keys(self, item: _Block, content: memoryview) -> Iterator[str]:
         place = BlockPlace(
-            shown_uri(self._table.base_path), item.file, item.block.offset, item.block.header.instant_time
+            redacted_uri(self._table.base_path), item.file, item.block.offset, item.block.header.instant_time
         )
         yield from decode_deletes(content, place).keys.to_pylist()
 
@@ -224,4 +224,4 @@ class MetadataTable:
         return found
 
     def _where(self, path: str) -> str:
-        return f"file {path} of metadata table {shown_uri(self._table.base_path)}"
+        return f"file {path} of metadata table {redacted_uri(self._table.base_path)}"

@@ -42,7 +42,7 @@ class ParquetError(ValueError):
     """A Parquet file that must not be read: what was got and what was expected."""
 
 
-def tells_storage(error: Exception) -> bool:
+def is_storage_failure(error: Exception) -> bool:
     """Whether a failure of pyarrow's Parquet reader is the storage's, not the file's: it says both as OSError."""
     return isinstance(error, OSError) and (error.errno is not None or any(sign in str(error) for sign in _REMOTE))
 

@@ -20,7 +20,7 @@ from penstock.table.columns import resolve_column
 from penstock.table.config.properties import TableProperties
 from penstock.table.partitions.scalars import partition_scalar
 from penstock.table.partitions.values import DEFAULT_PARTITION, partition_values, path_value_fields
-from penstock.table.predicate.bounds import UNKNOWN, Bounds, Known, MayHold, known_range, known_value
+from penstock.table.predicate.bounds import UNKNOWN, BoundsLookup, ColumnBounds, MayMatch, range_bounds, value_bounds
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Column, Predicate, columns_of
 
@@ -35,7 +35,7 @@ class PartitionPruning:
         """fields: the columns that take their values from paths, one a segment; names and types as in `schema`."""
         self._fields = tuple(fields)
         self._types = {name: schema.field(name).type for name in self._fields}
-        self._may_hold = MayHold(predicate)
+        self._may_hold = MayMatch(predicate)
 
     def fits(self, partitions: Collection[str]) -> bool:
         """Whether every one of these paths tells the values of its partition."""
@@ -69,12 +69,12 @@ class PartitionPruning:
         ways = {partition[:end] for partition in known for end in _ends(partition)}
         return lambda folder: folder in ways and self.drops_below(folder)
 
-    def _exact(self, values: Collection[str | None]) -> Bounds:
+    def _exact(self, values: Collection[str | None]) -> BoundsLookup:
         """What the first fields' values tell of columns; nothing of other columns."""
         told = {name: _scalar_bounds(text, self._types[name]) for name, text in zip(self._fields, values, strict=False)}
         return lambda column: told.get(column.path[0], UNKNOWN) if len(column.path) == 1 else UNKNOWN
 
-    def _deeper(self, folder: str) -> Bounds:
+    def _deeper(self, folder: str) -> BoundsLookup:
         """What is known of the one field in partitions inside the folder: texts that start with its own and a '/'."""
         values = partition_values(folder, self._fields)
         text = None if values is None else values[0]
@@ -84,11 +84,11 @@ class PartitionPruning:
         known = UNKNOWN
         if pa.types.is_string(self._types[name]):
             prefix = text.encode("utf-8", "surrogatepass")
-            known = known_range(prefix + b"/", prefix + _BEHIND_SLASH, nulls=False)
+            known = range_bounds(prefix + b"/", prefix + _BEHIND_SLASH, nulls=False)
         elif pa.types.is_integer(self._types[name]) or pa.types.is_date(self._types[name]):
-            known = Known(nulls=False, values=False)
+            known = ColumnBounds(nulls=False, values=False)
 
-        def bounds(column: Column) -> Known:
+        def bounds(column: Column) -> ColumnBounds:
             return known if column.path == (name,) else UNKNOWN
 
         return bounds
@@ -111,10 +111,10 @@ def partition_pruning(properties: TableProperties, schema: pa.Schema, where: str
     return PartitionPruning(own, schema, predicate) if set(own) & set(columns_of(predicate)) else None
 
 
-def _scalar_bounds(text: str | None, kind: pa.DataType) -> Known:
+def _scalar_bounds(text: str | None, kind: pa.DataType) -> ColumnBounds:
     """What a path's text tells; nothing if it is no value of the type (reading the partition will tell)."""
     try:
-        return known_value(partition_scalar(text, kind, "partition"))
+        return value_bounds(partition_scalar(text, kind, "partition"))
     except (PenstockError, pa.ArrowException, ValueError):
         return UNKNOWN
 

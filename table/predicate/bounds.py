@@ -21,7 +21,7 @@ from penstock.table.predicate.tree import (
     And,
     Column,
     Compare,
-    Decided,
+    Constant,
     IsNull,
     Not,
     OneOf,
@@ -35,7 +35,7 @@ Comparable = bool | int | float | bytes | Decimal
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ColumnBounds:
     """What is known of a column in some rows: no value is below `low` or above `high` (None: not known).
 
     NaN is above every number. `nulls`, `values`: whether a null, whether a value may be among them.
@@ -47,10 +47,10 @@ class Known:
     values: bool = True
 
 
-UNKNOWN: Final = Known()
-ONLY_NULLS: Final = Known(values=False)
+UNKNOWN: Final = ColumnBounds()
+ONLY_NULLS: Final = ColumnBounds(values=False)
 
-Bounds = Callable[[Column], Known]
+BoundsLookup = Callable[[Column], ColumnBounds]
 """What is known of each column that a predicate names, for the rows in question."""
 
 
@@ -63,21 +63,21 @@ class _Answers:
     null: bool
 
 
-def known_range(low: Comparable | None, high: Comparable | None, *, nulls: bool) -> Known:
+def range_bounds(low: Comparable | None, high: Comparable | None, *, nulls: bool) -> ColumnBounds:
     """Values from `low` to `high`, and nulls if `nulls`. Bounds that contradict themselves or are NaN say nothing."""
     if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
-        return Known(nulls=nulls)
+        return ColumnBounds(nulls=nulls)
     if low is not None and high is not None and low > high:  # type: ignore[operator]
         return UNKNOWN
-    return Known(low, high, nulls=nulls)
+    return ColumnBounds(low, high, nulls=nulls)
 
 
-def known_value(value: pa.Scalar) -> Known:
+def value_bounds(value: pa.Scalar) -> ColumnBounds:
     """One value in every row, or null in every row."""
     if not value.is_valid:
         return ONLY_NULLS
     exact = comparable(value)
-    return known_range(exact, exact, nulls=False)
+    return range_bounds(exact, exact, nulls=False)
 
 
 def comparable(value: pa.Scalar) -> Comparable | None:
@@ -98,18 +98,18 @@ def comparable(value: pa.Scalar) -> Comparable | None:
     return None
 
 
-class MayHold:
+class MayMatch:
     """A predicate to be held against bounds, again and again."""
 
     def __init__(self, predicate: Predicate) -> None:
         self._predicate = predicate
         self._looked_up: dict[int, list[Comparable] | None] = {}
 
-    def __call__(self, bounds: Bounds) -> bool:
+    def __call__(self, bounds: BoundsLookup) -> bool:
         """False only if the predicate is true for no row within these bounds."""
         return self._answers(self._predicate, bounds).true
 
-    def _answers(self, node: Predicate, bounds: Bounds) -> _Answers:
+    def _answers(self, node: Predicate, bounds: BoundsLookup) -> _Answers:
         match node:
             case And(terms):
                 found = [self._answers(term, bounds) for term in terms]
@@ -136,10 +136,10 @@ class MayHold:
                 true, false = self._of_values(node, known) if known.values else (False, False)
                 return _Answers(true, false, known.nulls)
 
-    def _of_values(self, node: Predicate, known: Known) -> tuple[bool, bool]:
+    def _of_values(self, node: Predicate, known: ColumnBounds) -> tuple[bool, bool]:
         """Whether values within the bounds may give true, and whether they may give false."""
         match node:
-            case Decided(_, answer):
+            case Constant(_, answer):
                 return answer, not answer
             case StartsWith(_, prefix):
                 return _starts_with(prefix.encode(), known)
@@ -159,7 +159,7 @@ class MayHold:
         return self._looked_up[key]
 
 
-def _compare(op: Op, value: Comparable | None, known: Known) -> tuple[bool, bool]:
+def _compare(op: Op, value: Comparable | None, known: ColumnBounds) -> tuple[bool, bool]:
     if value is None:
         return True, True
     below = known.low is None or known.low < value  # type: ignore[operator]
@@ -180,7 +180,7 @@ def _compare(op: Op, value: Comparable | None, known: Known) -> tuple[bool, bool
             return above or equal, below
 
 
-def _one_of(values: list[Comparable] | None, known: Known) -> tuple[bool, bool]:
+def _one_of(values: list[Comparable] | None, known: ColumnBounds) -> tuple[bool, bool]:
     if values is None:
         return True, True
     first = 0 if known.low is None else bisect_left(values, known.low)
@@ -189,7 +189,7 @@ def _one_of(values: list[Comparable] | None, known: Known) -> tuple[bool, bool]:
     return found, not alone
 
 
-def _starts_with(prefix: bytes, known: Known) -> tuple[bool, bool]:
+def _starts_with(prefix: bytes, known: ColumnBounds) -> tuple[bool, bool]:
     low, high, size = known.low, known.high, len(prefix)
     if not isinstance(low, bytes | None) or not isinstance(high, bytes | None):
         return True, True
@@ -198,5 +198,5 @@ def _starts_with(prefix: bytes, known: Known) -> tuple[bool, bool]:
     return true, not always
 
 
-def _within(value: Comparable, known: Known) -> bool:
+def _within(value: Comparable, known: ColumnBounds) -> bool:
     return (known.low is None or known.low <= value) and (known.high is None or known.high >= value)  # type: ignore[operator]

@@ -20,12 +20,23 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from penstock.proto.errors import ConfigurationError
 from penstock.table.columns import resolve_column
-from penstock.table.predicate.literals import Against, Always, Day, Literal, Moment, Op, Text, Truth, comparison, number
+from penstock.table.predicate.literals import (
+    BooleanLiteral,
+    Comparison,
+    ConstantComparison,
+    DateLiteral,
+    Literal,
+    Op,
+    TextLiteral,
+    TimestampLiteral,
+    comparison,
+    number,
+)
 from penstock.table.predicate.tree import (
     And,
     Column,
     Compare,
-    Decided,
+    Constant,
     IsNull,
     Not,
     OneOf,
@@ -66,7 +77,7 @@ _NESTING: Final = {"L_PAREN", "NOT", "DASH"}
 _TIMESTAMPS: Final = {"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ"}
 
 
-def parsed_filter(text: str, schema: pa.Schema) -> Predicate:
+def parse_filter(text: str, schema: pa.Schema) -> Predicate:
     """See `predicate.parse_predicate`."""
     if len(text) > MAX_TEXT_CHARS:
         raise ConfigurationError(f"the filter has {len(text)} characters: at most {MAX_TEXT_CHARS} are taken")
@@ -156,7 +167,7 @@ def _list_from(tokens: Sequence[Token], place: int) -> tuple[list[Literal], int]
         if token.token_type == TokenType.NUMBER:
             literals.append(number(sign + token.text))
         elif token.token_type == TokenType.STRING and not sign:
-            literals.append(Text(token.text))
+            literals.append(TextLiteral(token.text))
         else:
             return [], place
         if following is not None and following.token_type == TokenType.R_PAREN:
@@ -200,7 +211,7 @@ class _Binding:
             case exp.Is() if isinstance(node.expression, exp.Null):
                 return IsNull(self._column(node.this, node))
             case exp.Column() | exp.Dot():
-                return _compare(self._column(node, node), Op.EQ, Truth(True))
+                return _compare(self._column(node, node), Op.EQ, BooleanLiteral(True))
             case _ if type(node) in _COMPARISONS:
                 return self._comparison(node, _COMPARISONS[type(node)])
         raise _refused(node)
@@ -222,9 +233,9 @@ class _Binding:
 
     def _one_of(self, column: Column, literals: Sequence[Literal]) -> Predicate:
         bound = [comparison(str(column), column.type, Op.EQ, literal) for literal in literals]
-        values = [against.value for against in bound if isinstance(against, Against)]
+        values = [against.value for against in bound if isinstance(against, Comparison)]
         if not values:
-            return Decided(column, answer=False)
+            return Constant(column, answer=False)
         return OneOf(column, pa.array([value.as_py() for value in values], values[0].type))
 
     def _literals(self, nodes: Sequence[exp.Condition]) -> Sequence[Literal]:
@@ -269,28 +280,28 @@ def _names(node: exp.Condition) -> list[str]:
 
 def _compare(column: Column, op: Op, literal: Literal) -> Predicate:
     match comparison(str(column), column.type, op, literal):
-        case Against(exact_op, value):
+        case Comparison(exact_op, value):
             return Compare(column, exact_op, value)
-        case Always(answer):
-            return Decided(column, answer)
+        case ConstantComparison(answer):
+            return Constant(column, answer)
 
 
 def _literal(node: exp.Condition) -> Literal:
     match node:
         case exp.Literal():
-            return Text(node.this) if node.is_string else number(node.this)
+            return TextLiteral(node.this) if node.is_string else number(node.this)
         case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
             return number(f"-{node.this.this}")
         case exp.Boolean():
-            return Truth(bool(node.this))
+            return BooleanLiteral(bool(node.this))
         case exp.Null():
             raise ConfigurationError("nothing equals NULL in a filter: write IS NULL or IS NOT NULL")
         case exp.Cast() if _is_text(node.this) and isinstance(node.to, exp.DataType):
             kind = node.to.this.name
             if kind == "DATE":
-                return Day(node.this.this)
+                return DateLiteral(node.this.this)
             if kind in _TIMESTAMPS:
-                return Moment(node.this.this)
+                return TimestampLiteral(node.this.this)
         case exp.Concat():
             raise _refused(node, " (a quote inside a text is written \\')")
     raise _refused(node)

@@ -42,45 +42,45 @@ class Op(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberLiteral:
     """An exact number as written."""
 
     value: Decimal
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextLiteral:
     """A quoted text."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class BooleanLiteral:
     """TRUE or FALSE."""
 
     value: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class DateLiteral:
     """DATE 'YYYY-MM-DD'."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimestampLiteral:
     """TIMESTAMP 'YYYY-MM-DD HH:MM:SS[.ffffff][zone]'; UTC without a zone."""
 
     text: str
 
 
-Literal = Number | Text | Truth | Day | Moment
+Literal = NumberLiteral | TextLiteral | BooleanLiteral | DateLiteral | TimestampLiteral
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class Comparison:
     """Compare so: with this operator and this value, both as the column's own values compare."""
 
     op: Op
@@ -88,13 +88,13 @@ class Against:
 
 
 @dataclass(frozen=True, slots=True)
-class Always:
+class ConstantComparison:
     """Every value of the type gives this answer."""
 
     answer: bool
 
 
-def number(text: str) -> Number:
+def number(text: str) -> NumberLiteral:
     """The exact number that `text` spells; ConfigurationError if it is none, or it is too long or large."""
     try:
         value = Decimal(text)
@@ -105,55 +105,55 @@ def number(text: str) -> Number:
             f"number {text[:_SHOWN_CHARS]!r} in the filter: more than {_MAX_EXPONENT} digits or an exponent beyond "
             f"{_MAX_EXPONENT}"
         )
-    return Number(value)
+    return NumberLiteral(value)
 
 
-def comparison(column: str, kind: pa.DataType, op: Op, literal: Literal) -> Against | Always:
+def comparison(column: str, kind: pa.DataType, op: Op, literal: Literal) -> Comparison | ConstantComparison:
     """What `column op literal` means for a column of type `kind`.
 
     Integers and decimals compare exactly with any number; `double` and `float` as doubles, the literal being the
     nearest one. ConfigurationError if the literal's kind does not suit the type.
     """
     match literal:
-        case Number(value) if pa.types.is_integer(kind):
+        case NumberLiteral(value) if pa.types.is_integer(kind):
             bits = kind.bit_width - (0 if pa.types.is_unsigned_integer(kind) else 1)
             low = 0 if pa.types.is_unsigned_integer(kind) else -(2**bits)
             return _on_lattice(kind, 0, range(low, 2**bits), op, value)
-        case Number(value) if pa.types.is_decimal(kind):
+        case NumberLiteral(value) if pa.types.is_decimal(kind):
             most = 10**kind.precision
             return _on_lattice(kind, kind.scale, range(1 - most, most), op, value)
-        case Number(value) if pa.types.is_floating(kind):
+        case NumberLiteral(value) if pa.types.is_floating(kind):
             nearest = float(value)
             if math.isinf(nearest):
                 raise ConfigurationError(f"{value} is beyond what column {column!r} ({kind}) can hold")
-            return Against(op, pa.scalar(nearest, pa.float64()))
-        case Text(text) if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return Against(op, pa.scalar(text, kind))
-        case Truth(value) if pa.types.is_boolean(kind) and op in (Op.EQ, Op.NE):
-            return Against(op, pa.scalar(value, kind))
-        case Day(text) | Text(text) if pa.types.is_date(kind):
-            return Against(op, pa.scalar(_days(text), pa.int32()).cast(pa.date32()).cast(kind))
-        case Moment(text) | Day(text) | Text(text) if pa.types.is_timestamp(kind):
+            return Comparison(op, pa.scalar(nearest, pa.float64()))
+        case TextLiteral(text) if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return Comparison(op, pa.scalar(text, kind))
+        case BooleanLiteral(value) if pa.types.is_boolean(kind) and op in (Op.EQ, Op.NE):
+            return Comparison(op, pa.scalar(value, kind))
+        case DateLiteral(text) | TextLiteral(text) if pa.types.is_date(kind):
+            return Comparison(op, pa.scalar(_days(text), pa.int32()).cast(pa.date32()).cast(kind))
+        case TimestampLiteral(text) | DateLiteral(text) | TextLiteral(text) if pa.types.is_timestamp(kind):
             micros = pa.scalar(_micros(column, text, zoned=kind.tz is not None), pa.timestamp("us", kind.tz))
-            return Against(op, micros)
-        case Text(text) if pa.types.is_time(kind):
-            return Against(op, pa.scalar(_time_of_day(text), pa.time64("us")))
+            return Comparison(op, micros)
+        case TextLiteral(text) if pa.types.is_time(kind):
+            return Comparison(op, pa.scalar(_time_of_day(text), pa.time64("us")))
     raise ConfigurationError(f"column {column!r} is {kind}: {op} {_spelled(literal)} does not suit it; {_suited(kind)}")
 
 
-def _on_lattice(kind: pa.DataType, scale: int, units: range, op: Op, value: Decimal) -> Against | Always:
+def _on_lattice(kind: pa.DataType, scale: int, units: range, op: Op, value: Decimal) -> Comparison | ConstantComparison:
     """Compares on the multiples of 10^-scale that the type holds: exact whatever the literal's digits."""
     exact = Fraction(value) * 10**scale
     floor = math.floor(exact)
     if exact.denominator != 1:
         if op in (Op.EQ, Op.NE):
-            return Always(op is Op.NE)
+            return ConstantComparison(op is Op.NE)
         op = Op.LE if op in (Op.LT, Op.LE) else Op.GT
     if floor in units:
         unscaled = Decimal((0 if floor >= 0 else 1, tuple(int(digit) for digit in str(abs(floor))), -scale))
-        return Against(op, pa.scalar(floor if pa.types.is_integer(kind) else unscaled, kind))
+        return Comparison(op, pa.scalar(floor if pa.types.is_integer(kind) else unscaled, kind))
     beyond_above = floor >= units.stop
-    return Always(op is Op.NE or op in ((Op.LT, Op.LE) if beyond_above else (Op.GT, Op.GE)))
+    return ConstantComparison(op is Op.NE or op in ((Op.LT, Op.LE) if beyond_above else (Op.GT, Op.GE)))
 
 
 def _days(text: str) -> int:
@@ -203,15 +203,15 @@ def _time_of_day(text: str) -> int:
 
 def _spelled(literal: Literal) -> str:
     match literal:
-        case Number(value):
+        case NumberLiteral(value):
             return str(value)[:_SHOWN_CHARS]
-        case Truth(value):
+        case BooleanLiteral(value):
             return str(value).upper()
-        case Text(text):
+        case TextLiteral(text):
             return repr(text[:_SHOWN_CHARS])
-        case Day(text):
+        case DateLiteral(text):
             return f"DATE {text[:_SHOWN_CHARS]!r}"
-        case Moment(text):
+        case TimestampLiteral(text):
             return f"TIMESTAMP {text[:_SHOWN_CHARS]!r}"
 
 

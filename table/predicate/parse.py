@@ -22,6 +22,6 @@ def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
     suit its column, a text above 64 KiB, of more than 6,000 tokens
     (24,000 with those of IN lists) or nested deeper than 16 levels; it shows the place and says what is allowed.
     """
-    from penstock.table.predicate.grammar import parsed_filter
+    from penstock.table.predicate.grammar import parse_filter
 
-    return parsed_filter(text, schema)
+    return parse_filter(text, schema)

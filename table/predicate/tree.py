@@ -33,7 +33,7 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Constant:
     """A comparison whose answer is the same for every value, such as `int_column = 3.5`; null where null."""
 
     column: Column
@@ -84,7 +84,7 @@ class Or:
     terms: tuple[Predicate, ...]
 
 
-Predicate = Compare | Decided | OneOf | StartsWith | IsNull | Not | And | Or
+Predicate = Compare | Constant | OneOf | StartsWith | IsNull | Not | And | Or
 
 
 def columns_of(predicate: Predicate) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def compatible(writer: AvroType, reader: AvroType, column: str) -> Compatibility
     return Refused(f"type change of column {column}: {type_name(writer)} -> {type_name(reader)}")
 
 
-def lacking(field: AvroField, column: str) -> Converted | Refused:
+def missing_column(field: AvroField, column: str) -> Converted | Refused:
     """A column of the table that the writer's schema does not have: null, unless the table asks for a value."""
     if field.has_default:
         return Refused(f"default value of column {column}, which a file lacks")
@@ -106,7 +106,7 @@ def _records(writer: tuple[AvroField, ...], reader: tuple[AvroField, ...], colum
     for field in reader:
         path = f"{column}.{field.name}"
         known = written.get(field.name)
-        match lacking(field, path) if known is None else compatible(known.type, field.type, path):
+        match missing_column(field, path) if known is None else compatible(known.type, field.type, path):
             case Refused() as refused:
                 return refused
             case Promoted() as promoted:

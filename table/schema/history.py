@@ -34,13 +34,13 @@ _HIDDEN: Final = "\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HistoryField:
     """A column or nested place: its id, its name, the places inside (a record's fields; an array's element; a map's
     key and value)."""
 
     id: int
     name: str
-    inside: tuple[Place, ...] = ()
+    children: tuple[HistoryField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Version:
     """The columns as of an instant."""
 
     id: int
-    columns: tuple[Place, ...]
+    columns: tuple[HistoryField, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,9 @@ def parse_history(text: str, where: str) -> SchemaHistory:
     return SchemaHistory(tuple(found))
 
 
-def renamed(fields: Sequence[AvroField], have: Sequence[Place], want: Sequence[Place], where: str) -> list[AvroField]:
+def renamed(
+    fields: Sequence[AvroField], have: Sequence[HistoryField], want: Sequence[HistoryField], where: str
+) -> list[AvroField]:
     """The fields with the names that `want` gives their ids; `have` tells the ids of their present names.
 
     A field whose id `want` has not, or that `have` does not know, gets a name that no column has. SchemaMismatch,
@@ -116,12 +118,14 @@ def renamed(fields: Sequence[AvroField], have: Sequence[Place], want: Sequence[P
         if now is None:
             found.append(replace(field, name=f"{_HIDDEN}{place.id}"))
         else:
-            type_ = _renamed_type(field.type, place.inside, now.inside, f"{where}: {field.name}")
+            type_ = _renamed_type(field.type, place.children, now.children, f"{where}: {field.name}")
             found.append(replace(field, name=now.name, type=type_))
     return found
 
 
-def _renamed_type(type_: AvroType, have: tuple[Place, ...], want: tuple[Place, ...], where: str) -> AvroType:
+def _renamed_type(
+    type_: AvroType, have: tuple[HistoryField, ...], want: tuple[HistoryField, ...], where: str
+) -> AvroType:
     match type_:
         case RecordType(fields):
             return RecordType(tuple(renamed(fields, have, want, where)))
@@ -132,19 +136,21 @@ def _renamed_type(type_: AvroType, have: tuple[Place, ...], want: tuple[Place, .
     return type_
 
 
-def _inner(have: Sequence[Place], want: Sequence[Place], where: str) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
+def _inner(
+    have: Sequence[HistoryField], want: Sequence[HistoryField], where: str
+) -> tuple[tuple[HistoryField, ...], tuple[HistoryField, ...]]:
     """What is inside an array's element or a map's value."""
     if not have or not want:
         raise SchemaMismatch(f"{where}: not of the kind that the schema-on-read history says")
-    return have[-1].inside, want[-1].inside
+    return have[-1].children, want[-1].children
 
 
 @dataclass(frozen=True, slots=True)
-class FileNames:
+class ColumnMapping:
     """One file's names of columns (`own`) and the table's (`table`), to be matched by id. `where` begins errors."""
 
-    own: tuple[Place, ...]
-    table: tuple[Place, ...]
+    own: tuple[HistoryField, ...]
+    table: tuple[HistoryField, ...]
     where: str
 
     def in_file(self, field: AvroField) -> AvroField:
@@ -172,7 +178,7 @@ class _Reader:
     def __init__(self, where: str) -> None:
         self._where, self._parts = where, 0
 
-    def fields(self, node: Mapping[str, object], depth: int) -> tuple[Place, ...]:
+    def fields(self, node: Mapping[str, object], depth: int) -> tuple[HistoryField, ...]:
         listed = node.get("fields")
         if not isinstance(listed, list) or depth > MAX_DEPTH:
             raise self._corrupt(f"fields are {str(listed)[:80]!r}, or nest more than {MAX_DEPTH} levels")
@@ -184,12 +190,14 @@ class _Reader:
             raise self._corrupt("a name or id is there twice")
         return found
 
-    def _field(self, item: object, depth: int) -> Place:
+    def _field(self, item: object, depth: int) -> HistoryField:
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             raise self._corrupt(f"field is {str(item)[:80]!r}, expected an object with a name")
-        return Place(_number(item.get("id"), self._where), item["name"], self._inside(item.get("type"), depth + 1))
+        return HistoryField(
+            _number(item.get("id"), self._where), item["name"], self._inside(item.get("type"), depth + 1)
+        )
 
-    def _inside(self, node: object, depth: int) -> tuple[Place, ...]:
+    def _inside(self, node: object, depth: int) -> tuple[HistoryField, ...]:
         if depth > MAX_DEPTH:
             raise self._corrupt(f"types nest more than {MAX_DEPTH} levels")
         if isinstance(node, str):
@@ -202,8 +210,8 @@ class _Reader:
             return tuple(self._part(node, part, depth) for part in parts)
         raise self._corrupt(f"type is {str(node)[:80]!r}")
 
-    def _part(self, node: Mapping[str, object], name: str, depth: int) -> Place:
-        return Place(_number(node.get(f"{name}_id"), self._where), name, self._inside(node.get(name), depth + 1))
+    def _part(self, node: Mapping[str, object], name: str, depth: int) -> HistoryField:
+        return HistoryField(_number(node.get(f"{name}_id"), self._where), name, self._inside(node.get(name), depth + 1))
 
     def _corrupt(self, text: str) -> CorruptFile:
         return CorruptFile(f"{self._where}: schema history: {text}")

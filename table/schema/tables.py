@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.table.config.properties import TableProperties
 from penstock.table.schema.avro import MAX_JSON_BYTES, META_COLUMNS, OPERATION
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 
 _Record: TypeAlias = dict[str, list[dict[str, object]]]
 
@@ -35,7 +35,7 @@ def table_schema_json(
     recorded anywhere.
     """
     recorded = next((text for text in schemas_newest_first if text.strip()), "") or properties.create_schema
-    where = f"table {shown_uri(properties.base_path)}"
+    where = f"table {redacted_uri(properties.base_path)}"
     if not recorded.strip():
         raise SchemaMismatch(
             f"no schema: {where} has none in the commits that count, in hoodie.table.create.schema or in a data file"

@@ -25,7 +25,7 @@ from penstock.proto.errors import (
     StorageError,
 )
 from penstock.table.storage.exact_reads import ExactFile
-from penstock.table.storage.refusals import Denied, Unsaid, WrongRegion, refusal_of, region_asked
+from penstock.table.storage.refusals import Denied, UnexplainedRefusal, WrongRegion, refusal_of, region_asked
 
 MAX_PATH_BYTES: Final = 4096
 """Longest path of a file inside a table, in UTF-8."""
@@ -47,7 +47,7 @@ _EXPECTED: Final = "expected a local path or a URI such as s3://bucket/table"
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 _DETAIL_CHARS = 300
 _SHARED_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "allow_delayed_open", "replication"})
-"""Parameters of pyarrow's URIs that hold no secret; any other is left out of `shared_uri`."""
+"""Parameters of pyarrow's URIs that hold no secret; any other is left out of `uri_without_credentials`."""
 
 _T = TypeVar("_T")
 
@@ -130,7 +130,7 @@ def _refusal(path: str) -> str:
     return "it has an empty part" if "" in parts else ""
 
 
-def shown_uri(base_path: str) -> str:
+def redacted_uri(base_path: str) -> str:
     """The base path for error texts and logs, never to be opened: without user name, password, query and fragment.
 
     A name or local path comes back unchanged. A password that is not percent-encoded (it holds '/', '?' or '#') is
@@ -150,7 +150,7 @@ def shown_uri(base_path: str) -> str:
     return f"{scheme}:{slashes}{re.split('[?#]', rest, maxsplit=1)[0]}"
 
 
-def shared_uri(base_path: str) -> str:
+def uri_without_credentials(base_path: str) -> str:
     """The base path as it may be told to other processes, which open it with credentials of their own: without user
     name and password, and of the query only what says where the storage is. A local path comes back unchanged."""
     if not _URI.match(base_path):
@@ -161,7 +161,7 @@ def shared_uri(base_path: str) -> str:
         for part in query.split("&")
         if part.partition("=")[0].lower() in _SHARED_PARAMETERS and "@" not in part and "%40" not in part
     ]
-    return "?".join([shown_uri(base_path), *(["&".join(kept)] if kept else [])])
+    return "?".join([redacted_uri(base_path), *(["&".join(kept)] if kept else [])])
 
 
 def open_storage(base_path: str) -> Storage:
@@ -183,7 +183,7 @@ def open_folder(place: str, what: str = "table path") -> tuple[pafs.FileSystem, 
     uri = folder_uri(place, what)
     if not uri:
         return pafs.LocalFileSystem(), os.path.abspath(place)  # noqa: PTH100  keeps symbolic links, unlike resolve()
-    shown = shown_uri(place)
+    shown = redacted_uri(place)
     try:
         filesystem, root = pafs.FileSystem.from_uri(uri)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
@@ -196,7 +196,7 @@ def open_folder(place: str, what: str = "table path") -> tuple[pafs.FileSystem, 
 
 def folder_uri(place: str, what: str = "table path") -> str:
     """As pyarrow spells the URI, '' for a local path; nothing is connected. ConfigurationError as `open_storage`."""
-    shown = f"{what} {shown_uri(place)[:200]!r}"
+    shown = f"{what} {redacted_uri(place)[:200]!r}"
     if not place or "\0" in place:
         raise ConfigurationError(f"{shown}: {_EXPECTED}")
     if not _is_utf8(place):
@@ -213,7 +213,7 @@ def folder_uri(place: str, what: str = "table path") -> str:
     return f"{known}:{rest}"
 
 
-def is_near(storage: Storage) -> bool:
+def is_local(storage: Storage) -> bool:
     """Whether reading a few bytes at a place costs microseconds: a local file system, or memory."""
     return _URI.match(storage.base_path) is None
 
@@ -237,7 +237,7 @@ class ArrowStorage:
         return self._base_path
 
     def __repr__(self) -> str:
-        return f"ArrowStorage({shown_uri(self._base_path)!r})"
+        return f"ArrowStorage({redacted_uri(self._base_path)!r})"
 
     def list_dir(self, path: str) -> list[FileInfo]:
         self._check(path)
@@ -260,7 +260,7 @@ class ArrowStorage:
         data = self._guarded(path, read)
         if len(data) > limit_bytes:
             raise CorruptFile(
-                f"file {path} of table {shown_uri(self._base_path)} is larger than expected: at most {limit_bytes} "
+                f"file {path} of table {redacted_uri(self._base_path)} is larger than expected: at most {limit_bytes} "
                 "bytes are read of such a file"
             )
         return data
@@ -294,11 +294,11 @@ class ArrowStorage:
             inside = (self._local_root / path).resolve().is_relative_to(self._local_root.resolve())
         except (RuntimeError, OSError) as error:
             raise self._failure(path, error) or CorruptFile(
-                f"file {path} of table {shown_uri(self._base_path)}: {storage_detail(error)}"
+                f"file {path} of table {redacted_uri(self._base_path)}: {storage_detail(error)}"
             ) from error
         if not inside:
             raise CorruptFile(
-                f"file {path} of table {shown_uri(self._base_path)} is refused: a symbolic link leads out of "
+                f"file {path} of table {redacted_uri(self._base_path)} is refused: a symbolic link leads out of "
                 "the base path; expected every file under the base path"
             )
 
@@ -327,7 +327,7 @@ class ArrowStorage:
         if self._local_root is not None:
             return None
         match self._refusal(error):
-            case Denied() | Unsaid():
+            case Denied() | UnexplainedRefusal():
                 return StorageDenied(
                     f"storage refuses {self._where(path)}: {told}: check the credentials of this process, their rights "
                     "on the bucket, and the region"
@@ -342,10 +342,10 @@ class ArrowStorage:
             case None:
                 return None
 
-    def _refusal(self, error: Exception) -> Denied | WrongRegion | Unsaid | None:
+    def _refusal(self, error: Exception) -> Denied | WrongRegion | UnexplainedRefusal | None:
         """What the store means; where its answer had no body, what it says to a listing, which has one."""
         found = refusal_of(str(error))
-        if isinstance(found, Unsaid):
+        if isinstance(found, UnexplainedRefusal):
             try:
                 self._filesystem.get_file_info(pafs.FileSelector(self._root, allow_not_found=True))
             except (OSError, pa.ArrowException) as told:
@@ -353,7 +353,7 @@ class ArrowStorage:
         return found
 
     def _where(self, path: str) -> str:
-        return f"{path or 'the base folder'} of table {shown_uri(self._base_path)}"
+        return f"{path or 'the base folder'} of table {redacted_uri(self._base_path)}"
 
 
 def _file_info(entry: pafs.FileInfo, path: str) -> FileInfo:
@@ -384,6 +384,6 @@ def _is_utf8(text: str) -> bool:
 
 def storage_detail(error: BaseException, uri: str = "") -> str:
     """The first line of an error's text, bounded (pyarrow appends whole search logs), with `uri` as it may be shown."""
-    text = str(error).replace(uri, shown_uri(uri)) if uri else str(error)
+    text = str(error).replace(uri, redacted_uri(uri)) if uri else str(error)
     lines = text.splitlines()
     return lines[0][:_DETAIL_CHARS] if lines else type(error).__name__

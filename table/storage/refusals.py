@@ -39,18 +39,18 @@ class WrongRegion:
 
 
 @dataclass(frozen=True, slots=True)
-class Unsaid:
+class UnexplainedRefusal:
     """Refused by an answer that has no body: another request may be told why."""
 
 
-def refusal_of(text: str) -> Denied | WrongRegion | Unsaid | None:
+def refusal_of(text: str) -> Denied | WrongRegion | UnexplainedRefusal | None:
     """What an error's text says; None for a failure that may pass."""
     if _MOVED.search(text):
         found = _EXPECTED.search(text)
         return WrongRegion(found[1] if found else "")
     if _DENIED.search(text):
         return Denied()
-    return Unsaid() if _HEAD_400.search(text) else None
+    return UnexplainedRefusal() if _HEAD_400.search(text) else None
 
 
 def region_asked(uri: str, environment: Mapping[str, str]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from typing import Final
 from penstock.proto.errors import FormatError, InvariantViolation
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.properties import TableProperties
-from penstock.table.storage.filesystem import FileInfo, Storage, shown_uri
+from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
 from penstock.table.timeline.instants import (
     WRITE_ACTIONS,
     Action,
@@ -171,5 +171,5 @@ def timeline_of(listing: Iterable[FileInfo], properties: TableProperties) -> Tim
         parsed = (parse_instant_file(info.name, properties.layout, _appeared(info, properties)) for info in listing)
         return build_timeline(properties.layout, [item for item in parsed if item is not None])
     except FormatError as error:
-        where = f"{properties.timeline_folder} of table {shown_uri(properties.base_path)}"
+        where = f"{properties.timeline_folder} of table {redacted_uri(properties.base_path)}"
         raise type(error)(f"{error} (in {where})") from None

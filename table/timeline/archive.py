@@ -18,14 +18,21 @@ from typing import Final
 from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.properties import META_FOLDER, TableProperties
-from penstock.table.storage.filesystem import FileInfo, Storage, shown_uri
+from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
 from penstock.table.timeline.archive_v1 import ArchiveEntry, archive_entries
 from penstock.table.timeline.archive_v2 import ARCHIVE_FILE, history_files, history_metadata
 from penstock.table.timeline.avro_container import single_record
 from penstock.table.timeline.commit_cache import FileIdentity
 from penstock.table.timeline.commits import CommitMetadata, commit_of, parse_commit
 from penstock.table.timeline.instants import WRITE_ACTIONS, Action, Instant, State, comparable_action
-from penstock.table.timeline.service_plans import CleanMetadata, Undone, clean_of, parse_clean, parse_undone, undone_of
+from penstock.table.timeline.service_plans import (
+    CleanMetadata,
+    RolledBack,
+    clean_of,
+    parse_clean,
+    parse_rollback,
+    rollback_of,
+)
 
 MAX_ARCHIVE_BYTES: Final = 1 << 30
 """Largest archive file of layout 1 that is read."""
@@ -46,7 +53,7 @@ class ArchivedInstant:
     """A completed write, clean or rollback that left the active timeline, and what it did; named after its file."""
 
     instant: Instant
-    did: CommitMetadata | CleanMetadata | Undone
+    did: CommitMetadata | CleanMetadata | RolledBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class Archive:
     instants: tuple[Instant, ...]
     commits: Mapping[str, CommitMetadata]
     cleans: tuple[tuple[str, CleanMetadata], ...]
-    undone: frozenset[str] = frozenset()
+    rolled_back: frozenset[str] = frozenset()
 
 
 class ArchiveCache:
@@ -106,10 +113,10 @@ def read_archive(storage: Storage, properties: TableProperties, cache: ArchiveCa
             found.setdefault((item.instant.requested_time, comparable_action(item.instant.action)), item)
     items = [found[key] for key in sorted(found)]
     return Archive(
-        instants=tuple(item.instant for item in items if not isinstance(item.did, Undone)),
+        instants=tuple(item.instant for item in items if not isinstance(item.did, RolledBack)),
         commits={item.instant.requested_time: item.did for item in items if isinstance(item.did, CommitMetadata)},
         cleans=tuple((item.instant.requested_time, item.did) for item in items if isinstance(item.did, CleanMetadata)),
-        undone=frozenset(time for item in items if isinstance(item.did, Undone) for time in item.did.instants),
+        rolled_back=frozenset(time for item in items if isinstance(item.did, RolledBack) for time in item.did.instants),
     )
 
 
@@ -117,7 +124,7 @@ def _check_weight(weight: int, properties: TableProperties) -> None:
     if weight > MAX_ARCHIVED:
         raise ConfigurationError(
             f"archived timeline of more than {MAX_ARCHIVED} instants and files: table "
-            f"{shown_uri(properties.base_path)}; give an `after` in the active timeline, or read from `earliest`"
+            f"{redacted_uri(properties.base_path)}; give an `after` in the active timeline, or read from `earliest`"
         )
 
 
@@ -171,13 +178,13 @@ def _weight(found: Iterable[ArchivedInstant]) -> int:
                 total += 1 + len(stats) + len(replaced)
             case CleanMetadata(partitions=partitions):
                 total += 1 + sum(1 + len(partition.file_names) for partition in partitions)
-            case Undone(instants=instants):
+            case RolledBack(instants=instants):
                 total += 1 + len(instants)
     return total
 
 
 def _of_history(storage: Storage, properties: TableProperties, name: str) -> Iterator[ArchivedInstant]:
-    table = shown_uri(properties.base_path)
+    table = redacted_uri(properties.base_path)
     last: tuple[bytes, CommitMetadata] | None = None
     for requested, completion, action_name, body in history_metadata(storage, properties, name, _ACTIONS):
         action = _ACTIONS[action_name]
@@ -191,19 +198,19 @@ def _of_history(storage: Storage, properties: TableProperties, name: str) -> Ite
         yield ArchivedInstant(instant, did)
 
 
-def _did(body: bytes, instant: Instant, table: str) -> CommitMetadata | CleanMetadata | Undone:
+def _did(body: bytes, instant: Instant, table: str) -> CommitMetadata | CleanMetadata | RolledBack:
     match instant.action:
         case Action.CLEAN:
             return parse_clean(body, instant, table)
         case Action.ROLLBACK | Action.RESTORE:
-            return parse_undone(body, instant, table)
+            return parse_rollback(body, instant, table)
         case _:
             return parse_commit(body, instant, table)
 
 
 def _of_archive(storage: Storage, properties: TableProperties, folder: str, name: str) -> tuple[ArchivedInstant, ...]:
     """The completed instants of an archive file; none of the half-written result of a merge of archive files."""
-    where = f"archive file {folder}/{name} of table {shown_uri(properties.base_path)}"
+    where = f"archive file {folder}/{name} of table {redacted_uri(properties.base_path)}"
     try:
         data = storage.read_bytes(f"{folder}/{name}", MAX_ARCHIVE_BYTES)
     except FileNotFoundError as error:
@@ -245,7 +252,7 @@ def _completed(
             yield ArchivedInstant(instant, clean_of(entry.fields.within("hoodieCleanMetadata", told)))
             continue
         if action is Action.ROLLBACK:
-            yield ArchivedInstant(instant, undone_of(entry.fields.within("hoodieRollbackMetadata", told), action))
+            yield ArchivedInstant(instant, rollback_of(entry.fields.within("hoodieRollbackMetadata", told), action))
         if action in (Action.ROLLBACK, Action.RESTORE):  # what a restore took back is not archived
             continue
         replaces = instant.action is Action.REPLACE_COMMIT

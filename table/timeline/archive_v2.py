@@ -13,7 +13,7 @@ from typing import Final
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.properties import TableProperties
-from penstock.table.storage.filesystem import Storage, shown_uri
+from penstock.table.storage.filesystem import Storage, redacted_uri
 from penstock.table.timeline.archive_v2_files import COLUMNS, MAX_INSTANTS, distinct_instants, metadata_of
 from penstock.table.timeline.instants import Action
 
@@ -121,4 +121,4 @@ def history_metadata(
 
 
 def _where(properties: TableProperties, name: str) -> str:
-    return f"history file {properties.history_folder}/{name} of table {shown_uri(properties.base_path)}"
+    return f"history file {properties.history_folder}/{name} of table {redacted_uri(properties.base_path)}"

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, StorageError
-from penstock.table.parquet.checks import read_footer, tells_storage
+from penstock.table.parquet.checks import is_storage_failure, read_footer
 from penstock.table.parquet.pages import ChunkPages, check_pages
-from penstock.table.storage.filesystem import Storage, is_near
+from penstock.table.storage.filesystem import Storage, is_local
 
 MAX_INSTANTS: Final = 2_000_000
 """Most distinct instants of a history that are held."""
@@ -113,7 +113,7 @@ class _Opened:
 
     def __init__(self, storage: Storage, path: str, columns: Sequence[str], where: str) -> None:
         self._columns, self._where = list(columns), where
-        self._near = is_near(storage)
+        self._near = is_local(storage)
         try:
             self._source = self._guarded(lambda: storage.open_input(path))
         except FileNotFoundError as error:
@@ -211,7 +211,7 @@ class _Opened:
         except FileNotFoundError:
             raise
         except (pa.ArrowException, KeyError, ValueError, IndexError, OSError) as error:
-            if tells_storage(error):
+            if is_storage_failure(error):
                 raise StorageError(
                     f"{self._where} cannot be read: {str(error)[:200]}; asking again may help"
                 ) from error

@@ -53,7 +53,7 @@ class CleanMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class RolledBack:
     """Requested times of the instants that a completed rollback or restore took back."""
 
     instants: tuple[str, ...]
@@ -118,14 +118,14 @@ def clean_of(fields: Fields) -> CleanMetadata:
     )
 
 
-def parse_undone(data: bytes, instant: Instant, table: str = "") -> Undone:
+def parse_rollback(data: bytes, instant: Instant, table: str = "") -> RolledBack:
     """What a completed rollback (Hudi `HoodieRollbackMetadata`) or restore (`HoodieRestoreMetadata`) took back."""
-    return undone_of(decode_metadata(data, instant, table), instant.action)
+    return rollback_of(decode_metadata(data, instant, table), instant.action)
 
 
-def undone_of(fields: Fields, action: Action) -> Undone:
+def rollback_of(fields: Fields, action: Action) -> RolledBack:
     """The same from decoded fields."""
-    return Undone(fields.texts("instantsToRollback" if action is Action.RESTORE else "commitsRollback"))
+    return RolledBack(fields.texts("instantsToRollback" if action is Action.RESTORE else "commitsRollback"))
 
 
 def _cleaned(partition: str, entry: Fields) -> CleanedPartition:

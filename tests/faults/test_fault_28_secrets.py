@@ -27,7 +27,7 @@ from penstock.proto.model.access import ServerAccess
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.proto.model.reports import NextSplit, SplitReport
 from penstock.table.storage import filesystem
-from penstock.table.storage.filesystem import ArrowStorage, Storage, open_storage, shared_uri
+from penstock.table.storage.filesystem import ArrowStorage, Storage, open_storage, uri_without_credentials
 from tests.certificates import Authority
 
 V9 = "A_merge_event_long_v9_h120"
@@ -142,7 +142,7 @@ def _failing(
     ],
 )
 def test_what_is_told_of_a_uri(uri: str, shared: str) -> None:
-    assert shared_uri(uri) == shared
+    assert uri_without_credentials(uri) == shared
 
 
 def test_a_token_in_place_of_its_file_is_refused_and_not_repeated() -> None:

@@ -17,12 +17,12 @@ from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.cdc.images import ChangeKind
 from penstock.reader.cdc.logged import _kinds
 from penstock.reader.cdc.logged_schema import SIDES, parse_logged_schema
-from penstock.reader.kernels.deletes import walk_deletes
+from penstock.reader.kernels.deletes import decode_delete_list
 from penstock.reader.log.block_selection import CountedBlocks
 from penstock.reader.log.record_positions import _positions
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
-from penstock.table.log.delete_walk import ARRAY, DeleteWalk
-from penstock.table.log.delete_walk import walk_deletes as plain_walk_deletes
+from penstock.table.log.delete_list import ARRAY, DeleteListDecoder
+from penstock.table.log.delete_list import decode_delete_list as plain_decoder
 from penstock.table.log.deletes import DeleteRecords, OrderingItems, decode_deletes
 from penstock.table.log.positions import cardinality
 from penstock.table.schema.avro import AvroField, Primitive, RecordSchema, RecordType, parse_record_schema
@@ -122,13 +122,13 @@ def _columns(found: DeleteRecords | OrderingItems) -> tuple[list[int], list[int]
     return found.kinds.tolist(), found.numbers.tolist(), found.texts.to_pylist()
 
 
-def _delete_rows(data: bytes, walk: DeleteWalk) -> list[Any]:
-    return _rows_of(decode_deletes(data, PLACE, walk))
+def _delete_rows(data: bytes, decoder: DeleteListDecoder) -> list[Any]:
+    return _rows_of(decode_deletes(data, PLACE, decoder))
 
 
 def _decode_deletes(data: bytes, _context: Any) -> Any:
-    rows = by_both([partial(_delete_rows, data, walk) for walk in (walk_deletes, plain_walk_deletes)])
-    found = decode_deletes(data, PLACE, walk_deletes)
+    rows = by_both([partial(_delete_rows, data, decoder) for decoder in (decode_delete_list, plain_decoder)])
+    found = decode_deletes(data, PLACE, decode_delete_list)
     for kind in (pa.int64(), pa.int32(), pa.bool_(), pa.float64()):
         values, default = found.ordering_as(kind)
         assert len(values) == len(default) == len(rows)

@@ -18,13 +18,13 @@ from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
-from penstock.reader.kernels.deletes import walk_deletes
+from penstock.reader.kernels.deletes import decode_delete_list
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.table.config.merge_rules import merge_mode
 from penstock.table.config.properties import load_properties
 from penstock.table.hfile.reader import HFile
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
-from penstock.table.log.delete_walk import walk_deletes as slow_walk_deletes
+from penstock.table.log.delete_list import decode_delete_list as plain_decoder
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.log.positions import cardinality
 from penstock.table.metadata.column_stats import combined_stats
@@ -83,8 +83,8 @@ def _block(whole: pa.Buffer, block: LogBlock) -> None:
         cardinality(block.header.record_positions)
     match block.kind:
         case BlockKind.DELETE:
-            deletes = decode_deletes(content, _PLACE, walk_deletes)
-            slow = decode_deletes(content, _PLACE, slow_walk_deletes)
+            deletes = decode_deletes(content, _PLACE, decode_delete_list)
+            slow = decode_deletes(content, _PLACE, plain_decoder)
             assert deletes.keys.equals(slow.keys) and (deletes.kinds == slow.kinds).all()
             deletes.ordering_as(pa.int64())
             deletes.ordering_tuples([pa.int64(), pa.string()])

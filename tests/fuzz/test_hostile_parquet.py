@@ -67,7 +67,7 @@ def read(data: bytes) -> int:
 
 def read_far(data: bytes) -> int:
     """As `read`, from an object store."""
-    with patch.object(base_file, "is_near", lambda storage: False):
+    with patch.object(base_file, "is_local", lambda storage: False):
         return read(data)
 
 

@@ -88,7 +88,7 @@ def opened(path: pathlib.Path) -> tuple[HudiTable, MetadataTable]:
 def sizes(table: HudiTable, *, metadata: bool) -> dict[str, int]:
     """Every data file with its size."""
     found = TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
-    files = {info.path: info.size_bytes for infos in found.everything().values() for info in infos}
+    files = {info.path: info.size_bytes for infos in found.all_files().values() for info in infos}
     assert found.from_metadata is metadata
     return files
 
@@ -113,7 +113,7 @@ def test_names_and_sizes_are_those_of_the_folders(golden: Golden, case: str) -> 
 @pytest.mark.parametrize("case", WITH_METADATA)
 def test_partitions_are_those_of_the_folders_and_one_by_one_the_same(golden: Golden, case: str) -> None:
     table = open_table(str(golden.table(case)))
-    whole = TableListing(table, table.timeline(), metadata=True, few_partitions=0).everything()
+    whole = TableListing(table, table.timeline(), metadata=True, few_partitions=0).all_files()
     assert sorted(whole) == sorted(table.list_partitions())
     for partition, files in whole.items():
         one = TableListing(table, table.timeline(), metadata=True, few_partitions=0).of([partition, "p=none"])

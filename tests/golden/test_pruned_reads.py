@@ -128,11 +128,11 @@ def conditions(batch: pa.RecordBatch, seed: str, partition_fields: tuple[str, ..
 
 def compare(table: HudiTable, query: Query, count: int, seed: str, *, metadata: bool = True) -> int:
     """Filtered reads against the filtered full read; returns how many row groups were pruned."""
-    everything, batch, places = full(table, query)
+    all_files, batch, places = full(table, query)
     total = 0
     for where in conditions(batch, seed, table.properties.partition_fields, count):
         kept = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
-        wanted = {place: everything[place] for place, answer in zip(places, kept, strict=True) if answer}
+        wanted = {place: all_files[place] for place, answer in zip(places, kept, strict=True) if answer}
         got, pruned = read(table, query, where, metadata=metadata)
         assert got == wanted, f"{query} where {where}"
         total += pruned
@@ -181,7 +181,7 @@ def test_files_are_ruled_out_by_column_statistics(golden: Golden, case: str, mon
     table = open_table(str(golden.table(case)))
     if COLUMN_STATS not in indexes(table.properties):
         pytest.fail(f"{case} has no column statistics")
-    everything, batch, places = full(table, ReadOptimized())
+    all_files, batch, places = full(table, ReadOptimized())
     splits = len({place[0] for place in places})
     dropped = 0
     for field in batch.schema:
@@ -191,7 +191,7 @@ def test_files_are_ruled_out_by_column_statistics(golden: Golden, case: str, mon
             for op in ("=", "<", ">="):
                 where = f"`{field.name}` {op} {literal(value, field.type)}"
                 kept = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
-                wanted = {place: everything[place] for place, answer in zip(places, kept, strict=True) if answer}
+                wanted = {place: all_files[place] for place, answer in zip(places, kept, strict=True) if answer}
                 assert read(table, ReadOptimized(), where)[0] == wanted, where
                 request = PlanRequest(table="t", query=ReadOptimized(), where=where)
                 dropped += splits - len(plan_request(table, "t", request).splits)
@@ -208,7 +208,7 @@ def test_the_metadata_table_is_asked_for_partitions_that_match(golden: Golden, c
     table = open_table(str(golden.table(case)))
     request = PlanRequest(table="t", query=Snapshot())
     schema = arrow_schema(parse_record_schema(plan_request(table, "t", request).scan.schema_json, "t"))
-    every = listing.TableListing(table, table.timeline(), metadata=True, few_partitions=0).everything()
+    every = listing.TableListing(table, table.timeline(), metadata=True, few_partitions=0).all_files()
     first = min(every)
     value = first.partition("=")[2]
     (field,) = table.properties.partition_fields
@@ -216,7 +216,7 @@ def test_the_metadata_table_is_asked_for_partitions_that_match(golden: Golden, c
     assert pruning is not None and value
     for metadata in (True, False):
         found = listing.TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
-        got = found.everything(None, pruning)
+        got = found.all_files(None, pruning)
         assert list(got) == [first] and found.from_metadata is metadata
         committed = {info.name for info in every[first]}
         assert committed <= {info.name for info in got[first]} and len(every) > 1
@@ -225,7 +225,7 @@ def test_the_metadata_table_is_asked_for_partitions_that_match(golden: Golden, c
 def test_special_partition_values_are_ruled_out_by_the_value_that_rows_show(golden: Golden) -> None:
     """Null, empty, escaped and percent values: a partition is planned if and only if a row of it is kept."""
     table = open_table(str(golden.table("A_part_special_v9_h120")))
-    everything, batch, places = full(table, Snapshot())
+    all_files, batch, places = full(table, Snapshot())
     field = table.properties.partition_fields[0]
     pruning = partition_pruning(table.properties, batch.schema, f"`{field}` IS NULL")
     assert pruning is not None and pruning.drops(f"{field}=x")
@@ -235,4 +235,4 @@ def test_special_partition_values_are_ruled_out_by_the_value_that_rows_show(gold
         splits = plan_request(table, "t", PlanRequest(table="t", query=Snapshot(), where=where)).splits
         holding = {place[0] for place, held in zip(places, batch[field].to_pylist(), strict=True) if held == value}
         assert {split.split_id for split in splits} == holding, where
-        assert len(holding) < len({place[0] for place in everything})
+        assert len(holding) < len({place[0] for place in all_files})

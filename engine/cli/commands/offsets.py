@@ -99,7 +99,7 @@ def handover_fields(
     from penstock.enumerator.handover.explain import notes, step_in_words
     from penstock.enumerator.handover.offset_fallbacks import GivenOffsets, GroupOffsets
     from penstock.enumerator.handover.offset_search import Found
-    from penstock.table.storage.filesystem import shown_uri
+    from penstock.table.storage.filesystem import redacted_uri
 
     match outcome.origin:
         case Found(sources=sources):
@@ -111,7 +111,7 @@ def handover_fields(
         case _:
             origin, sources = "timestamp", ()
     fields: dict[str, object] = {
-        "table": shown_uri(table),
+        "table": redacted_uri(table),
         "instant": back.instant,
         "order_key": back.order_key,
         "topic": outcome.offsets.topic,
@@ -148,10 +148,10 @@ def handover_fields(
 
 def _print(table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Step] | None) -> None:
     from penstock.enumerator.handover.explain import notes, origin_in_words, step_in_words
-    from penstock.table.storage.filesystem import shown_uri
+    from penstock.table.storage.filesystem import redacted_uri
 
     rows = [
-        ("table", shown_uri(table)),
+        ("table", redacted_uri(table)),
         ("instant", back.instant),
         ("order_key", back.order_key),
         ("topic", outcome.offsets.topic),

@@ -98,17 +98,17 @@ def metrics_address(text: str) -> str:
 
 def named_tables(pairs: Sequence[str]) -> dict[str, str]:
     """The tables by name. ConfigurationError: not NAME=PATH, or a name given twice."""
-    from penstock.table.storage.filesystem import shown_uri
+    from penstock.table.storage.filesystem import redacted_uri
 
     tables: dict[str, str] = {}
     for pair in pairs:
         name, equals, path = pair.partition("=")
         if not (name and equals and path):
-            got = f"{shown_uri(name)}{equals}{shown_uri(path)}"
+            got = f"{redacted_uri(name)}{equals}{redacted_uri(path)}"
             raise ConfigurationError(f"--table {got[:200]!r}: expected NAME=PATH")
         if name in tables:
-            both = f"{shown_uri(tables[name])} and {shown_uri(path)}"
-            raise ConfigurationError(f"--table {shown_uri(name)}: given twice, with {both}")
+            both = f"{redacted_uri(tables[name])} and {redacted_uri(path)}"
+            raise ConfigurationError(f"--table {redacted_uri(name)}: given twice, with {both}")
         tables[name] = path
     return tables
 

@@ -80,11 +80,11 @@ def plan(
 
 def plan_fields(planned: Plan, explanation: Explanation | None) -> dict[str, object]:
     """The plan's documented fields (docs/reference/cli.md)."""
-    from penstock.table.storage.filesystem import shown_uri
+    from penstock.table.storage.filesystem import redacted_uri
 
     fields: dict[str, object] = {
-        "table": shown_uri(planned.scan.table),
-        "base_path": shown_uri(planned.scan.base_path),
+        "table": redacted_uri(planned.scan.table),
+        "base_path": redacted_uri(planned.scan.base_path),
         "after": str(planned.commit_range.after),
         "upto": str(planned.commit_range.upto),
         "columns": list(planned.scan.columns),

@@ -59,11 +59,11 @@ def desc(
 
 def described(description: TableDescription) -> dict[str, object]:
     """The description's documented fields (docs/reference/cli.md)."""
-    from penstock.table.storage.filesystem import shown_uri
+    from penstock.table.storage.filesystem import redacted_uri
 
     return {
-        "table": shown_uri(description.table),
-        "base_path": shown_uri(description.base_path),
+        "table": redacted_uri(description.table),
+        "base_path": redacted_uri(description.base_path),
         "hudi_name": description.hudi_name,
         "table_type": description.table_type,
         "table_version": description.table_version,

@@ -17,7 +17,7 @@ from penstock.proto.model.positions import Position
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import change_schema
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 
 log = logging.getLogger("penstock.engine.spark")
 
@@ -53,7 +53,7 @@ class SchemaWatch:
                 log.warning(
                     "table %s: %s; the stream goes on under the schema that it was loaded with, as long as each value"
                     " fits it exactly",
-                    shown_uri(self._table),
+                    redacted_uri(self._table),
                     change,
                 )
         return ()
@@ -62,7 +62,7 @@ class SchemaWatch:
         """The error that ends the stream before the micro-batch from `start` to `end`; None: it is one of a topic."""
         since = "" if end is None else f", from commit {end} on"
         return SchemaMismatch(
-            f"table {shown_uri(self._table)} no longer fits the schema that the stream was loaded with{since}: "
+            f"table {redacted_uri(self._table)} no longer fits the schema that the stream was loaded with{since}: "
             f"{'; '.join(map(str, broken))}. Everything up to {start} "
             "was delivered; start the query again with a new load() (and a sink that takes the new schema): it goes on "
             "behind that from the checkpoint"

@@ -49,7 +49,7 @@ from penstock.proto.model.queries import NO_LIMITS, Changes, RoundLimits
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.streams import CommitsBatch, NextBatch, NoBatch, StreamPoint, StreamScope, batch_request
 from penstock.proto.retry import Retry
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.storage.filesystem import redacted_uri
 
 log = logging.getLogger("penstock.engine.spark")
 
@@ -120,7 +120,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._limits
         found = self._found(point, limits)
         if found.lost:
-            log.warning("table %s: rows were lost: %s", shown_uri(self._load.table), found.lost)
+            log.warning("table %s: rows were lost: %s", redacted_uri(self._load.table), found.lost)
         return begin if found.point == point else offset_of(found.point, self._digest, self._scope.upto)
 
     def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> list[InputPartition]:
@@ -137,7 +137,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning(
                 "table %s: the micro-batch up to %s can no longer be planned as it was; the stream goes on with what "
                 "is left of it (onLostRange): %s",
-                shown_uri(self._load.table),
+                redacted_uri(self._load.table),
                 point.progress.position,
                 error,
             )

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.splits import EventTimeBounds, FileRef, NoEventTimes, UnknownBounds
 from penstock.table.metadata.column_stats import ColumnStats
-from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, tells_storage
+from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, is_storage_failure
 from penstock.table.parquet.legacy_calendar import legacy_calendar, widened_bounds
 from penstock.table.schema.avro import AvroType, Primitive
-from penstock.table.storage.filesystem import Storage, shown_uri
+from penstock.table.storage.filesystem import Storage, redacted_uri
 
 _DAY_US: Final = 86_400_000_000
 _INT64_MAX: Final = 2**63 - 1
@@ -60,7 +60,7 @@ def together(parts: Iterable[SplitBounds]) -> SplitBounds:
 
 def read_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:
     """The footer of a base file. CorruptFile if there is no file or no footer that can be read."""
-    where = f"base file {file.path} of table {shown_uri(storage.base_path)}"
+    where = f"base file {file.path} of table {redacted_uri(storage.base_path)}"
     try:
         with storage.open_input(file.path) as source:
             check_statistics(source)
@@ -71,7 +71,7 @@ def read_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:
         raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
     except (pa.ArrowException, ParquetError, OSError) as error:
         detail = str(error).partition("\n")[0][:200]
-        if tells_storage(error):
+        if is_storage_failure(error):
             raise StorageError(f"footer of {where} cannot be read: {detail}; asking again may help") from error
         raise CorruptFile(
             f"{where} has no readable Parquet footer: {detail}; expected {file.size_bytes} bytes"

@@ -28,9 +28,9 @@ from penstock.proto.errors import CorruptBlock, CorruptFile, StorageError
 from penstock.proto.model.splits import FileRef, UnknownBounds, VisibleInstants
 from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
-from penstock.table.log.far_bytes import FarBytes, FarBytesTooLong
-from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, tells_storage
-from penstock.table.storage.filesystem import shown_uri
+from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
+from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, is_storage_failure
+from penstock.table.storage.filesystem import redacted_uri
 
 MAX_CELLS: Final = 200_000
 """What all entries weigh together: one for the entry, one for each row group or log block in it."""
@@ -191,10 +191,10 @@ class FileTimes:
         return (kind, self.table.base_path, self.column, *((file.path, file.size_bytes) for file in files))
 
     def _read_log(self, file: FileRef, look: _Look) -> LogTimes:
-        where = f"log file {file.path} of table {shown_uri(self.table.base_path)}"
+        where = f"log file {file.path} of table {redacted_uri(self.table.base_path)}"
         try:
             with self.table.storage.open_input(file.path) as source:
-                data = FarBytes(source)
+                data = RemoteBytes(source)
                 if not len(data) or len(data) < file.size_bytes:
                     return _UNTOLD
                 items: list[LogBlock] = []
@@ -207,10 +207,10 @@ class FileTimes:
                 return look(source, items)
         except FileNotFoundError as error:
             raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
-        except (CorruptBlock, FarBytesTooLong, ParquetError):
+        except (CorruptBlock, RemoteRangeTooLong, ParquetError):
             return _UNTOLD
         except (OSError, pa.ArrowException) as error:
-            if isinstance(error, OSError) and not tells_storage(error):
+            if isinstance(error, OSError) and not is_storage_failure(error):
                 return _UNTOLD
             detail = str(error).partition("\n")[0][:200]
             raise StorageError(f"{where} cannot be read: {detail}; asking again may help") from error

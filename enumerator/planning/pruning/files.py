@@ -24,7 +24,7 @@ from penstock.table.metadata.keys import column_stats_key
 from penstock.table.metadata.listing import TableListing
 from penstock.table.metadata.metadata_table import MetadataTable, indexes
 from penstock.table.parquet.legacy_calendar import widened_bounds
-from penstock.table.predicate.bounds import UNKNOWN, Known, MayHold, known_range
+from penstock.table.predicate.bounds import UNKNOWN, ColumnBounds, MayMatch, range_bounds
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Column, columns_of
 from penstock.table.schema.arrow import arrow_schema
@@ -75,10 +75,10 @@ def _is_external(split: Split) -> bool:
 def may_hold_rows(scan: Scan, columns: Mapping[str, AvroType]) -> Callable[[Mapping[str, ColumnStats | None]], bool]:
     """Whether a log-free file with these statistics (by column) may hold a row that the scan's filter keeps. Columns
     not named, those whose values come from paths among them, may hold anything."""
-    may_hold = MayHold(parse_predicate(scan.where, arrow_schema(_record(scan))))
+    may_hold = MayMatch(parse_predicate(scan.where, arrow_schema(_record(scan))))
 
     def answer(stats: Mapping[str, ColumnStats | None]) -> bool:
-        def known(column: Column) -> Known:
+        def known(column: Column) -> ColumnBounds:
             name = column.path[0]
             if len(column.path) > 1 or name not in columns:
                 return UNKNOWN
@@ -109,7 +109,7 @@ def _is_judged(kind: AvroType) -> bool:
             return kind in _WHOLE_NUMBERS
 
 
-def _bounds(stats: ColumnStats | None, kind: AvroType, arrow: pa.DataType) -> Known:
+def _bounds(stats: ColumnStats | None, kind: AvroType, arrow: pa.DataType) -> ColumnBounds:
     """What the statistics of a file tell of a column, in the units rows show; nothing if they are in any doubt."""
     if stats is None or stats.is_deleted or stats.value_count is None or stats.null_count is None:
         return UNKNOWN
@@ -118,7 +118,7 @@ def _bounds(stats: ColumnStats | None, kind: AvroType, arrow: pa.DataType) -> Kn
         return UNKNOWN
     if tells_moments(kind):  # the file may be of the legacy calendar, which its statistics do not tell
         low, high = widened_bounds(low, high, 1 if pa.types.is_date(arrow) else _DAY_US)
-    return known_range(low, high, nulls=True)
+    return range_bounds(low, high, nulls=True)
 
 
 def _exact(value: object, logical: str, kind: AvroType, arrow: pa.DataType) -> int | None:

@@ -348,7 +348,7 @@ def test_each_kernel_is_compiled_once_whatever_array_it_gets() -> None:
     warm_up()
     assert len(kernel.decode_records.signatures) == 1  # type: ignore[attr-defined]
     assert len(kernel.walk_prefixed.signatures) == 1  # type: ignore[attr-defined]
-    assert len(deletes.walk_deletes.signatures) == 1  # type: ignore[attr-defined]
+    assert len(deletes.decode_delete_list.signatures) == 1  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("compiled", [True, False])

@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.reader.filter import evaluate
-from penstock.table.predicate.bounds import ONLY_NULLS, UNKNOWN, Known, MayHold, comparable, known_range, known_value
+from penstock.table.predicate.bounds import (
+    ONLY_NULLS,
+    UNKNOWN,
+    ColumnBounds,
+    MayMatch,
+    comparable,
+    range_bounds,
+    value_bounds,
+)
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Column
 from tests.unit.reader.test_filter import ROW, SCHEMA, TREES
@@ -25,7 +33,7 @@ def column_of(batch: pa.RecordBatch, column: Column) -> pa.Array:
     return values
 
 
-def exact(values: pa.Array, drop: frozenset[str]) -> Known:
+def exact(values: pa.Array, drop: frozenset[str]) -> ColumnBounds:
     """The narrowest bounds of these values as Parquet would have them; `drop` says what is left out."""
     held = [comparable(value) for value in values if value.is_valid and not is_nan(value)]
     has_nan = any(value.is_valid and is_nan(value) for value in values)
@@ -33,10 +41,10 @@ def exact(values: pa.Array, drop: frozenset[str]) -> Known:
         return ONLY_NULLS
     nulls = values.null_count > 0 or "nulls" in drop
     if any(value is None for value in held):
-        return Known(nulls=nulls)
+        return ColumnBounds(nulls=nulls)
     low = None if "low" in drop or not held else min(held)  # type: ignore[type-var]
     high = None if "high" in drop or not held or has_nan else max(held)  # type: ignore[type-var]
-    return known_range(low, high, nulls=nulls)
+    return range_bounds(low, high, nulls=nulls)
 
 
 def is_nan(value: pa.Scalar) -> bool:
@@ -57,70 +65,70 @@ def test_no_row_is_kept_where_the_filter_may_not_hold(
     batch = pa.RecordBatch.from_pylist([{"i": 7}, *rows], SCHEMA).slice(1)
     predicate = parse_predicate(tree.text, SCHEMA)
 
-    def bounds(column: Column) -> Known:
+    def bounds(column: Column) -> ColumnBounds:
         return UNKNOWN if column.path[0] in unknown else exact(column_of(batch, column), drop)
 
-    may_hold = MayHold(predicate)
+    may_hold = MayMatch(predicate)
     if not may_hold(bounds):
         assert evaluate(predicate, batch).true_count == 0
     if len(rows) == 1 and not drop and not unknown and tree.text.split()[0] in ("i", "d", "day", "b"):
         assert may_hold(bounds) is (evaluate(predicate, batch).true_count == 1), "one value is known exactly"
 
 
-RANGES: list[tuple[str, Known, bool]] = [
-    ("i = 5", Known(1, 4), False),
-    ("i = 5", Known(1, 5), True),
-    ("i != 5", Known(5, 5), False),
-    ("i != 5", Known(5, 6), True),
-    ("i < 5", Known(5, None), False),
-    ("i <= 5", Known(5, None), True),
-    ("i > 5", Known(None, 5), False),
-    ("i >= 5", Known(None, 5), True),
-    ("NOT (i > 5)", Known(6, 9), False),
-    ("NOT (i > 5)", Known(5, 9), True),
-    ("i IN (1, 9)", Known(2, 8), False),
-    ("i IN (1, 5, 9)", Known(2, 8), True),
-    ("NOT (i IN (1, 5))", Known(5, 5), False),
-    ("i BETWEEN 3 AND 4", Known(5, 9), False),
-    ("i = 1.5", Known(1, 2), False),
-    ("i IS NULL", Known(1, 2, nulls=False), False),
-    ("i IS NULL", Known(1, 2), True),
+RANGES: list[tuple[str, ColumnBounds, bool]] = [
+    ("i = 5", ColumnBounds(1, 4), False),
+    ("i = 5", ColumnBounds(1, 5), True),
+    ("i != 5", ColumnBounds(5, 5), False),
+    ("i != 5", ColumnBounds(5, 6), True),
+    ("i < 5", ColumnBounds(5, None), False),
+    ("i <= 5", ColumnBounds(5, None), True),
+    ("i > 5", ColumnBounds(None, 5), False),
+    ("i >= 5", ColumnBounds(None, 5), True),
+    ("NOT (i > 5)", ColumnBounds(6, 9), False),
+    ("NOT (i > 5)", ColumnBounds(5, 9), True),
+    ("i IN (1, 9)", ColumnBounds(2, 8), False),
+    ("i IN (1, 5, 9)", ColumnBounds(2, 8), True),
+    ("NOT (i IN (1, 5))", ColumnBounds(5, 5), False),
+    ("i BETWEEN 3 AND 4", ColumnBounds(5, 9), False),
+    ("i = 1.5", ColumnBounds(1, 2), False),
+    ("i IS NULL", ColumnBounds(1, 2, nulls=False), False),
+    ("i IS NULL", ColumnBounds(1, 2), True),
     ("i IS NOT NULL", ONLY_NULLS, False),
     ("NOT (i = 1)", ONLY_NULLS, False),
     ("NOT (i = 1 AND i > 0)", ONLY_NULLS, False),
     ("i = 1 OR i IS NULL", ONLY_NULLS, True),
-    ("i = 1 OR s = 'a'", Known(5, 9), True),
-    ("i = 1 AND s = 'a'", Known(5, 9), False),
-    ("x > 5", Known(1.0, None), True),
-    ("x < 5", Known(5.0, None), False),
-    ("x = 0", Known(-0.0, -0.0), True),
-    ("d = 0.01", Known(Decimal("0.02"), Decimal("9")), False),
-    ("d > 0.015", Known(Decimal("-1"), Decimal("0.01")), False),
-    ("s LIKE 'ab%'", Known(b"a", b"aa"), False),
-    ("s LIKE 'ab%'", Known(b"ac", b"b"), False),
-    ("s LIKE 'ab%'", Known(b"a", b"ab"), True),
-    ("s LIKE 'ab%'", Known(b"abz", b"b"), True),
-    ("s NOT LIKE 'ab%'", Known(b"ab", b"abz"), False),
-    ("s NOT LIKE 'ab%'", Known(b"ab", b"ac"), True),
-    ("s LIKE '%'", Known(b"ab", b"ac"), True),
-    ("s = 'é'", Known(b"a", b"z"), False),
-    ("b", Known(False, False), False),
-    ("NOT b", Known(False, False), True),
+    ("i = 1 OR s = 'a'", ColumnBounds(5, 9), True),
+    ("i = 1 AND s = 'a'", ColumnBounds(5, 9), False),
+    ("x > 5", ColumnBounds(1.0, None), True),
+    ("x < 5", ColumnBounds(5.0, None), False),
+    ("x = 0", ColumnBounds(-0.0, -0.0), True),
+    ("d = 0.01", ColumnBounds(Decimal("0.02"), Decimal("9")), False),
+    ("d > 0.015", ColumnBounds(Decimal("-1"), Decimal("0.01")), False),
+    ("s LIKE 'ab%'", ColumnBounds(b"a", b"aa"), False),
+    ("s LIKE 'ab%'", ColumnBounds(b"ac", b"b"), False),
+    ("s LIKE 'ab%'", ColumnBounds(b"a", b"ab"), True),
+    ("s LIKE 'ab%'", ColumnBounds(b"abz", b"b"), True),
+    ("s NOT LIKE 'ab%'", ColumnBounds(b"ab", b"abz"), False),
+    ("s NOT LIKE 'ab%'", ColumnBounds(b"ab", b"ac"), True),
+    ("s LIKE '%'", ColumnBounds(b"ab", b"ac"), True),
+    ("s = 'é'", ColumnBounds(b"a", b"z"), False),
+    ("b", ColumnBounds(False, False), False),
+    ("NOT b", ColumnBounds(False, False), True),
 ]
 
 
 @pytest.mark.parametrize(("text", "known", "answer"), RANGES, ids=lambda item: item if isinstance(item, str) else "")
-def test_what_a_range_says(text: str, known: Known, answer: bool) -> None:
+def test_what_a_range_says(text: str, known: ColumnBounds, answer: bool) -> None:
     name = "ixdsb"["ixdsb".index(text.replace("NOT (", "").replace("NOT ", "")[0])]
-    may_hold = MayHold(parse_predicate(text, SCHEMA))
+    may_hold = MayMatch(parse_predicate(text, SCHEMA))
     assert may_hold(lambda column: known if column.path == (name,) else UNKNOWN) is answer
     assert may_hold(lambda column: known if column.path == (name,) else UNKNOWN) is answer, "asked again"
 
 
 def test_bounds_that_cannot_be_say_nothing() -> None:
-    assert known_range(3, 2, nulls=False) == UNKNOWN
-    assert known_range(math.nan, 2.0, nulls=False) == Known(nulls=False)
-    assert known_range(1.0, math.nan, nulls=True) == UNKNOWN
-    assert known_value(pa.scalar(None, pa.int32())) == ONLY_NULLS
-    assert known_value(pa.scalar(math.nan)) == Known(nulls=False)
-    assert known_value(pa.scalar(b"x")) == Known(nulls=False), "bytes compare with nothing"
+    assert range_bounds(3, 2, nulls=False) == UNKNOWN
+    assert range_bounds(math.nan, 2.0, nulls=False) == ColumnBounds(nulls=False)
+    assert range_bounds(1.0, math.nan, nulls=True) == UNKNOWN
+    assert value_bounds(pa.scalar(None, pa.int32())) == ONLY_NULLS
+    assert value_bounds(pa.scalar(math.nan)) == ColumnBounds(nulls=False)
+    assert value_bounds(pa.scalar(b"x")) == ColumnBounds(nulls=False), "bytes compare with nothing"

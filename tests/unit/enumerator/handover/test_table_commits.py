@@ -65,7 +65,7 @@ def test_every_completed_write_once_newest_first(golden: GoldenTables, name: str
     assert keys == sorted(set(keys), reverse=True)
     active = {str(item.requested_time) for item in table.timeline().completed_writes}
     archive = table.archive()
-    archived = set(archive.commits) - archive.undone
+    archived = set(archive.commits) - archive.rolled_back
     assert archived - active
     assert {commit.instant for commit in walked} == active | archived
     assert {commit.instant for commit in walked if commit.archived} == archived - active
@@ -74,7 +74,9 @@ def test_every_completed_write_once_newest_first(golden: GoldenTables, name: str
 @pytest.mark.parametrize("name", ARCHIVED)
 def test_a_key_in_the_archive_is_found(golden: GoldenTables, name: str) -> None:
     archive = open_table(str(golden.table(name))).archive()
-    at = min(time for time, commit in archive.commits.items() if not commit.is_service and time not in archive.undone)
+    at = min(
+        time for time, commit in archive.commits.items() if not commit.is_service and time not in archive.rolled_back
+    )
     back = commits_back(keyed(golden.table(name), at))
     found = find_offsets(back.near, back.far, WriterHints(others_read_it=False), lambda batch: None)
     assert isinstance(found, Found)
@@ -87,7 +89,7 @@ def test_a_key_in_the_archive_is_found(golden: GoldenTables, name: str) -> None:
 @pytest.mark.parametrize("name", ARCHIVED)
 def test_an_archived_instant(golden: GoldenTables, name: str) -> None:
     archive = open_table(str(golden.table(name))).archive()
-    at = max(time for time in archive.commits if time not in archive.undone)
+    at = max(time for time in archive.commits if time not in archive.rolled_back)
     back = commits_back(keyed(golden.table(name), at), at)
     assert [*back.near] == []
     walked = list(back.far)
@@ -151,7 +153,7 @@ class Late(HudiTable):
             replace(item, completion_time=InstantTime(self.completed)) if item.requested_time == self.late else item
             for item in archive.instants
         )
-        return replace(archive, instants=instants, undone=archive.undone | {self.gone})
+        return replace(archive, instants=instants, rolled_back=archive.rolled_back | {self.gone})
 
 
 def test_row_02_an_archived_commit_that_completed_late_has_its_place(golden: GoldenTables) -> None:

@@ -155,7 +155,7 @@ class TestCutArchive:
 
     def test_what_was_rolled_back_is_not_lost(self) -> None:
         """A crashed write leaves the partitions that it created, and maybe files."""
-        facts = replace(layout_1(), undone=frozenset({"15"}))
+        facts = replace(layout_1(), rolled_back=frozenset({"15"}))
         query = Incremental(at("05"), at("30"))
         assert checked_against(facts, listing("a_0-1-1_15.parquet"), {"p": "15"}, query) is facts
         with pytest.raises(PositionExpired, match="of instant 16"):

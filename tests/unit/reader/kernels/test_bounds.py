@@ -63,7 +63,7 @@ module = types.ModuleType("unguarded")
 exec(compile(source.replace({GUARD!r}, ""), "unguarded.py", "exec"), module.__dict__)
 body = bytes([130, 4]) + bytes([2, 0, 0, 0]) * 256 + bytes([2])  # announces 257 records, the last of one byte
 try:
-    decode_deletes(struct.pack(">ii", 3, len(body)) + body, BlockPlace("t", "f", 0, "1"), module.walk_deletes)
+    decode_deletes(struct.pack(">ii", 3, len(body)) + body, BlockPlace("t", "f", 0, "1"), module.decode_delete_list)
 except IndexError:
     print("caught")
 """

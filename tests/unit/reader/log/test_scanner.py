@@ -210,7 +210,7 @@ def test_of_a_near_log_that_was_let_go_parts_are_read(folder: SliceFolder, monke
 
 def test_a_log_far_away_is_read_once(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_bytes, "_WORTH_RETURNING_BYTES", 0)
-    monkeypatch.setattr(log_bytes, "is_near", lambda storage: False)
+    monkeypatch.setattr(log_bytes, "is_local", lambda storage: False)
     folder.write_log(data(folder, "1", row("a", 1)))
     storage = CountingStorage(open_storage(str(folder.folder)))
     files = LogFiles(storage, folder.logs, "orders")

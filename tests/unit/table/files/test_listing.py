@@ -9,7 +9,7 @@ import pytest
 
 from penstock.proto.errors import CorruptFile, TableError
 from penstock.table.files import listing
-from penstock.table.files.listing import created_by, find_partitions, list_data_files
+from penstock.table.files.listing import creating_instants, find_partitions, list_data_files
 from penstock.table.storage.filesystem import open_storage
 
 Touch = Callable[..., None]
@@ -107,7 +107,7 @@ def test_markers_tell_which_instant_created_a_partition(tmp_path: pathlib.Path) 
     (tmp_path / "f").mkdir()
     (tmp_path / "f/.hoodie_partition_metadata.parquet").write_bytes(b"")
     (tmp_path / ".hoodie_partition_metadata").write_text("commitTime=7\n")
-    assert created_by(open_storage(str(tmp_path)), ["", *markers, "f"]) == {
+    assert creating_instants(open_storage(str(tmp_path)), ["", *markers, "f"]) == {
         "": "7",
         "a": "20260101000000000",
         "b/c": "20260102000000",

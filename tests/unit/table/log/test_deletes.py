@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptBlock, PenstockError, SchemaMismatch
 from penstock.reader.kernels import deletes as kernel
-from penstock.table.log import delete_walk
+from penstock.table.log import delete_list
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
 
 PLACE = BlockPlace("trips", "p/.f_1.log.1_0-0-0", 77, "20260101000000000")
-WALKS = [delete_walk.walk_deletes, kernel.walk_deletes]
+DECODERS = [delete_list.decode_delete_list, kernel.decode_delete_list]
 
 
 def wrapper(name: str, kind: Any) -> dict[str, Any]:
@@ -132,33 +132,33 @@ def plain(records: DeleteRecords) -> list[tuple[str, str, Any]]:
 @given(st.lists(st.tuples(st.text(max_size=30), st.none() | st.text(max_size=10), _VALUES), max_size=12))
 def test_both_walks_give_what_fastavro_wrote(deletes: list[tuple[str, str | None, tuple[str, Any]]]) -> None:
     data = content([(key, partition, *value) for key, partition, value in deletes])
-    for walk in WALKS:
-        assert plain(decode_deletes(data, PLACE, walk)) == [(key, *value) for key, _, value in deletes]
+    for decoder in DECODERS:
+        assert plain(decode_deletes(data, PLACE, decoder)) == [(key, *value) for key, _, value in deletes]
 
 
-@pytest.mark.parametrize("walk", WALKS)
-def test_blocks_of_a_list_with_their_size_in_bytes(walk: Any) -> None:
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_blocks_of_a_list_with_their_size_in_bytes(decoder: Any) -> None:
     record = b"\2\2k" + b"\0" + b"\6\x54"  # key "k", no partition, LongWrapper 42
     data = framed(b"\3" + b"\x18" + record * 2 + b"\2" + record + b"\0")  # two (12 bytes), then one, then the end
-    assert plain(decode_deletes(data, PLACE, walk)) == [("k", "LongWrapper", 42)] * 3
+    assert plain(decode_deletes(data, PLACE, decoder)) == [("k", "LongWrapper", 42)] * 3
 
 
-@pytest.mark.parametrize("walk", WALKS)
-def test_an_empty_list(walk: Any) -> None:
-    records = decode_deletes(pa.py_buffer(content([])), PLACE, walk)
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_an_empty_list(decoder: Any) -> None:
+    records = decode_deletes(pa.py_buffer(content([])), PLACE, decoder)
     assert len(records) == 0
     values, default = records.ordering_as(pa.int64())
     assert (len(values), len(default)) == (0, 0)
 
 
-@pytest.mark.parametrize("walk", WALKS)
-def test_a_null_key_names_the_record(walk: Any) -> None:
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_null_key_names_the_record(decoder: Any) -> None:
     with pytest.raises(CorruptBlock, match=r"trips.*log\.1.*byte 77.*20260101000000000.*record 1 has no key"):
-        decode_deletes(content([("a", "p", "", None), (None, "p", "", None)]), PLACE, walk)
+        decode_deletes(content([("a", "p", "", None), (None, "p", "", None)]), PLACE, decoder)
 
 
-@pytest.mark.parametrize("walk", WALKS)
-def test_several_ordering_fields(walk: Any) -> None:
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_several_ordering_fields(decoder: Any) -> None:
     both = [("LongWrapper", {"value": 7}), ("StringWrapper", {"value": "s"})]
     rows = [
         ("plain", None, "IntWrapper", 0),
@@ -170,21 +170,21 @@ def test_several_ordering_fields(walk: Any) -> None:
         ("text", None, "StringWrapper", "between"),
         ("again", None, "ArrayWrapper", [both[0], ("StringWrapper", {"value": "tt"})]),
     ]
-    deletes = decode_deletes(content(rows), PLACE, walk)
-    assert deletes.numbers[deletes.kinds == delete_walk.ARRAY].tolist() == [2, 0, 2, 1, 2, 2]
+    deletes = decode_deletes(content(rows), PLACE, decoder)
+    assert deletes.numbers[deletes.kinds == delete_list.ARRAY].tolist() == [2, 0, 2, 1, 2, 2]
     (first, second), default = deletes.ordering_tuples([pa.int64(), pa.string()])
     assert default.tolist() == [True, False, True, False, True, True, True, False]
     assert [first.to_pylist()[row] for row in (1, 3, 7)] == [7, -1, 7]
     assert [second.to_pylist()[row] for row in (1, 3, 7)] == ["s", None, "tt"]
 
 
-@pytest.mark.parametrize("walk", WALKS)
-def test_a_date_among_several_ordering_fields(walk: Any) -> None:
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_date_among_several_ordering_fields(decoder: Any) -> None:
     days = [("LocalDateWrapper", {"value": 3}), ("DateWrapper", {"value": 4}), ("IntWrapper", {"value": 0})]
-    deletes = decode_deletes(content([("a", None, "ArrayWrapper", days)]), PLACE, walk)
+    deletes = decode_deletes(content([("a", None, "ArrayWrapper", days)]), PLACE, decoder)
     columns, default = deletes.ordering_tuples([pa.date32(), pa.date32(), pa.int32()])
     assert [column.cast(pa.int32()).to_pylist() for column in columns] == [[3], [4], [0]] and not default.any()
-    assert decode_deletes(content([("a", None, "", None)]), PLACE, walk).ordering_tuples([pa.int32()] * 2)[1].all()
+    assert decode_deletes(content([("a", None, "", None)]), PLACE, decoder).ordering_tuples([pa.int32()] * 2)[1].all()
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -205,9 +205,9 @@ def test_empty_kryo_blocks(version: int) -> None:
     ],
 )
 def test_a_frame_that_does_not_fit_is_corrupt(bad: bytes) -> None:
-    for walk in WALKS:
+    for decoder in DECODERS:
         with pytest.raises(CorruptBlock):
-            decode_deletes(bad, PLACE, walk)
+            decode_deletes(bad, PLACE, decoder)
 
 
 def test_unknown_versions_are_refused() -> None:
@@ -217,9 +217,9 @@ def test_unknown_versions_are_refused() -> None:
 
 def test_a_key_that_is_no_text_is_corrupt() -> None:
     data = content([("abc", None, "", None)]).replace(b"abc", b"\xff\xfe\xfd")
-    for walk in WALKS:
+    for decoder in DECODERS:
         with pytest.raises(CorruptBlock, match="UTF8"):
-            decode_deletes(data, PLACE, walk)
+            decode_deletes(data, PLACE, decoder)
 
 
 def ordering(deletes: list[tuple[str, Any]], column: pa.DataType) -> tuple[list[Any], list[bool]]:
@@ -293,9 +293,9 @@ def test_a_string_ordering_value_that_is_no_text_is_corrupt() -> None:
 
 def test_the_compiled_walk_has_the_same_constants() -> None:
     for name in ("NULL", "BOOLEAN", "INT", "FLOAT", "DOUBLE", "BYTES", "STRING", "DATE", "DECIMAL", "TIMESTAMP_MICROS"):
-        assert getattr(kernel, name) == getattr(delete_walk, name)
+        assert getattr(kernel, name) == getattr(delete_list, name)
     for name in ("ARRAY", "FINE", "DAMAGED", "NULL_KEY"):
-        assert getattr(kernel, name) == getattr(delete_walk, name)
+        assert getattr(kernel, name) == getattr(delete_list, name)
 
 
 def test_both_walks_agree_on_damaged_bytes() -> None:
@@ -317,7 +317,7 @@ def test_both_walks_agree_on_damaged_bytes() -> None:
         raw = bytearray(good[: chance.randint(len(good) // 2, len(good))] if chance.random() < 0.3 else good)
         for _ in range(chance.randint(1, 3)):
             raw[chance.randrange(len(raw))] = chance.randrange(256)
-        answers = [outcome(framed(bytes(raw)), walk) for walk in WALKS]
+        answers = [outcome(framed(bytes(raw)), decoder) for decoder in DECODERS]
         assert answers[0] == answers[1]
         outcomes.add(type(answers[0]))
     assert outcomes == {str, list}
@@ -335,25 +335,25 @@ def one_record_more(rows: int, rest: bytes) -> bytes:
     "rest", [b"", b"\2", b"\2\0", b"\2\0\0", b"\0", b"\2\0\2", b"\2\0\0\x18"], ids=lambda rest: rest.hex()
 )
 def test_a_record_for_which_the_arrays_have_no_room_is_damage(rows: int, rest: bytes) -> None:
-    for walk in WALKS:
+    for decoder in DECODERS:
         with pytest.raises(CorruptBlock, match=f"delete record {rows} (does not fit its schema|has no key)"):
-            decode_deletes(one_record_more(rows, rest), PLACE, walk)
-    answers = [outcome(one_record_more(rows, rest), walk) for walk in WALKS]
+            decode_deletes(one_record_more(rows, rest), PLACE, decoder)
+    answers = [outcome(one_record_more(rows, rest), decoder) for decoder in DECODERS]
     assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 63, 257])
 def test_the_smallest_records_fill_the_arrays_to_the_last_row(rows: int) -> None:
-    for walk in WALKS:
-        records = decode_deletes(one_record_more(rows, b"\2\0\0\0" + b"\0"), PLACE, walk)
+    for decoder in DECODERS:
+        records = decode_deletes(one_record_more(rows, b"\2\0\0\0" + b"\0"), PLACE, decoder)
         assert records.keys.to_pylist() == [""] * (rows + 1)
-        assert records.kinds.tolist() == [delete_walk.NULL] * (rows + 1)
+        assert records.kinds.tolist() == [delete_list.NULL] * (rows + 1)
 
 
-def outcome(data: bytes, walk: Any) -> str | list[Any]:
+def outcome(data: bytes, decoder: Any) -> str | list[Any]:
     """The records, bits and all; or the error."""
     try:
-        records = decode_deletes(data, PLACE, walk)
+        records = decode_deletes(data, PLACE, decoder)
     except PenstockError as error:
         return str(error)
     arrays = records.kinds, records.numbers

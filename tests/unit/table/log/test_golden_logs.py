@@ -12,9 +12,9 @@ import fastavro
 import pytest
 
 from penstock.proto.errors import CorruptBlock
-from penstock.reader.kernels.deletes import walk_deletes
+from penstock.reader.kernels.deletes import decode_delete_list
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks
-from penstock.table.log.delete_walk import ARRAY
+from penstock.table.log.delete_list import ARRAY
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.log.positions import cardinality
 
@@ -98,7 +98,7 @@ def test_positions_are_as_many_as_records(golden: Any) -> None:
                     records = int.from_bytes(data[item.content_start + 4 : item.content_start + 8], "big")
                 elif item.kind == BlockKind.DELETE:
                     content = data[item.content_start : item.content_end]
-                    records = len(decode_deletes(content, place_of(file, item), walk_deletes))
+                    records = len(decode_deletes(content, place_of(file, item), decode_delete_list))
                 else:
                     continue
                 assert cardinality(item.header.record_positions) == records, file
@@ -115,7 +115,7 @@ def test_deletes_are_what_fastavro_reads(golden: Any, delete_schema: Any) -> Non
                 if isinstance(item, Damage) or item.kind != BlockKind.DELETE:
                     continue
                 content = data[item.content_start : item.content_end]
-                deletes = decode_deletes(content, place_of(file, item), walk_deletes)
+                deletes = decode_deletes(content, place_of(file, item), decode_delete_list)
                 several += int((deletes.kinds == ARRAY).sum())
                 assert [
                     (key, kind) for key, kind in zip(deletes.keys.to_pylist(), deletes.kinds.tolist(), strict=True)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from penstock.proto.errors import ConfigurationError
 from penstock.table.predicate import grammar
 from penstock.table.predicate.grammar import MAX_ALL_TOKENS, MAX_DEPTH, MAX_TOKENS
-from penstock.table.predicate.literals import Always, Number, Op, comparison
+from penstock.table.predicate.literals import ConstantComparison, NumberLiteral, Op, comparison
 from penstock.table.predicate.parse import parse_predicate
-from penstock.table.predicate.tree import And, Compare, Decided, IsNull, Not, OneOf, Or, StartsWith, columns_of
+from penstock.table.predicate.tree import And, Compare, Constant, IsNull, Not, OneOf, Or, StartsWith, columns_of
 
 SCHEMA = pa.schema(
     [
@@ -119,7 +119,7 @@ def test_a_comparison_is_typed_by_its_column(text: str, expected: tuple[str, str
 )
 def test_what_no_value_of_the_type_decides_is_decided(text: str, answer: bool) -> None:
     found = parsed(text)
-    assert isinstance(found, Decided)
+    assert isinstance(found, Constant)
     assert found.answer is answer
 
 
@@ -137,8 +137,8 @@ def test_integers_compare_with_any_number_exactly(op: Op, literal: decimal.Decim
         Op.GT: lambda left, right: left > right,
         Op.GE: lambda left, right: left >= right,
     }
-    meaning = comparison("c", pa.int8(), op, Number(literal))
-    if isinstance(meaning, Always):
+    meaning = comparison("c", pa.int8(), op, NumberLiteral(literal))
+    if isinstance(meaning, ConstantComparison):
         assert meaning.answer == check[op](value, literal)
     else:
         assert check[meaning.op](value, meaning.value.as_py()) == check[op](value, literal)

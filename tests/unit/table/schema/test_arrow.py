@@ -18,7 +18,15 @@ from penstock.table.schema.avro import (
     RecordType,
     parse_record_schema,
 )
-from penstock.table.schema.compatibility import Converted, Promoted, Refused, Same, compatible, lacking, type_name
+from penstock.table.schema.compatibility import (
+    Converted,
+    Promoted,
+    Refused,
+    Same,
+    compatible,
+    missing_column,
+    type_name,
+)
 
 INT, LONG, TEXT = Primitive("int"), Primitive("long"), Primitive("string")
 
@@ -156,9 +164,9 @@ def test_a_refusal_names_the_nested_path() -> None:
 
 
 def test_a_lacking_column_is_null_unless_it_must_not_be() -> None:
-    assert lacking(AvroField("x", INT, True, 0), "x") == Converted()
-    assert isinstance(lacking(AvroField("x", INT), "x"), Refused)
-    assert isinstance(lacking(AvroField("x", INT, True, 1, True), "x"), Refused)
+    assert missing_column(AvroField("x", INT, True, 0), "x") == Converted()
+    assert isinstance(missing_column(AvroField("x", INT), "x"), Refused)
+    assert isinstance(missing_column(AvroField("x", INT, True, 1, True), "x"), Refused)
 
 
 def test_types_have_names_for_errors() -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.table.schema.avro import ArrayType, AvroField, MapType, Primitive, RecordType, parse_record_schema
-from penstock.table.schema.history import FileNames, Place, check_current, history_json, parse_history, renamed
+from penstock.table.schema.history import (
+    ColumnMapping,
+    HistoryField,
+    check_current,
+    history_json,
+    parse_history,
+    renamed,
+)
 
 INT, TEXT = Primitive("int"), Primitive("string")
 WHERE = "table t"
@@ -36,7 +43,7 @@ def test_the_own_version_comes_first_and_only_older_ones_behind_it() -> None:
     old, mid, new = (version(number, (1, f"c{number}", "int")) for number in (0, 20, 30))
     found = parse_history(history_json(json.dumps(mid), text_of(old, new, mid), WHERE), WHERE)
     assert [one.id for one in found.versions] == [20, 0]
-    assert found.current.columns == (Place(1, "c20"),)
+    assert found.current.columns == (HistoryField(1, "c20"),)
 
 
 def test_a_file_is_of_the_newest_version_not_younger_than_its_instant() -> None:
@@ -58,7 +65,7 @@ def test_names_go_by_id_at_every_depth() -> None:
     history = parse_history(text_of(new, old), WHERE)
     record = RecordType((field("x"), field("gone")))
     fields = [field("a", record), field("l", ArrayType(record, 0)), field("m", MapType(record, 1)), field("dropped")]
-    names = FileNames(history.at("3").columns, history.current.columns, WHERE)
+    names = ColumnMapping(history.at("3").columns, history.current.columns, WHERE)
     record_now = RecordType((field("y"), field("back")))
     assert [names.in_table(each) for each in fields] == [
         field("aa", record_now),
@@ -73,7 +80,7 @@ def test_names_go_by_id_at_every_depth() -> None:
 
 
 def test_a_column_that_the_history_does_not_know_is_nobodys_but_for_meta_columns() -> None:
-    places = (Place(1, "a"),)
+    places = (HistoryField(1, "a"),)
     assert renamed([field("_hoodie_commit_time")], places, places, WHERE) == [field("_hoodie_commit_time")]
     assert renamed([field("b")], places, places, WHERE) == [field("\0=b")]
     with pytest.raises(SchemaMismatch, match="not of the kind"):

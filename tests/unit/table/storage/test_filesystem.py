@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.proto.errors import ConfigurationError, CorruptFile, StorageDenied, StorageError
-from penstock.table.storage.filesystem import MAX_PATH_BYTES, ArrowStorage, checked_path, open_storage, shown_uri
+from penstock.table.storage.filesystem import MAX_PATH_BYTES, ArrowStorage, checked_path, open_storage, redacted_uri
 
 
 @pytest.fixture
@@ -231,15 +231,15 @@ def test_another_file_system_than_the_local_one() -> None:
 
 
 def test_credentials_are_not_shown() -> None:
-    shown = shown_uri("s3://key:secret@bucket/table?endpoint_override=host&secret_key=hidden")
+    shown = redacted_uri("s3://key:secret@bucket/table?endpoint_override=host&secret_key=hidden")
     assert shown == "s3://bucket/table"
-    assert shown_uri("/local/ta?ble") == "/local/ta?ble"
+    assert redacted_uri("/local/ta?ble") == "/local/ta?ble"
 
 
 @pytest.mark.parametrize("secret", ["a", "a/b", "a?b", "a#b", "a@b", "a:b", "a/b?c#d@e"])
 @pytest.mark.parametrize("slashes", ["//", ""])
 def test_a_password_in_any_spelling_is_not_shown(secret: str, slashes: str) -> None:
-    assert shown_uri(f"s3:{slashes}key:{secret}@bucket/table") == f"s3:{slashes}bucket/table"
+    assert redacted_uri(f"s3:{slashes}key:{secret}@bucket/table") == f"s3:{slashes}bucket/table"
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_password_in_any_spelling_is_not_shown(secret: str, slashes: str) -> N
     ["trips", "/a/b@c:d", "../a", "s3://bucket/d=@x", "hdfs://name:8020/d=@x", "hdfs://[::1]:8020/t", "file:/a@b", ""],
 )
 def test_what_holds_no_credentials_is_shown_whole(path: str) -> None:
-    assert shown_uri(path) == path
+    assert redacted_uri(path) == path
 
 
 def test_errors_of_opening_hold_no_credentials() -> None:

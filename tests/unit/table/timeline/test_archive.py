@@ -84,7 +84,7 @@ def test_an_archived_rollback_tells_what_it_took_back(golden: Any, tmp_path: pat
     row |= {"metadata": out.getvalue(), "plan": None, "version": 1}
     pq.write_table(pa.concat_tables([table, pa.Table.from_pylist([row], table.schema)]), file)
     after = read(folder)
-    assert after.undone == {"20261120213612474"} and not before.undone
+    assert after.rolled_back == {"20261120213612474"} and not before.rolled_back
     assert after.instants == before.instants
 
 

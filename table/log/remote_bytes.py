@@ -14,11 +14,11 @@ LONGEST_BYTES: Final = 16 << 20
 """The longest slice: of a block's header or footer no more is looked at."""
 
 
-class FarBytesTooLong(ValueError):
+class RemoteRangeTooLong(ValueError):
     """A slice was asked for that is longer than any part of a block but its content."""
 
 
-class FarBytes:
+class RemoteBytes:
     """A file's bytes. `len`, and slices as memoryviews; the two windows read last are kept. One thread."""
 
     def __init__(self, source: pa.NativeFile) -> None:
@@ -29,10 +29,10 @@ class FarBytes:
         return self._size
 
     def __getitem__(self, wanted: slice) -> memoryview:
-        """FarBytesTooLong for more than `LONGEST_BYTES`; OSError and ArrowException as the file has them."""
+        """RemoteRangeTooLong for more than `LONGEST_BYTES`; OSError and ArrowException as the file has them."""
         start, stop, _ = wanted.indices(self._size)
         if stop - start > LONGEST_BYTES:
-            raise FarBytesTooLong(f"{stop - start} bytes at byte {start}: at most {LONGEST_BYTES} are looked at")
+            raise RemoteRangeTooLong(f"{stop - start} bytes at byte {start}: at most {LONGEST_BYTES} are looked at")
         if stop <= start:
             return memoryview(b"")
         for first, window in self._windows:

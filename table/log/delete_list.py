@@ -34,7 +34,7 @@ NULL_KEY: Final = 2
 OVERRUN: Final = 11
 """Bytes behind the records that a walk may read: a union byte and a varint."""
 
-DeleteWalk = Callable[
+DeleteListDecoder = Callable[
     [
         np.ndarray,
         int,
@@ -64,7 +64,7 @@ the number of the record that has it.
 """
 
 
-def walk_deletes(
+def decode_delete_list(
     data: np.ndarray,
     start: int,
     stop: int,
@@ -79,7 +79,7 @@ def walk_deletes(
     item_offsets: np.ndarray,
     item_texts: np.ndarray,
 ) -> tuple[int, int]:
-    """A `DeleteWalk` that needs no compiler."""
+    """A `DeleteListDecoder` that needs no compiler."""
     cursor = _Cursor(data.data[:stop], start)
     row = item = 0
     try:

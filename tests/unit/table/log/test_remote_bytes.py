@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptBlock
-from penstock.table.log import far_bytes
+from penstock.table.log import remote_bytes
 from penstock.table.log.blocks import MAGIC, Damage, LogBlock, read_blocks
-from penstock.table.log.far_bytes import FarBytes, FarBytesTooLong
+from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
 
 
-def far(data: bytes) -> FarBytes:
-    return FarBytes(pa.BufferReader(data))
+def far(data: bytes) -> RemoteBytes:
+    return RemoteBytes(pa.BufferReader(data))
 
 
 def block(content: bytes, kind: int) -> bytes:
@@ -27,7 +27,7 @@ def block(content: bytes, kind: int) -> bytes:
 @given(st.binary(max_size=300), st.lists(st.tuples(st.integers(0, 320), st.integers(0, 320)), max_size=8))
 def test_slices_are_those_of_bytes_here(data: bytes, slices: list[tuple[int, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(far_bytes, "WINDOW_BYTES", 16)
+        patch.setattr(remote_bytes, "WINDOW_BYTES", 16)
         found = far(data)
         assert len(found) == len(data)
         assert [bytes(found[start:stop]) for start, stop in slices] == [data[start:stop] for start, stop in slices]
@@ -43,7 +43,7 @@ PIECES = st.lists(
 def test_blocks_up_to_the_first_gap_are_the_same(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
 
-    def read(source: pa.Buffer | FarBytes) -> list[LogBlock | Damage | str]:
+    def read(source: pa.Buffer | RemoteBytes) -> list[LogBlock | Damage | str]:
         found: list[LogBlock | Damage | str] = []
         try:
             for item in read_blocks(source, "f"):
@@ -63,6 +63,6 @@ def test_blocks_up_to_the_first_gap_are_the_same(pieces: list[bytes]) -> None:
 
 
 def test_a_long_slice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(far_bytes, "LONGEST_BYTES", 10)
-    with pytest.raises(FarBytesTooLong, match="11 bytes at byte 2"):
+    monkeypatch.setattr(remote_bytes, "LONGEST_BYTES", 10)
+    with pytest.raises(RemoteRangeTooLong, match="11 bytes at byte 2"):
         far(bytes(20))[2:13]

@@ -21,7 +21,7 @@ from penstock.proto.errors import (
 )
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.reader.base import file
-from penstock.table.arrow_failures import named_failure, naming_failures
+from penstock.table.arrow_errors import translated_error, with_translated_errors
 
 FAILURES: list[tuple[Exception, type[PenstockError]]] = [
     (pa.ArrowMemoryError("malloc of size 2146435072 failed"), OutOfMemory),
@@ -36,7 +36,7 @@ FAILURES: list[tuple[Exception, type[PenstockError]]] = [
 
 @pytest.mark.parametrize(("error", "kind"), FAILURES, ids=lambda given: getattr(given, "__name__", None))
 def test_each_failure_has_a_name(error: Exception, kind: type[PenstockError]) -> None:
-    found = named_failure(error, "table t: split s")
+    found = translated_error(error, "table t: split s")
     assert type(found) is kind
     assert str(found).startswith(f"table t: split s: {type(error).__name__}")
 
@@ -77,7 +77,7 @@ def test_what_has_a_name_and_what_is_a_bug_stay_what_they_are(error: BaseExcepti
         raise error
 
     with pytest.raises(type(error)) as caught:
-        list(naming_failures(batches(), "here"))
+        list(with_translated_errors(batches(), "here"))
     assert caught.value is error
 
 
@@ -90,7 +90,7 @@ def test_closing_closes_what_is_behind() -> None:
         finally:
             closed.append(1)
 
-    found = naming_failures(batches(), "here")
+    found = with_translated_errors(batches(), "here")
     next(found)
     found.close()
     assert closed

@@ -15,8 +15,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 import pyarrow as pa
 
 from penstock.proto.errors import FormatError, OutOfMemory, PenstockError, StorageError
-from penstock.table.parquet.checks import tells_storage
-from penstock.table.storage.filesystem import shown_uri, storage_detail
+from penstock.table.parquet.checks import is_storage_failure
+from penstock.table.storage.filesystem import redacted_uri, storage_detail
 
 _T = TypeVar("_T")
 _Self = TypeVar("_Self")
@@ -24,15 +24,15 @@ _P = ParamSpec("_P")
 
 
 @contextmanager
-def named_failures(where: str) -> Iterator[None]:
-    """Within it, what Arrow and the allocator raise is raised as `named_failure` says."""
+def translated_errors(where: str) -> Iterator[None]:
+    """Within it, what Arrow and the allocator raise is raised as `translated_error` says."""
     try:
         yield
     except (MemoryError, pa.ArrowException, OSError) as error:
-        raise named_failure(error, where) from error
+        raise translated_error(error, where) from error
 
 
-def named_failure(error: BaseException, where: str) -> PenstockError:
+def translated_error(error: BaseException, where: str) -> PenstockError:
     """OutOfMemory, also for more than Arrow can hold in one column; StorageError for a store that fails; else
     FormatError. `where` begins the text: table, split, or what was asked."""
     text = f"{where}: {type(error).__name__}: {storage_detail(error)}"
@@ -42,25 +42,25 @@ def named_failure(error: BaseException, where: str) -> PenstockError:
         )
     if isinstance(error, pa.ArrowCapacityError):
         return OutOfMemory(f"{text}: a column of one batch is larger than Arrow can hold; leave the column out")
-    if isinstance(error, Exception) and tells_storage(error):
+    if isinstance(error, Exception) and is_storage_failure(error):
         return StorageError(f"{text}; asking again may help")
     return FormatError(f"{text}: bytes of the table are not what its format says; restore the file, or report it")
 
 
-def naming_failures(batches: Generator[_T, None, None], where: str) -> Generator[_T, None, None]:
-    """The same batches; failures of making them as `named_failures`. Closing it closes them."""
-    with named_failures(where):
+def with_translated_errors(batches: Generator[_T, None, None], where: str) -> Generator[_T, None, None]:
+    """The same batches; failures of making them as `translated_errors`. Closing it closes them."""
+    with translated_errors(where):
         yield from batches
 
 
-def names_failures(
+def translates_errors(
     method: Callable[Concatenate[_Self, str, _P], _T],
 ) -> Callable[Concatenate[_Self, str, _P], _T]:
-    """A method whose first argument is the path of a table, with `named_failures`."""
+    """A method whose first argument is the path of a table, with `translated_errors`."""
 
     @wraps(method)
     def named(self: _Self, path: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with named_failures(f"table {shown_uri(path)}"):
+        with translated_errors(f"table {redacted_uri(path)}"):
             return method(self, path, *args, **kwargs)
 
     return named
