@@ -13,15 +13,13 @@ from google.protobuf.message import DecodeError, Message
 
 from penstock.proto.codec import checks as check
 from penstock.proto.codec.splits import (
-    plan_from_message,
-    plan_to_message,
     scan_from_message,
     scan_to_message,
     split_from_message,
     split_to_message,
 )
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.splits import Plan, Scan, Split
+from penstock.proto.model.splits import Scan, Split
 from penstock.proto.v1 import penstock_pb2 as pb
 
 if TYPE_CHECKING:
@@ -50,17 +48,6 @@ def encode_scan(scan: Scan) -> bytes:
 def decode_scan(data: bytes) -> Scan:
     """The scan that was encoded. StateVersionError for a format version that this build does not know."""
     return scan_from_message(_parsed("scan", pb.Scan(), data))
-
-
-def encode_plan(plan: Plan) -> bytes:
-    """The plan as bytes; ConfigurationError if a field cannot be written."""
-    with check.encoding(f"plan of table {plan.scan.table!r}"):
-        return plan_to_message(plan).SerializeToString(deterministic=True)
-
-
-def decode_plan(data: bytes) -> Plan:
-    """The plan that was encoded. StateVersionError for a format version that this build does not know."""
-    return plan_from_message(_parsed("plan", pb.Plan(), data))
 
 
 def encode_request(request: PlanRequest) -> bytes:

@@ -16,17 +16,15 @@ from penstock.proto.codec.changes import (
     file_from_message,
     file_to_message,
 )
-from penstock.proto.codec.checks import position_from_message, position_to_message
 from penstock.proto.codec.hybrid import (
     range_from_message,
     range_to_message,
     records_from_message,
     records_to_message,
 )
-from penstock.proto.errors import ConfigurationError, InvariantViolation
+from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.changes import ChangesOf, GroupChanges
 from penstock.proto.model.hybrid import KafkaRange
-from penstock.proto.model.positions import CommitRange
 from penstock.proto.model.splits import (
     AllRows,
     CommitTimeOrdering,
@@ -41,7 +39,6 @@ from penstock.proto.model.splits import (
     MergeMode,
     NoEventTimes,
     Origin,
-    Plan,
     RowGroupRun,
     RowLineage,
     RowsOf,
@@ -340,50 +337,3 @@ def _merge_from_message(what: str, message: pb.Scan) -> MergeMode:
             raise check.breach(what, "merge", "no merge mode that this build knows", "commit_time or event_time")
         case other:
             raise InvariantViolation(f"the stubs know merge mode {other!r}, the codec does not")
-
-
-def plan_to_message(plan: Plan) -> pb.Plan:
-    """ValueError (see `codec_checks.encoding`) if a number or text has no place in a message."""
-    return pb.Plan(
-        format_version=plan.format_version,
-        scan=scan_to_message(plan.scan),
-        after=position_to_message(plan.commit_range.after),
-        upto=position_to_message(plan.commit_range.upto),
-        splits=[split_to_message(split) for split in plan.splits],
-    )
-
-
-def _fits(split: Split, scan: Scan) -> bool:
-    """Whether the split holds what the scan reads: ranges of a topic, changes, or slices."""
-    if scan.topic is not None or isinstance(split.part, KafkaRange):
-        return scan.topic is not None and isinstance(split.part, KafkaRange)
-    return isinstance(split.part, GroupChanges) == isinstance(scan.rows, ChangesOf)
-
-
-def plan_from_message(message: pb.Plan) -> Plan:
-    """StateVersionError for an unknown format version, ConfigurationError for a field that cannot be."""
-    what = "plan"
-    version = check.known_version(what, message.format_version)
-    for field in ("scan", "after", "upto"):
-        if not message.HasField(field):
-            raise check.breach(what, field, "nothing", "a value")
-    scan = scan_from_message(message.scan)
-    what = f"plan of table {scan.table[:80]!r}"
-    splits = tuple(split_from_message(s) for s in check.counted(what, "splits", message.splits, check.MAX_SPLITS))
-    check.distinct(what, "splits", (split.split_id for split in splits))
-    for split in splits:
-        if not _fits(split, scan):
-            raise ConfigurationError(f"{what}: split {split.split_id[:80]!r} is not of the kind that its scan says")
-        if len(split.partition_values) != len(scan.partition_fields):
-            raise ConfigurationError(
-                f"{what}: split {split.split_id[:80]!r} has {len(split.partition_values)} partition values, "
-                f"expected one for each of {len(scan.partition_fields)} partition fields"
-            )
-    return Plan(
-        format_version=version,
-        scan=scan,
-        commit_range=CommitRange(
-            position_from_message(what, "after", message.after), position_from_message(what, "upto", message.upto)
-        ),
-        splits=splits,
-    )

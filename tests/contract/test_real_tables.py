@@ -13,7 +13,6 @@ import pytest
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve
 from penstock.proto.client.client import EnumeratorClient
-from penstock.proto.codec.serialized import decode_plan, encode_plan
 from penstock.proto.errors import PenstockError
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.positions import EARLIEST, Position
@@ -21,6 +20,7 @@ from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Quer
 from penstock.proto.model.reports import EndOfSlot, SplitReport
 from penstock.proto.model.splits import Split
 from penstock.reader.read_split import read_split
+from tests.plan_bytes import decode_plan, encode_plan
 
 pytestmark = pytest.mark.golden
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from certificates import Authority
 
 from penstock.kafka import schema_registry
 from penstock.kafka.protocols import UnusableSchema
 from penstock.kafka.schema_registry import MAX_SCHEMA_BYTES, open_registry
 from penstock.proto.errors import ConfigurationError, KafkaUnavailable, PermissionDenied, Unauthenticated
+from tests.certificates import Authority
 
 TOKEN = "Basic " + base64.b64encode(b"user:p@ss").decode()
 TAGGED = {"tags": {"**.ssn": ["PII", "SECRET"]}, "properties": {"owner": "x"}}

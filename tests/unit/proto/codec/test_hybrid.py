@@ -16,18 +16,17 @@ from penstock.proto.codec import groups as groups
 from penstock.proto.codec import plan_calls as calls
 from penstock.proto.codec import streams as streams
 from penstock.proto.codec.serialized import (
-    decode_plan,
     decode_request,
     decode_scan,
     decode_split,
-    encode_plan,
     encode_request,
     encode_scan,
     encode_split,
 )
-from penstock.proto.codec.splits import plan_to_message, scan_to_message, split_to_message
+from penstock.proto.codec.splits import scan_to_message, split_to_message
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
+from penstock.proto.model.files import FileRef
 from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.hybrid import (
     MAX_OFFSET,
@@ -48,7 +47,6 @@ from penstock.proto.model.splits import (
     AllRows,
     CommitTimeOrdering,
     EventTimeBounds,
-    FileRef,
     NoEventTimes,
     Plan,
     Scan,
@@ -58,6 +56,7 @@ from penstock.proto.model.splits import (
 )
 from penstock.proto.model.streams import NextBatch, NoBatch, Progress, StreamPoint, StreamScope, TopicBatch
 from penstock.proto.v1 import penstock_pb2 as pb
+from tests.plan_bytes import decode_plan, encode_plan
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -369,31 +368,17 @@ def test_a_range_beside_files_is_refused(case: str) -> None:
         decode_split(message.SerializeToString())
 
 
+FILE_SPLIT = Split(
+    split_id="s", partition="", partition_values=(), file_group="f", order_key=KEY, base=FileRef("f.parquet", 1)
+)
+
+
 def test_a_range_is_nothing_that_a_service_rewrote() -> None:
     message = split_to_message(replace(SPLIT, part=replace(RANGE), base=None))
     outer = split_to_message(FILE_SPLIT)
     outer.ancestry.origins.add(service="1").slices.add().CopyFrom(message)
     with pytest.raises(ConfigurationError, match=r"`ancestry\.origins`: got a range of a topic"):
         decode_split(outer.SerializeToString())
-
-
-FILE_SPLIT = Split(
-    split_id="s", partition="", partition_values=(), file_group="f", order_key=KEY, base=FileRef("f.parquet", 1)
-)
-
-
-@pytest.mark.parametrize(
-    ("scan", "split"),
-    [
-        (SCAN, FILE_SPLIT),
-        (replace(SCAN, topic=None), SPLIT),
-        (replace(SCAN, topic=None, rows=ChangesOf(ChangeFormat.ROWS, (KEY,))), SPLIT),
-    ],
-)
-def test_a_plan_of_mixed_kinds_is_refused(scan: Scan, split: Split) -> None:
-    message = plan_to_message(replace(PLAN, scan=scan, splits=(split,)))
-    with pytest.raises(ConfigurationError, match="is not of the kind that its scan says"):
-        decode_plan(message.SerializeToString())
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from penstock.proto.codec import plan_calls as calls
 from penstock.proto.codec.checks import MAX_PATH_CHARS, position_from_message, position_to_message
 from penstock.proto.codec.serialized import (
-    decode_plan,
     decode_scan,
     decode_split,
-    encode_plan,
     encode_scan,
     encode_split,
 )
@@ -80,6 +78,7 @@ from penstock.proto.model.splits import (
     WholeRecords,
 )
 from penstock.proto.v1 import penstock_pb2 as pb
+from tests.plan_bytes import decode_plan, encode_plan
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "proto"
 
@@ -613,28 +612,6 @@ def test_a_scan_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
     damage(scan)
     with pytest.raises(ConfigurationError, match=message):
         decode_scan(scan.SerializeToString())
-
-
-def test_a_plan_that_names_a_split_twice_is_refused() -> None:
-    message = pb.Plan.FromString(encode_plan(PLAN_1))
-    message.splits.add().CopyFrom(message.splits[1])
-    with pytest.raises(ConfigurationError, match="'s2' twice"):
-        decode_plan(message.SerializeToString())
-
-
-@pytest.mark.parametrize("field", ["scan", "after", "upto"])
-def test_a_plan_without_a_part_is_refused(field: str) -> None:
-    message = pb.Plan.FromString(encode_plan(PLAN_1))
-    message.ClearField(field)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=f"plan: field `{field}`"):
-        decode_plan(message.SerializeToString())
-
-
-def test_a_split_with_too_few_partition_values_is_refused_in_its_plan() -> None:
-    message = pb.Plan.FromString(encode_plan(PLAN_1))
-    del message.splits[0].partition_values[0]
-    with pytest.raises(ConfigurationError, match="has 1 partition values, expected one for each of 2"):
-        decode_plan(message.SerializeToString())
 
 
 @given(st.binary(max_size=200))
