@@ -12,10 +12,9 @@ from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.group_lifecycle import round_id
-from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.core.results import Answer, Settings
+from penstock.enumerator.core.records import GroupKey, PlanQuery, QueryKind
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.split_facts import facts_of, sizes_alone
-from penstock.enumerator.core.state import State
 from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.store.open import open_sqlite
@@ -79,12 +78,12 @@ def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
     folder.mkdir(parents=True)
     store = open_sqlite(str(folder / "state"))
     journal = Journal(store)
-    coordinator = durable_coordinator(store, journal, clock_ms=monotonic_ms, settings=Settings())
+    coordinator = durable_coordinator(store, journal, clock_ms=monotonic_ms, settings=CoordinatorSettings())
     # behind all that a table of `make_table` holds: nothing is found while it is measured
     upto = Position(InstantTime(str(FIRST_INSTANT + 10**9)))
     key = GroupKey(TABLE, GROUP)
     begin = Progress(EARLIEST, layout=2)
-    coordinator.handle(ev.CreateGroup(key=key, scope=scope(), limits=NO_LIMITS, progress=begin), _nothing)
+    coordinator.handle(ev.CreateGroup(key=key, scope=scope(), limits=NO_LIMITS, progress=begin))
     if splits:
         plan = plan_of(splits, upto)
         number = coordinator.look(lambda state: state.groups[key].number)
@@ -98,13 +97,18 @@ def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
             reshaped=frozenset(),
             commits=1,
         )
-        coordinator.handle(found, _nothing, (round_id(key, number, plan.commit_range), plan))
+        coordinator.handle(found, (round_id(key, number, plan.commit_range), plan))
         if splits <= 200_000:
             sizes = sizes_alone(split.size_bytes for split in plan.splits)
             opened = ev.OpenPlan(
-                plan_id=PLAN, request_id="", table=TABLE, query="Incremental", facts=sizes, slots=SLOTS
+                plan_id=PLAN,
+                request_id="",
+                table=TABLE,
+                query=PlanQuery(QueryKind.INCREMENTAL),
+                facts=sizes,
+                slots=SLOTS,
             )
-            coordinator.handle(opened, _nothing, (PLAN, plan))
+            coordinator.handle(opened, (PLAN, plan))
     journal.close()
     store.close()
     (folder / "ready").touch()
@@ -139,7 +143,3 @@ def _splits(count: int) -> Iterator[Split]:
             base_instant=str(FIRST_INSTANT),
             logs=(FileRef(f"{name}.1_0-2-2", 1_000_000), FileRef(f"{name}.2_0-3-3", 1_000_000)),
         )
-
-
-def _nothing(state: State, answer: Answer) -> None:
-    return None

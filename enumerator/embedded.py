@@ -30,7 +30,7 @@ from penstock.table.storage.filesystem import redacted_uri, uri_without_credenti
 if TYPE_CHECKING:
     from penstock.enumerator.coordinator.coordinator import Coordinator
     from penstock.enumerator.coordinator.held_plans import KeptPlans
-    from penstock.enumerator.core.results import Settings
+    from penstock.enumerator.core.results import CoordinatorSettings
 
 
 class TableReads(Protocol):
@@ -95,7 +95,7 @@ class EmbeddedEnumerator:
         clock_ms: Callable[[], int] = monotonic_ms,
         new_id: Callable[[], str] = random_plan_id,
         cpus: int | None = None,
-        settings: Settings | None = None,
+        settings: CoordinatorSettings | None = None,
         coordinator: Coordinator | None = None,
         observer: Observer = NO_OBSERVER,
     ) -> None:
@@ -192,10 +192,10 @@ class EmbeddedEnumerator:
             if self._kept_plans is None:
                 from penstock.enumerator.coordinator.coordinator import Coordinator
                 from penstock.enumerator.coordinator.held_plans import KeptPlans
-                from penstock.enumerator.core.results import Settings
+                from penstock.enumerator.core.results import CoordinatorSettings
 
                 coordinator = self._coordinator or Coordinator(
-                    clock_ms=self._clock_ms, settings=self._settings or Settings()
+                    clock_ms=self._clock_ms, settings=self._settings or CoordinatorSettings()
                 )
                 self._kept_plans = KeptPlans(
                     coordinator,

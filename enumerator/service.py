@@ -19,7 +19,7 @@ from penstock.enumerator.coordinator.metrics import kind_of
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.core.results import Answer, Committed, Settings, SplitsGranted
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, monotonic_ms, random_plan_id
 from penstock.enumerator.groups.activity import Activity
@@ -39,7 +39,7 @@ from penstock.enumerator.observer import (
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.proto.codec.serialized import decode_request, encode_request
-from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, TableNotFound, code_and_text
+from penstock.proto.errors import ConfigurationError, Fenced, TableNotFound, code_and_text
 from penstock.proto.model.groups import (
     AssignedSplit,
     Assignments,
@@ -105,7 +105,7 @@ class EnumeratorService(EmbeddedEnumerator):
         poll_ms_of: Mapping[str, int] | None = None,
         activity: Activity | None = None,
     ) -> None:
-        coordinator = coordinator or Coordinator(clock_ms=clock_ms, settings=Settings())
+        coordinator = coordinator or Coordinator(clock_ms=clock_ms, settings=CoordinatorSettings())
         self.activity = activity or Activity(wall_ms, threading.Lock())
         coordinator.observer = CompositeObserver(coordinator.observer, self.activity)
         reads = FollowedTables() if reads is None else reads
@@ -170,9 +170,9 @@ class EnumeratorService(EmbeddedEnumerator):
             created = ev.CreateGroup(
                 key=key, scope=scope, limits=spec.limits, progress=progress, principal=spec.principal
             )
-            self.coordinator.handle(created, _nothing)
+            self.coordinator.handle(created)
         event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id, principal=spec.principal)
-        joined = self.coordinator.handle(event, _joined)
+        joined = self.coordinator.handle(event)
         tell("reader joined", table=key.table, group=group, reader=reader_id, epoch=joined.member.epoch)
         if self._threads is not None:
             self._threads.wake()
@@ -180,36 +180,31 @@ class EnumeratorService(EmbeddedEnumerator):
 
     def heartbeat(self, member: Member) -> int:
         """See `GroupService.heartbeat`."""
-        self._fenced_told(member, lambda: self.coordinator.handle(ev.Heartbeat(member), _nothing))
+        self._fenced_told(member, lambda: self.coordinator.handle(ev.Heartbeat(member)))
         return self.coordinator.settings.lease_ms
 
     def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
         """See `GroupService.request_splits`."""
         event = ev.RequestSplits(member, max_splits, sequence)
-        answer = self._fenced_told(member, lambda: self.coordinator.handle(event, lambda state, told: told))
-        match answer:
-            case NothingYet() | EndOfGroup():
-                return answer
-            case SplitsGranted(splits):
-                found: list[AssignedSplit] = []
-                for told in splits:
-                    try:
-                        split = self.coordinator.plan_store.splits(told.plan_id, [told.index])[0]
-                    except KeyError:
-                        raise Fenced(
-                            f"reader {member.reader_id!r}: its group was reset meanwhile; join again"
-                        ) from None
-                    ref = SplitRef(told.plan_id, told.index)
-                    found.append(AssignedSplit(ref, split, told.start, told.position))
-                    if log.isEnabledFor(logging.DEBUG):
-                        _tell("split assigned", member, ref, split=split.split_id, start=told.start)
-                return Assignments(tuple(found))
-            case other:
-                raise InvariantViolation(f"a request for splits was answered by {other!r}")
+        answer = self._fenced_told(member, lambda: self.coordinator.handle(event))
+        if isinstance(answer, NothingYet | EndOfGroup):
+            return answer
+        assigned: list[AssignedSplit] = []
+        for granted in answer.splits:
+            try:
+                split = self.coordinator.plan_store.splits(granted.plan_id, [granted.index])[0]
+            except KeyError:
+                raise Fenced(f"reader {member.reader_id!r}: its group was reset meanwhile; join again") from None
+            ref = SplitRef(granted.plan_id, granted.index)
+            assigned.append(AssignedSplit(ref, split, granted.start, granted.position))
+            if log.isEnabledFor(logging.DEBUG):
+                _tell("split assigned", member, ref, split=split.split_id, start=granted.start)
+        return Assignments(tuple(assigned))
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupService.commit_splits`."""
-        new = self._fenced_told(member, lambda: self.coordinator.handle(ev.CommitSplits(member, done), _committed))
+        committed = self._fenced_told(member, lambda: self.coordinator.handle(ev.CommitSplits(member, done)))
+        new = frozenset(committed.finished)
         for one in done:
             is_new = one.finished and (one.ref.plan_id, one.ref.index) in new
             if log.isEnabledFor(logging.DEBUG) and (is_new or not one.finished):
@@ -220,7 +215,7 @@ class EnumeratorService(EmbeddedEnumerator):
 
     def leave_group(self, member: Member) -> None:
         """See `GroupService.leave_group`."""
-        self.coordinator.handle(ev.Leave(member), _nothing)
+        self.coordinator.handle(ev.Leave(member))
         tell("reader left", table=member.table, group=member.group, reader=member.reader_id)
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
@@ -275,7 +270,7 @@ class EnumeratorService(EmbeddedEnumerator):
 
         found = self.coordinator.look(outcome)
         if not dry_run:
-            self.coordinator.handle(ev.Reset(key, progress), _nothing)
+            self.coordinator.handle(ev.Reset(key, progress))
             tell("group reset", table=table, group=group, before=found.before, after=found.after)
             if self._threads is not None:
                 self._threads.wake()
@@ -283,7 +278,7 @@ class EnumeratorService(EmbeddedEnumerator):
 
     def delete_group(self, table: str, group: str) -> None:
         """See `GroupService.delete_group`."""
-        self.coordinator.handle(ev.Delete(GroupKey(table, group)), _nothing)
+        self.coordinator.handle(ev.Delete(GroupKey(table, group)))
         tell("group deleted", table=table, group=group)
 
     def describe_server(self, table: str = "") -> ServerStatus:
@@ -367,19 +362,3 @@ def _tell(what: str, member: Member, ref: SplitRef, **more: Any) -> None:
     more than deciding who gets it; rounds are logged at INFO, and metrics count splits."""
     ids: dict[str, Any] = {"table": member.table, "group": member.group, "reader": member.reader_id}
     tell(what, level=logging.DEBUG, **ids, plan=ref.plan_id, index=ref.index, **more)
-
-
-def _nothing(state: State, answer: Answer) -> None:
-    return None
-
-
-def _committed(state: State, answer: Answer) -> frozenset[tuple[str, int]]:
-    if not isinstance(answer, Committed):
-        raise InvariantViolation(f"a commit was answered by {answer!r}")
-    return frozenset(answer.finished)
-
-
-def _joined(state: State, answer: Answer) -> Joined:
-    if not isinstance(answer, Joined):
-        raise InvariantViolation(f"a join was answered by {answer!r}")
-    return answer

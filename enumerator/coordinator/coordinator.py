@@ -19,11 +19,11 @@ from penstock.enumerator.coordinator import failpoints
 from penstock.enumerator.coordinator.metrics import tell_records
 from penstock.enumerator.coordinator.plan_store import MemoryShelf, PlanStore, StoreShelf
 from penstock.enumerator.core.codec import decode_record, encode_record
-from penstock.enumerator.core.decide import step
+from penstock.enumerator.core.decide import decide
 from penstock.enumerator.core.events import Event, Restarted, Tick
 from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.records import Durable, Gone, GroupDeleted, PlanOpened, ReaderGone, Record, RoundPlanned
-from penstock.enumerator.core.results import Answer, Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.log import tell
 from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer
@@ -36,6 +36,7 @@ from penstock.proto.model.splits import Plan
 REWRITE_RECORDS: Final = 20_000
 """Appended records behind which the log is looked at for what it could be shortened to."""
 
+_A = TypeVar("_A")
 _T = TypeVar("_T")
 
 
@@ -49,7 +50,7 @@ class Coordinator:
         self,
         *,
         clock_ms: Callable[[], int],
-        settings: Settings,
+        settings: CoordinatorSettings,
         journal: AnyJournal | None = None,
         plan_store: PlanStore | None = None,
         state: State | None = None,
@@ -70,17 +71,17 @@ class Coordinator:
         self._appended = 0
         self.ticked_ms = clock_ms()
 
-    def handle(self, event: Event, then: Callable[[State, Answer], _T], plan: tuple[str, Plan] | None = None) -> _T:
-        """What the event means, made durable; `then` turns the answer into what the caller needs, under the lock.
+    def handle(self, event: Event[_A], plan: tuple[str, Plan] | None = None) -> _A:
+        """Decides about the event, makes the decision durable, and returns its answer.
 
-        `plan` (its id and itself) is laid down if that is decided. Errors as for `step`; StorageError if nobody knows
-        whether it is durable.
+        `plan` is a plan id and its plan; the plan is stored if the decision holds it. Errors as for `decide`;
+        StorageError if it is unknown whether the decision is durable.
         """
         pieces = () if plan is None else self.plan_store.pieces(*plan)
         self._require_kept()
         with self._lock:
-            made = step(self._state, event, self._clock_ms(), self.settings)
-            durable = [record for record in made.records if isinstance(record, Durable)]
+            decision = decide(self._state, event, self._clock_ms(), self.settings)
+            durable = [record for record in decision.records if isinstance(record, Durable)]
             is_held = plan is not None and any(_holds(record, plan[0]) for record in durable)
             if self._journal is not None and durable:
                 failpoints.hit(failpoints.APPEND_BEFORE)
@@ -90,14 +91,13 @@ class Coordinator:
             try:
                 if plan is not None and is_held:
                     self.plan_store.keep(*plan)
-                self._take_in(made.records)
+                self._take_in(decision.records)
             except BaseException as error:
                 self._lose(error)
                 raise
-            answer = then(self._state, made.answer)
             ticket = self._last
         self._wait(ticket, durable=bool(durable))
-        return answer
+        return decision.answer
 
     def look(self, at: Callable[[State], _T]) -> _T:
         """What `at` finds in the state, under the lock; told once all of it is durable."""
@@ -111,7 +111,7 @@ class Coordinator:
         """Lets time pass: leases and plans end; a long log is shortened. StorageError once another process has the
         store: found out here at the latest, where nobody has anything to write."""
         before_ms, self.ticked_ms = self.ticked_ms, self._clock_ms()
-        self.handle(Tick(before_ms), lambda state, answer: None)
+        self.handle(Tick(before_ms))
         if self._journal is not None:
             with self._lock:
                 self._last = self._journal.append(())
@@ -195,7 +195,7 @@ def durable_coordinator(
     journal: AnyJournal,
     *,
     clock_ms: Callable[[], int],
-    settings: Settings,
+    settings: CoordinatorSettings,
     observer: Observer = NO_OBSERVER,
 ) -> Coordinator:
     """A keeper that goes on where the store's last one ended; leases and plans get their whole time again."""
@@ -210,5 +210,5 @@ def durable_coordinator(
         state=state,
         observer=observer,
     )
-    coordinator.handle(Restarted(), lambda state, answer: None)
+    coordinator.handle(Restarted())
     return coordinator

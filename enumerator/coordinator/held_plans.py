@@ -8,16 +8,16 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
 from penstock.enumerator.core.plans import opened_by
-from penstock.enumerator.core.results import Answer, Entry, PlanHeld, Reported
-from penstock.enumerator.core.slot_assigner import Assigned, Assignment, choose_slots
+from penstock.enumerator.core.records import PlanQuery, QueryKind
+from penstock.enumerator.core.results import PlanHeld
+from penstock.enumerator.core.slot_assigner import Assigned, choose_slots
 from penstock.enumerator.core.split_facts import sizes_alone
-from penstock.enumerator.core.state import State
 from penstock.enumerator.log import tell
 from penstock.enumerator.observer import (
     Duration,
@@ -29,33 +29,57 @@ from penstock.enumerator.observer import (
     SplitsCounted,
 )
 from penstock.proto.codec.serialized import encode_request
-from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownPlan
-from penstock.proto.model.queries import Changes, PlanRequest, TopicRanges
+from penstock.proto.errors import ConfigurationError, UnknownPlan
+from penstock.proto.model.queries import (
+    Changes,
+    Incremental,
+    PlanRequest,
+    Query,
+    ReadOptimized,
+    Snapshot,
+    SnapshotAsOf,
+    SnapshotPart,
+    TopicRanges,
+)
 from penstock.proto.model.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport
 from penstock.proto.model.splits import Plan, Scan
 
-
-def _kind(query: str) -> SplitKind:
-    if query.startswith(TopicRanges.__name__):
-        return SplitKind.KAFKA
-    return SplitKind.CDC if query.startswith(Changes.__name__) else SplitKind.MOR
-
-
-_STREAM: Final = "Stream"
-_QUERIES: Final = {
-    "Snapshot": "snapshot",
-    "SnapshotAsOf": "snapshot",
-    "SnapshotPart": "snapshot",
-    "ReadOptimized": "read_optimized",
-    "Incremental": "incremental",
-    "Changes": "cdc",
-    "TopicRanges": "topic",
+QUERY_KINDS: Final[Mapping[type[Query], QueryKind]] = {
+    Snapshot: QueryKind.SNAPSHOT,
+    SnapshotAsOf: QueryKind.SNAPSHOT_AS_OF,
+    SnapshotPart: QueryKind.SNAPSHOT_PART,
+    ReadOptimized: QueryKind.READ_OPTIMIZED,
+    Incremental: QueryKind.INCREMENTAL,
+    Changes: QueryKind.CHANGES,
+    TopicRanges: QueryKind.TOPIC_RANGES,
+}
+_LABELS: Final[Mapping[QueryKind, str]] = {
+    QueryKind.SNAPSHOT: "snapshot",
+    QueryKind.SNAPSHOT_AS_OF: "snapshot",
+    QueryKind.SNAPSHOT_PART: "snapshot",
+    QueryKind.READ_OPTIMIZED: "read_optimized",
+    QueryKind.INCREMENTAL: "incremental",
+    QueryKind.CHANGES: "cdc",
+    QueryKind.TOPIC_RANGES: "topic",
+    QueryKind.OTHER: "other",
 }
 
 
-def query_label(query: str) -> str:
-    """The label of metrics for the kind of query that a plan's record names."""
-    return "stream" if query.endswith(_STREAM) else _QUERIES.get(query, "other")
+def plan_query(request: PlanRequest) -> PlanQuery:
+    """The query of a request, as records of held plans name it."""
+    return PlanQuery(QUERY_KINDS[type(request.query)], of_stream=bool(request.of_stream))
+
+
+def query_label(query: PlanQuery) -> str:
+    """The label `query` of metrics."""
+    return "stream" if query.of_stream else _LABELS[query.kind]
+
+
+def split_kind(query: PlanQuery) -> SplitKind:
+    """The content of the splits of a plan."""
+    if query.kind is QueryKind.TOPIC_RANGES:
+        return SplitKind.KAFKA
+    return SplitKind.CDC if query.kind is QueryKind.CHANGES else SplitKind.MOR
 
 
 class KeptPlans:
@@ -84,13 +108,13 @@ class KeptPlans:
         digest = hashlib.sha256(encode_request(request)).hexdigest() if request_id else ""
         before = self._coordinator.look(lambda state: opened_by(state, request_id, request.table, digest))
         if before is not None:
-            return self._opened(before)
+            return self._opened(self._coordinator.handle(UsePlan(before)))
         begin_ms = self._clock_ms()
         plan = self._planned(request)
         facts = sizes_alone(split.size_bytes for split in plan.splits)
         size_bytes = int(facts.sizes.sum())
         plan_id = self._new_id()
-        query = type(request.query).__name__ + (_STREAM if request.of_stream else "")
+        query = plan_query(request)
         event = OpenPlan(
             plan_id=plan_id,
             request_id=request_id,
@@ -101,7 +125,7 @@ class KeptPlans:
             stream=request.of_stream,
             digest=digest,
         )
-        opened = self._opened(self._coordinator.handle(event, _plan_id, (plan_id, plan)))
+        opened = self._opened(self._coordinator.handle(event, (plan_id, plan)))
         took_ms = self._clock_ms() - begin_ms
         self._observer.observe(DurationMeasured(Duration.PLAN, took_ms / 1000))
         self._count(SplitEvent.DISCOVERED, request.table, query, len(facts))
@@ -117,37 +141,36 @@ class KeptPlans:
         )
         return opened
 
-    def _opened(self, plan_id: str) -> OpenedPlan:
-        slots, splits, size_bytes = self._coordinator.handle(
-            UsePlan(plan_id),
-            lambda state, _: (
-                state.plans[plan_id].assigner.slots,
-                len(state.plans[plan_id].facts),
-                int(state.plans[plan_id].facts.sizes.sum()),
-            ),
+    def _opened(self, held: PlanHeld) -> OpenedPlan:
+        return OpenedPlan(
+            plan_id=held.plan_id,
+            slots=held.slots,
+            splits=held.splits,
+            size_bytes=held.size_bytes,
+            scan=self.scan(held.plan_id),
         )
-        return OpenedPlan(plan_id=plan_id, slots=slots, splits=splits, size_bytes=size_bytes, scan=self.scan(plan_id))
 
     def describe_plan(self, plan_id: str) -> Scan:
         """See `Enumerator.describe_plan`."""
-        self._coordinator.handle(UsePlan(plan_id), lambda state, answer: None)
+        self._coordinator.handle(UsePlan(plan_id))
         return self.scan(plan_id)
 
     def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
         """See `Enumerator.next_split`."""
         begin_s = time.perf_counter()
-        told, table, query, replayed = self._coordinator.handle(NextEntry(plan_id, slot, index), _entry)
+        entry = self._coordinator.handle(NextEntry(plan_id, slot, index))
+        assignment, replayed = entry.assignment, entry.assignment.replayed
         self._observer.observe(DurationMeasured(Duration.ASSIGN, time.perf_counter() - begin_s))
-        if not isinstance(told, Assigned):
+        if not isinstance(assignment, Assigned):
             level = logging.DEBUG if replayed else logging.INFO
             tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
             return EndOfSlot()
         try:
-            split = self._coordinator.plan_store.splits(plan_id, [told.split])[0]
+            split = self._coordinator.plan_store.splits(plan_id, [assignment.split])[0]
         except KeyError:
             raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
         if not replayed:
-            self._count(SplitEvent.ASSIGNED, table, query)
+            self._count(SplitEvent.ASSIGNED, entry.table, entry.query)
         what = "split repeated" if replayed else "split assigned"
         tell(what, level=logging.DEBUG, plan=plan_id, slot=slot, index=index, split=split.split_id)
         return NextSplit(split)
@@ -155,10 +178,10 @@ class KeptPlans:
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
         """See `Enumerator.finish_split`."""
         event = FinishEntry(plan_id, slot, index, report)
-        held, answer = self._coordinator.handle(event, lambda state, answer: (state.plans[plan_id], answer))
-        if isinstance(answer, Reported) and answer.is_first:
-            self._observer.observe(SplitReported(held.table, "", "", report))
-            self._count(SplitEvent.FINISHED, held.table, held.query)
+        reported = self._coordinator.handle(event)
+        if reported.is_first:
+            self._observer.observe(SplitReported(reported.table, "", "", report))
+            self._count(SplitEvent.FINISHED, reported.table, reported.query)
         tell(
             "split finished",
             level=logging.DEBUG,
@@ -170,12 +193,17 @@ class KeptPlans:
             ms=round(sum(spent_ms for _, spent_ms in report.phase_ms), 3),
         )
 
-    def _count(self, event: SplitEvent, table: str, query: str, count: int = 1) -> None:
-        self._observer.observe(SplitsCounted(event, table, "", _kind(query), count, query_label(query)))
+    def _count(self, event: SplitEvent, table: str, query: PlanQuery, count: int = 1) -> None:
+        self._observer.observe(SplitsCounted(event, table, "", split_kind(query), count, query_label(query)))
 
     def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
         """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
-        reports = self._coordinator.handle(UsePlan(plan_id), lambda state, _: dict(state.plans[plan_id].reports))
+        self._coordinator.handle(UsePlan(plan_id))
+        reports = self._coordinator.look(
+            lambda state: dict(state.plans[plan_id].reports) if plan_id in state.plans else None
+        )
+        if reports is None:
+            raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again")
         return dict(sorted(reports.items()))
 
     def scan(self, plan_id: str) -> Scan:
@@ -184,16 +212,3 @@ class KeptPlans:
             return self._coordinator.plan_store.scan(plan_id)
         except KeyError:
             raise UnknownPlan(f"plan {plan_id!r} was forgotten meanwhile: run the query again") from None
-
-
-def _plan_id(state: State, answer: Answer) -> str:
-    if not isinstance(answer, PlanHeld):
-        raise InvariantViolation(f"opening a plan was answered by {answer!r}")
-    return answer.plan_id
-
-
-def _entry(state: State, answer: Answer) -> tuple[Assignment | None, str, str, bool]:
-    if not isinstance(answer, Entry):
-        raise InvariantViolation(f"asking for a split was answered by {answer!r}")
-    held = state.plans[answer.plan_id]
-    return held.assigner.told(answer.slot, answer.index), held.table, held.query, answer.replayed

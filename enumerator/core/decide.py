@@ -5,16 +5,25 @@ The caller appends the durable records, lets `state.evolve` take all of them in,
 
 from __future__ import annotations
 
+from typing import TypeVar, cast
+
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import group_lifecycle, members, plans, split_assignment
 from penstock.enumerator.core.records import Moved
-from penstock.enumerator.core.results import Settings, Step
+from penstock.enumerator.core.results import CoordinatorSettings, Decision, changes
 from penstock.enumerator.core.state import State
 
+A = TypeVar("A")
 
-def step(state: State, event: ev.Event, now_ms: int, settings: Settings) -> Step:
-    """The decision. Errors: Fenced, UnknownGroup, UnknownPlan, UnknownSplit, ConfigurationError, Overloaded, and of a
-    stopped group the error that stopped it."""
+
+def decide(state: State, event: ev.Event[A], now_ms: int, settings: CoordinatorSettings) -> Decision[A]:
+    """The decision about an event. Errors: Fenced, UnknownGroup, UnknownPlan, UnknownSplit, ConfigurationError,
+    Overloaded; for a stopped group the error that stopped it."""
+    decision = _decide(state, cast("ev.AnyEvent", event), now_ms, settings)
+    return cast("Decision[A]", decision)  # Python's type checkers do not infer A from the class of the event
+
+
+def _decide(state: State, event: ev.AnyEvent, now_ms: int, settings: CoordinatorSettings) -> Decision[object]:
     match event:
         case ev.CreateGroup():
             return group_lifecycle.create(state, event, settings)
@@ -22,7 +31,7 @@ def step(state: State, event: ev.Event, now_ms: int, settings: Settings) -> Step
             return members.join(state, event, now_ms, settings)
         case ev.Heartbeat(member):
             group, _ = members.member_of(state, member)
-            return Step((members.renewed(group, member, now_ms, settings),))
+            return changes(members.renewed(group, member, now_ms, settings))
         case ev.RequestSplits():
             return split_assignment.request(state, event, now_ms, settings)
         case ev.CommitSplits():
@@ -31,7 +40,7 @@ def step(state: State, event: ev.Event, now_ms: int, settings: Settings) -> Step
             return members.leave(state, member)
         case ev.Reset(key, progress):
             group = members.group_of(state, key)
-            return Step((group_lifecycle.moved(group, state.last_number + 1, progress, Moved.RESET),))
+            return changes(group_lifecycle.moved(group, state.last_number + 1, progress, Moved.RESET))
         case ev.Delete(key):
             return group_lifecycle.delete(members.group_of(state, key))
         case ev.Discovered() | ev.NothingFound() | ev.CannotGoOn() | ev.RangeLost():
@@ -47,8 +56,7 @@ def step(state: State, event: ev.Event, now_ms: int, settings: Settings) -> Step
         case ev.Tick(before_ms):
             expired = plans.expired(state, now_ms, settings)
             idle = members.without_readers(state, before_ms, now_ms, settings)
-            return Step((*members.overdue(state, before_ms, now_ms, settings), *idle, *expired))
+            return changes(*members.overdue(state, before_ms, now_ms, settings), *idle, *expired)
         case ev.Restarted():
-            return Step(
-                (*members.overdue(state, now_ms - settings.lease_ms, now_ms, settings), *plans.used(state, now_ms))
-            )
+            leases = members.overdue(state, now_ms - settings.lease_ms, now_ms, settings)
+            return changes(*leases, *plans.used(state, now_ms))

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from penstock.enumerator.continuous.types import Progress
-from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.records import GroupKey, PlanQuery
+from penstock.enumerator.core.results import Committed, Entry, PlanHeld, Reported, SplitsGranted
 from penstock.enumerator.core.split_facts import SplitFacts
-from penstock.proto.model.groups import GroupScope, Member, SplitProgress
+from penstock.proto.model.groups import EndOfGroup, GroupScope, Joined, Member, NothingYet, SplitProgress
 from penstock.proto.model.positions import CommitRange, Position
 from penstock.proto.model.queries import RoundLimits
 from penstock.proto.model.reports import SplitReport
 
+A = TypeVar("A")
+
+
+class Event(Generic[A]):
+    """An event whose answer is an A."""
+
+    __slots__ = ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateGroup:
+class CreateGroup(Event[None]):
     """Creates a group that begins after `progress`, unless it exists. `principal`: see `Join`."""
 
     key: GroupKey
@@ -25,7 +35,7 @@ class CreateGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(Event[Joined]):
     """A reader comes, or comes back; the same request id twice is one join. `principal` is who asks, '' if the server
     authenticates nobody."""
 
@@ -37,14 +47,14 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(Event[None]):
     """A member lives."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
-class RequestSplits:
+class RequestSplits(Event[SplitsGranted | NothingYet | EndOfGroup]):
     """A member asks for more splits."""
 
     member: Member
@@ -53,7 +63,7 @@ class RequestSplits:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitSplits:
+class CommitSplits(Event[Committed]):
     """A member is done with rows."""
 
     member: Member
@@ -61,14 +71,14 @@ class CommitSplits:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(Event[None]):
     """A member goes."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
+class Reset(Event[None]):
     """An operator moves the group."""
 
     key: GroupKey
@@ -76,14 +86,14 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Event[None]):
     """An operator deletes the group."""
 
     key: GroupKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discovered:
+class Discovered(Event[None]):
     """A round was found behind `start`; it counts only if the group still stands there (`number` is its generation)."""
 
     key: GroupKey
@@ -97,7 +107,7 @@ class Discovered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NothingFound:
+class NothingFound(Event[None]):
     """Nothing is behind `start`."""
 
     key: GroupKey
@@ -106,7 +116,7 @@ class NothingFound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CannotGoOn:
+class CannotGoOn(Event[None]):
     """What lies behind `start` cannot be planned, and asking again does not help: an error's code and text."""
 
     key: GroupKey
@@ -117,7 +127,7 @@ class CannotGoOn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeLost:
+class RangeLost(Event[None]):
     """The range after `start`, or the one of the open round `plan_id`, is lost, and the group's scope says to continue
     from `progress`. With onLostRange=earliest the event is ignored unless `progress` lies after `start`; for an open
     round, unless `progress` lies at or after the committed position."""
@@ -130,26 +140,26 @@ class RangeLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Event[None]):
     """Time has passed since `before_ms`, when the last tick was. A gap means that this process stood still."""
 
     before_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Restarted:
+class Restarted(Event[None]):
     """The state was read from a store: nobody could renew anything meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenPlan:
+class OpenPlan(Event[PlanHeld]):
     """A plan was made and is to be held under `plan_id`; the same request id again, for a request with the same digest
     of its content, is the same plan. `stream` is an id of the stream whose batch it is, or empty."""
 
     plan_id: str
     request_id: str
     table: str
-    query: str
+    query: PlanQuery
     facts: SplitFacts
     slots: int
     stream: str = ""
@@ -157,14 +167,14 @@ class OpenPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class UsePlan:
+class UsePlan(Event[PlanHeld]):
     """Somebody asks about a plan."""
 
     plan_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class NextEntry:
+class NextEntry(Event[Entry]):
     """A slot asks for the entry `index` of its list."""
 
     plan_id: str
@@ -173,7 +183,7 @@ class NextEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class FinishEntry:
+class FinishEntry(Event[Reported]):
     """The split at that entry was read."""
 
     plan_id: str
@@ -182,7 +192,7 @@ class FinishEntry:
     report: SplitReport
 
 
-Event = (
+AnyEvent = (
     CreateGroup
     | Join
     | Heartbeat

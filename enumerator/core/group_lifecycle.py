@@ -17,17 +17,17 @@ from penstock.enumerator.core.records import (
     RoundPlanned,
     TableSeen,
 )
-from penstock.enumerator.core.results import Settings, Step
+from penstock.enumerator.core.results import CoordinatorSettings, Decision, changes
 from penstock.enumerator.core.state import Group, State
 from penstock.proto.errors import ConfigurationError, TooManyGroups
 from penstock.proto.model.groups import OnLostRange
 from penstock.proto.model.positions import CommitRange
 
 
-def create(state: State, event: ev.CreateGroup, settings: Settings) -> Step:
+def create(state: State, event: ev.CreateGroup, settings: CoordinatorSettings) -> Decision[None]:
     """The group, unless it is there. TooManyGroups."""
     if event.key in state.groups:
-        return Step()
+        return changes()
     _check_room(state, event, settings)
     created = GroupCreated(
         key=event.key,
@@ -37,10 +37,10 @@ def create(state: State, event: ev.CreateGroup, settings: Settings) -> Step:
         progress=event.progress,
         principal=event.principal,
     )
-    return Step((created,))
+    return changes(created)
 
 
-def _check_room(state: State, event: ev.CreateGroup, settings: Settings) -> None:
+def _check_room(state: State, event: ev.CreateGroup, settings: CoordinatorSettings) -> None:
     of_table = sum(key.table == event.key.table for key in state.groups)
     if of_table >= settings.max_groups_of_table:
         raise TooManyGroups(
@@ -56,12 +56,12 @@ def _check_room(state: State, event: ev.CreateGroup, settings: Settings) -> None
         )
 
 
-def delete(group: Group) -> Step:
+def delete(group: Group) -> Decision[None]:
     """The group is forgotten; ConfigurationError while it has readers."""
     if group.readers:
         some = ", ".join(sorted(group.readers)[:5])
         raise ConfigurationError(f"{group.key} has {len(group.readers)} readers ({some}): stop them first")
-    return Step((GroupDeleted(group.key),))
+    return changes(GroupDeleted(group.key))
 
 
 def moved(group: Group, number: int, progress: Progress, cause: Moved) -> GroupMoved:
@@ -86,7 +86,7 @@ def moves_back(group: Group, progress: Progress, *, of_round: bool) -> bool:
     return progress.position <= group.progress.position
 
 
-def wants_more(group: Group, settings: Settings) -> bool:
+def wants_more(group: Group, settings: CoordinatorSettings) -> bool:
     """Whether the next round of the group is to be looked for; back-pressure pauses that and moves nothing."""
     return (
         group.stopped is None
@@ -96,23 +96,23 @@ def wants_more(group: Group, settings: Settings) -> bool:
     )
 
 
-def found(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn | ev.RangeLost) -> Step:
+def found(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn | ev.RangeLost) -> Decision[None]:
     """What was found counts only where the group still stands: anything else was overtaken."""
     group = state.groups.get(event.key)
     if group is None or group.number != event.number or group.progress.position != event.start:
-        return Step()
+        return changes()
     if group.stopped is not None or group.ended:
-        return Step()
+        return changes()
     match event:
         case ev.NothingFound():
             at_end = group.scope.upto is not None and event.start >= group.scope.upto
-            return Step((GroupEnded(key=group.key),) if at_end else (TableSeen(key=group.key, position=event.start),))
+            return changes(GroupEnded(key=group.key) if at_end else TableSeen(key=group.key, position=event.start))
         case ev.CannotGoOn(code=code, text=text):
-            return Step((GroupStopped(key=group.key, code=code, text=text),))
+            return changes(GroupStopped(key=group.key, code=code, text=text))
         case ev.RangeLost(progress=progress, plan_id=plan_id):
             if (plan_id and plan_id not in group.rounds) or moves_back(group, progress, of_round=bool(plan_id)):
-                return Step()
-            return Step((moved(group, state.last_number + 1, progress, Moved.LOST_RANGE),))
+                return changes()
+            return changes(moved(group, state.last_number + 1, progress, Moved.LOST_RANGE))
         case ev.Discovered():
             planned = RoundPlanned(
                 key=group.key,
@@ -124,4 +124,4 @@ def found(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn |
                 commits=event.commits,
             )
             at_end = group.scope.upto is not None and event.commit_range.upto >= group.scope.upto
-            return Step((planned, GroupEnded(key=group.key)) if at_end else (planned,))
+            return changes(planned, GroupEnded(key=group.key)) if at_end else changes(planned)

@@ -15,7 +15,7 @@ from penstock.enumerator.core.records import (
     ReaderJoined,
     Record,
 )
-from penstock.enumerator.core.results import Settings, Step
+from penstock.enumerator.core.results import CoordinatorSettings, Decision, changes
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.proto.errors import ConfigurationError, Fenced, Overloaded, PermissionDenied, UnknownGroup
 from penstock.proto.model.groups import GroupScope, Joined, Member
@@ -57,7 +57,7 @@ def _check_principal(group: Group, reader: Reader, principal: str) -> None:
         )
 
 
-def join(state: State, event: ev.Join, now_ms: int, settings: Settings) -> Step:
+def join(state: State, event: ev.Join, now_ms: int, settings: CoordinatorSettings) -> Decision[Joined]:
     """A new epoch; the same request again has the same."""
     group = group_of(state, event.key)
     _check_scope(group, event.scope)
@@ -67,7 +67,7 @@ def join(state: State, event: ev.Join, now_ms: int, settings: Settings) -> Step:
         _check_principal(group, known, event.principal)
     if known is not None and known.request_id == event.request_id:
         member = Member(event.key.table, event.key.group, event.reader_id, known.epoch)
-        return Step((renewed(group, member, now_ms, settings),), Joined(member, settings.lease_ms))
+        return Decision((renewed(group, member, now_ms, settings),), Joined(member, settings.lease_ms))
     if known is None and len(group.readers) >= MAX_READERS:
         raise Overloaded(f"{event.key} has {MAX_READERS} readers, and takes no more")
     epoch = state.last_number + 1
@@ -80,7 +80,7 @@ def join(state: State, event: ev.Join, now_ms: int, settings: Settings) -> Step:
         principal=event.principal,
     )
     lease = LeaseRenewed(key=event.key, reader_id=event.reader_id, until_ms=until)
-    return Step((joined, lease), Joined(member, settings.lease_ms))
+    return Decision((joined, lease), Joined(member, settings.lease_ms))
 
 
 def _check_scope(group: Group, scope: GroupScope) -> None:
@@ -96,23 +96,23 @@ def _check_scope(group: Group, scope: GroupScope) -> None:
     )
 
 
-def renewed(group: Group, member: Member, now_ms: int, settings: Settings) -> LeaseRenewed:
+def renewed(group: Group, member: Member, now_ms: int, settings: CoordinatorSettings) -> LeaseRenewed:
     """A new lease for the member from now on."""
     return LeaseRenewed(key=group.key, reader_id=member.reader_id, until_ms=now_ms + settings.lease_ms)
 
 
-def leave(state: State, member: Member) -> Step:
+def leave(state: State, member: Member) -> Decision[None]:
     """Gives back what the member held; nothing, if it is no member (any more)."""
     key = GroupKey(member.table, member.group)
     group = group_of(state, key)
     reader = group.readers.get(member.reader_id)
     if reader is None or reader.epoch != member.epoch:
-        return Step()
+        return changes()
     _check_principal(group, reader, member.principal)
-    return Step((ReaderGone(key=key, reader_id=member.reader_id, cause=Gone.LEFT),))
+    return changes(ReaderGone(key=key, reader_id=member.reader_id, cause=Gone.LEFT))
 
 
-def overdue(state: State, before_ms: int, now_ms: int, settings: Settings) -> list[Record]:
+def overdue(state: State, before_ms: int, now_ms: int, settings: CoordinatorSettings) -> list[Record]:
     """Readers whose lease is over. After a standstill of this process they get a new one: they could not renew it."""
     stood_still = now_ms - before_ms > settings.lease_ms // 2
     made: list[Record] = []
@@ -125,7 +125,7 @@ def overdue(state: State, before_ms: int, now_ms: int, settings: Settings) -> li
     return made
 
 
-def without_readers(state: State, before_ms: int, now_ms: int, settings: Settings) -> list[Record]:
+def without_readers(state: State, before_ms: int, now_ms: int, settings: CoordinatorSettings) -> list[Record]:
     """Groups without readers: since when, and those whose time is over are deleted. After a standstill of this process
     the time begins anew: nobody could join."""
     if settings.group_expiry_ms is None:

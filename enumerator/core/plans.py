@@ -16,7 +16,7 @@ from typing import Final
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.records import EntryReported, PlanOpened, PlansForgotten, PlanUsed, Record, SlotsAsked
-from penstock.enumerator.core.results import HOUR_MS, Entry, PlanHeld, Reported, Settings, Step
+from penstock.enumerator.core.results import HOUR_MS, CoordinatorSettings, Decision, Entry, PlanHeld, Reported
 from penstock.enumerator.core.state import HeldPlan, State
 from penstock.proto.errors import ConfigurationError, RequestIdReused, StorageError, UnknownPlan, UnknownSplit
 
@@ -43,13 +43,13 @@ def opened_by(state: State, request_id: str, table: str, digest: str) -> str | N
     return plan_id
 
 
-def open_plan(state: State, event: ev.OpenPlan, now_ms: int, settings: Settings) -> Step:
+def open_plan(state: State, event: ev.OpenPlan, now_ms: int, settings: CoordinatorSettings) -> Decision[PlanHeld]:
     """Holds the plan. StorageError if there is no room and nothing may be forgotten; ConfigurationError for a plan that
     would not fit into an empty state; RequestIdReused."""
     held = state.requests.get(event.request_id) if event.request_id else None
     if held is not None and not _is_expired(state.plans[held], now_ms, settings):
         opened_by(state, event.request_id, event.table, event.digest)
-        return Step((PlanUsed(held, now_ms),), PlanHeld(held))
+        return Decision((PlanUsed(held, now_ms),), _held(state.plans[held]))
     if len(event.facts) > settings.max_held_splits:
         raise ConfigurationError(
             f"the plan of table {event.table} has {len(event.facts)} splits, at most {settings.max_held_splits} are "
@@ -68,37 +68,43 @@ def open_plan(state: State, event: ev.OpenPlan, now_ms: int, settings: Settings)
         stream=event.stream,
         digest=event.digest,
     )
-    return Step((*forgotten, opened, PlanUsed(event.plan_id, now_ms)), PlanHeld(event.plan_id))
+    answer = PlanHeld(event.plan_id, event.slots, len(event.facts), int(event.facts.sizes.sum()))
+    return Decision((*forgotten, opened, PlanUsed(event.plan_id, now_ms)), answer)
 
 
-def use(state: State, plan_id: str, now_ms: int, settings: Settings) -> Step:
+def _held(plan: HeldPlan) -> PlanHeld:
+    return PlanHeld(plan.plan_id, plan.assigner.slots, len(plan.facts), int(plan.facts.sizes.sum()))
+
+
+def use(state: State, plan_id: str, now_ms: int, settings: CoordinatorSettings) -> Decision[PlanHeld]:
     """The plan's time to live starts anew. UnknownPlan if it was never opened here or is forgotten."""
-    plan_of(state, plan_id, now_ms, settings)
-    return Step((PlanUsed(plan_id, now_ms),))
+    plan = plan_of(state, plan_id, now_ms, settings)
+    return Decision((PlanUsed(plan_id, now_ms),), _held(plan))
 
 
-def next_entry(state: State, event: ev.NextEntry, now_ms: int, settings: Settings) -> Step:
-    """The entry is there, or the list grows by it. UnknownSplit as in `Assigner.next`."""
-    held = plan_of(state, event.plan_id, now_ms, settings)
-    told = held.assigner.told(event.slot, event.index)
+def next_entry(state: State, event: ev.NextEntry, now_ms: int, settings: CoordinatorSettings) -> Decision[Entry]:
+    """The entry of the list; the list grows by it if it is the next one. UnknownSplit as in `SlotAssigner.next`."""
+    plan = plan_of(state, event.plan_id, now_ms, settings)
+    assignment = plan.assigner.entry(event.slot, event.index)
     used = PlanUsed(event.plan_id, now_ms)
-    entry = Entry(event.plan_id, event.slot, event.index, replayed=told is not None)
-    if told is not None:
-        return Step((used,), entry)
-    return Step((SlotsAsked(event.plan_id, (event.slot,)), used), entry)
+    if assignment is not None:
+        return Decision((used,), Entry(assignment, plan.table, plan.query))
+    entry = Entry(plan.assigner.upcoming(event.slot), plan.table, plan.query)
+    return Decision((SlotsAsked(event.plan_id, (event.slot,)), used), entry)
 
 
-def finish_entry(state: State, event: ev.FinishEntry, now_ms: int, settings: Settings) -> Step:
+def finish_entry(state: State, event: ev.FinishEntry, now_ms: int, settings: CoordinatorSettings) -> Decision[Reported]:
     """Takes the report; a later one replaces it. UnknownSplit if no such split was handed out."""
     held = plan_of(state, event.plan_id, now_ms, settings)
     if not held.assigner.holds(event.slot, event.index):
         raise UnknownSplit(f"plan {event.plan_id}: slot {event.slot} was handed no split {event.index} to report on")
     reported = EntryReported(event.plan_id, event.slot, event.index, event.report)
-    answer = Reported(is_first=(event.slot, event.index) not in held.reports)
-    return Step((PlanUsed(event.plan_id, now_ms), reported), answer)
+    is_first = (event.slot, event.index) not in held.reports
+    answer = Reported(is_first, held.table, held.query)
+    return Decision((PlanUsed(event.plan_id, now_ms), reported), answer)
 
 
-def plan_of(state: State, plan_id: str, now_ms: int, settings: Settings) -> HeldPlan:
+def plan_of(state: State, plan_id: str, now_ms: int, settings: CoordinatorSettings) -> HeldPlan:
     """The plan, or UnknownPlan."""
     held = state.plans.get(plan_id)
     if held is None or _is_expired(held, now_ms, settings):
@@ -110,7 +116,7 @@ def plan_of(state: State, plan_id: str, now_ms: int, settings: Settings) -> Held
     return held
 
 
-def expired(state: State, now_ms: int, settings: Settings) -> tuple[Record, ...]:
+def expired(state: State, now_ms: int, settings: CoordinatorSettings) -> tuple[Record, ...]:
     """Forgets the plans whose time to live is over."""
     gone = tuple(_expired_ids(state, now_ms, settings))
     return (PlansForgotten(gone),) if gone else ()
@@ -121,11 +127,11 @@ def used(state: State, now_ms: int) -> Iterator[Record]:
     yield from (PlanUsed(plan_id, now_ms) for plan_id in tuple(state.plans))
 
 
-def _is_expired(held: HeldPlan, now_ms: int, settings: Settings) -> bool:
+def _is_expired(held: HeldPlan, now_ms: int, settings: CoordinatorSettings) -> bool:
     return now_ms - held.used_ms >= settings.plan_ttl_ms
 
 
-def _expired_ids(state: State, now_ms: int, settings: Settings) -> Iterator[str]:
+def _expired_ids(state: State, now_ms: int, settings: CoordinatorSettings) -> Iterator[str]:
     for plan_id, held in state.plans.items():
         if not _is_expired(held, now_ms, settings):
             return
@@ -141,7 +147,7 @@ def _passed_batches(state: State, stream: str, now_ms: int) -> list[str]:
     return [plan_id for plan_id in older if now_ms - state.plans[plan_id].used_ms >= SETTLED_IDLE_MS]
 
 
-def _making_room(state: State, splits: int, now_ms: int, settings: Settings) -> tuple[str, ...]:
+def _making_room(state: State, splits: int, now_ms: int, settings: CoordinatorSettings) -> tuple[str, ...]:
     """The plans to forget so that one more of so many splits fits."""
     gone = list(_expired_ids(state, now_ms, settings))
     plans = len(state.plans) - len(gone)

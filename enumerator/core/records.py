@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core.split_facts import SplitFacts
@@ -40,6 +41,43 @@ class Moved(enum.Enum):
 
     RESET = "reset"
     LOST_RANGE = "lost range"
+
+
+class QueryKind(enum.Enum):
+    """The kind of query of a held plan. The values are persisted: kinds are added, their values never change."""
+
+    SNAPSHOT = "Snapshot"
+    SNAPSHOT_AS_OF = "SnapshotAsOf"
+    SNAPSHOT_PART = "SnapshotPart"
+    READ_OPTIMIZED = "ReadOptimized"
+    INCREMENTAL = "Incremental"
+    CHANGES = "Changes"
+    TOPIC_RANGES = "TopicRanges"
+    OTHER = "Other"
+    """A kind that this release does not have, in a record of another release."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuery:
+    """The query of a held plan."""
+
+    kind: QueryKind
+    """The kind of query."""
+    of_stream: bool = False
+    """Whether the plan is a batch of a stream."""
+
+    def __str__(self) -> str:
+        return self.kind.value + (_OF_STREAM if self.of_stream else "")
+
+    @classmethod
+    def parse(cls, name: str) -> PlanQuery:
+        """The inverse of `str`: the form of records and log lines. QueryKind.OTHER for a kind of another release."""
+        kinds = {kind.value: kind for kind in QueryKind}
+        return cls(kinds.get(name.removesuffix(_OF_STREAM), QueryKind.OTHER), name.endswith(_OF_STREAM))
+
+
+_OF_STREAM: Final = "Stream"
+"""Follows the kind in records and log lines if the plan is a batch of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +190,14 @@ class GroupDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOpened:
-    """A plan of the range door is held; `slots` readers may pull from it. `query` is the name of its kind, `stream` the
+    """A plan of the range door is held; `slots` readers may pull from it. `query` is the kind of query, `stream` the
     id of the stream whose batch it is, or empty. `digest` is that of the request's content, '' in a record of before
     digests were kept."""
 
     plan_id: str
     request_id: str
     table: str
-    query: str
+    query: PlanQuery
     facts: SplitFacts
     slots: int
     stream: str = ""

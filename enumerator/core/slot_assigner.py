@@ -11,7 +11,7 @@ import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownSplit
 
@@ -40,31 +40,6 @@ class Sealed:
 
 
 Assignment = Assigned | Sealed
-
-
-class Assigner(Protocol):
-    """Hands out splits 0..n-1 to slots. Not thread-safe: the caller serialises."""
-
-    @property
-    def slots(self) -> int:
-        """How many slots there are; they are numbered from 0."""
-        ...
-
-    def next(self, slot: int, index: int) -> Assignment:
-        """Entry `index` of the slot's list, which grows by one if `index` is its length.
-
-        The answer to a (slot, index) never changes. UnknownSplit for a slot that is none, or an index behind the
-        list's length (of a sealed list: behind its end).
-        """
-        ...
-
-    def holds(self, slot: int, index: int) -> bool:
-        """Whether the slot's list has an entry `index` (its end is none)."""
-        ...
-
-    def finished(self) -> bool:
-        """Whether every slot's list is sealed, and so every split handed out."""
-        ...
 
 
 def choose_slots(splits: int, size_bytes: int, requested: int, cpus: int) -> int:
@@ -116,11 +91,12 @@ class SlotAssigner:
         self._started = [False] * slots
         self._sealed = [False] * slots
         self._open_slots = slots
-        self._victims: list[tuple[int, int]] = []  # heap of (-bytes left, slot) of started slots; stale ones linger
+        self._steal_candidates: list[tuple[int, int]] = []
+        """Heap of (-bytes left, slot) of started slots; entries that are out of date stay until they are at the top."""
 
     @property
     def slots(self) -> int:
-        """See `Assigner.slots`."""
+        """How many slots there are; they are numbered from 0."""
         return len(self._lists)
 
     def length(self, slot: int) -> int:
@@ -128,28 +104,41 @@ class SlotAssigner:
         self._check_slot(slot)
         return len(self._lists[slot])
 
-    def told(self, slot: int, index: int) -> Assignment | None:
-        """The answer to (slot, index) if it was given before. UnknownSplit as in `Assigner.next`."""
+    def entry(self, slot: int, index: int) -> Assignment | None:
+        """Entry `index` of the slot's list; None if the list ends before it and may grow. UnknownSplit as in `next`."""
         self._check_slot(slot)
-        told = self._lists[slot]
-        if 0 <= index < len(told):
-            return Assigned(told[index], replayed=True)
-        if index != len(told):
+        splits = self._lists[slot]
+        if 0 <= index < len(splits):
+            return Assigned(splits[index], replayed=True)
+        if index != len(splits):
             raise UnknownSplit(
-                f"slot {slot} has {len(told)} splits so far: got index {index}, expected 0 to {len(told)}; "
+                f"slot {slot} has {len(splits)} splits so far: got index {index}, expected 0 to {len(splits)}; "
                 "entries are asked for one after the other"
             )
         return Sealed(replayed=True) if self._sealed[slot] else None
 
+    def upcoming(self, slot: int) -> Assignment:
+        """What `next` will append to the slot's list, which is not sealed. Changes nothing that `next` depends on."""
+        owner = self._owner(slot)
+        return Sealed(replayed=False) if owner is None else Assigned(self._pending[owner][0], replayed=False)
+
+    def _owner(self, slot: int) -> int | None:
+        """The slot whose share has the slot's next split: its own, else the most loaded one."""
+        return slot if self._pending[slot] else self._most_loaded()
+
     def next(self, slot: int, index: int) -> Assignment:
-        """See `Assigner.next`."""
-        before = self.told(slot, index)
+        """Entry `index` of the slot's list, which grows by one if `index` is its length.
+
+        The answer to a (slot, index) never changes. UnknownSplit for a slot that does not exist, or an index after the
+        end of the list.
+        """
+        before = self.entry(slot, index)
         if before is not None:
             return before
         if not self._started[slot]:
             self._started[slot] = True
             self._offer(slot)
-        owner = slot if self._pending[slot] else self._most_loaded()
+        owner = self._owner(slot)
         if owner is None:
             self._sealed[slot] = True
             self._open_slots -= 1
@@ -161,12 +150,12 @@ class SlotAssigner:
         return Assigned(split, replayed=False)
 
     def holds(self, slot: int, index: int) -> bool:
-        """See `Assigner.holds`."""
+        """Whether the slot's list has an entry `index`; the end of the list is not an entry."""
         self._check_slot(slot)
         return 0 <= index < len(self._lists[slot])
 
     def finished(self) -> bool:
-        """See `Assigner.finished`."""
+        """Whether every slot's list is sealed, and so every split assigned."""
         return self._open_slots == 0
 
     def _check_slot(self, slot: int) -> None:
@@ -176,12 +165,12 @@ class SlotAssigner:
     def _offer(self, slot: int) -> None:
         """Lets started slots see what this one has left."""
         if self._pending[slot]:
-            heapq.heappush(self._victims, (-self._pending_bytes[slot], slot))
+            heapq.heappush(self._steal_candidates, (-self._pending_bytes[slot], slot))
 
     def _most_loaded(self) -> int | None:
-        while self._victims:
-            weight, slot = self._victims[0]
+        while self._steal_candidates:
+            weight, slot = self._steal_candidates[0]
             if self._pending[slot] and -weight == self._pending_bytes[slot]:
                 return slot
-            heapq.heappop(self._victims)
+            heapq.heappop(self._steal_candidates)
         return None

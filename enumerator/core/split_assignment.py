@@ -8,7 +8,7 @@ from typing import Final
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.members import member_of, renewed
 from penstock.enumerator.core.records import NothingTold, SplitsAssigned, SplitsCommitted
-from penstock.enumerator.core.results import Committed, GrantedSplit, Settings, SplitsGranted, Step
+from penstock.enumerator.core.results import Committed, CoordinatorSettings, Decision, GrantedSplit, SplitsGranted
 from penstock.enumerator.core.rounds import DONE, Round
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.proto.errors import (
@@ -67,7 +67,9 @@ def _must_wait(rounds: list[Round], one: Round, index: int, reader_id: str, chos
 MAX_HELD: Final = 100_000
 
 
-def request(state: State, event: ev.RequestSplits, now_ms: int, settings: Settings) -> Step:
+def request(
+    state: State, event: ev.RequestSplits, now_ms: int, settings: CoordinatorSettings
+) -> Decision[SplitsGranted | NothingYet | EndOfGroup]:
     """Splits for the member, `NothingYet` or `EndOfGroup`."""
     group, reader = member_of(state, event.member)
     if not 1 <= event.max_splits <= MAX_SPLITS_A_REQUEST:
@@ -82,17 +84,17 @@ def request(state: State, event: ev.RequestSplits, now_ms: int, settings: Settin
     raise_if_stopped(group)
     lease = renewed(group, event.member, now_ms, settings)
     if event.sequence == reader.sequence:
-        return Step((lease,), _told(group, tuple(item for item in reader.answered if item in reader.held)))
+        return Decision((lease,), _told(group, tuple(item for item in reader.answered if item in reader.held)))
     if event.sequence == reader.heard:  # told nothing: the member may have gone on, and would never hear of splits now
-        return Step((lease,), _nothing(group, settings))
+        return Decision((lease,), _nothing(group, settings))
     if len(reader.held) >= MAX_HELD and not reader.untold:
         raise Overloaded(f"reader {reader.reader_id!r} of {group.key} holds {MAX_HELD} splits: finish some first")
     chosen = choose(group, reader, event.max_splits)
     if not chosen:
         told = NothingTold(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
-        return Step((lease, told), _nothing(group, settings))
+        return Decision((lease, told), _nothing(group, settings))
     assigned = SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=event.sequence, splits=chosen)
-    return Step((lease, assigned), _told(group, chosen))
+    return Decision((lease, assigned), _told(group, chosen))
 
 
 def raise_if_stopped(group: Group) -> None:
@@ -118,13 +120,13 @@ def _told(group: Group, splits: tuple[tuple[str, int], ...]) -> SplitsGranted:
     )
 
 
-def _nothing(group: Group, settings: Settings) -> NothingYet | EndOfGroup:
+def _nothing(group: Group, settings: CoordinatorSettings) -> NothingYet | EndOfGroup:
     if group.ended and not group.rounds:
         return EndOfGroup()
     return NothingYet(settings.retry_ms, caught_up=group.caught_up and not group.rounds)
 
 
-def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Settings) -> Step:
+def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: CoordinatorSettings) -> Decision[Committed]:
     """All of what is told is done, or nothing of it.
 
     What is done already is recorded again, as nothing: a process that lost its store and does not know of a round takes
@@ -148,10 +150,10 @@ def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Settings
             ordinals[place] = done.ordinal
     lease = renewed(group, event.member, now_ms, settings)
     if not event.done:
-        return Step((lease,), Committed(()))
+        return Decision((lease,), Committed(()))
     told = tuple((*place, ordinal) for place, ordinal in ordinals.items())
     committed = SplitsCommitted(key=group.key, ordinals=told, finished=tuple(finished))
-    return Step((lease, committed), Committed(tuple(finished)))
+    return Decision((lease, committed), Committed(tuple(finished)))
 
 
 def _is_over(group: Group, done: SplitProgress) -> bool:

@@ -23,6 +23,7 @@ from penstock.enumerator.core.records import (
     NothingTold,
     NumbersUsed,
     PlanOpened,
+    PlanQuery,
     PlansForgotten,
     PlanUsed,
     ReaderGone,
@@ -111,7 +112,7 @@ class HeldPlan:
     plan_id: str
     request_id: str
     table: str
-    query: str
+    query: PlanQuery
     facts: SplitFacts
     assigner: SlotAssigner
     asked: array[int] = field(default_factory=lambda: array("I"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from penstock.enumerator.core.group_lifecycle import wants_more
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import Group
 from penstock.proto.model.groups import GroupDescription, GroupSummary, ReaderState, ResetOutcome
 from penstock.proto.model.positions import Position
 
 
-def summary_of(group: Group, settings: Settings, *, waiting: bool) -> GroupSummary:
+def summary_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) -> GroupSummary:
     """The group in a list; `waiting`: its table is not there yet."""
     return GroupSummary(
         table=group.key.table,
@@ -21,7 +21,7 @@ def summary_of(group: Group, settings: Settings, *, waiting: bool) -> GroupSumma
     )
 
 
-def _state_of(group: Group, settings: Settings, *, waiting: bool) -> str:
+def _state_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) -> str:
     if group.stopped is not None:
         return "stopped"
     if group.ended:
@@ -31,7 +31,7 @@ def _state_of(group: Group, settings: Settings, *, waiting: bool) -> str:
     return "running" if wants_more(group, settings) else "paused"
 
 
-def description_of(group: Group, settings: Settings, now_ms: int, *, waiting: bool) -> GroupDescription:
+def description_of(group: Group, settings: CoordinatorSettings, now_ms: int, *, waiting: bool) -> GroupDescription:
     """The group in full, but for its lag, which its table tells."""
     code, text = group.stopped or ("", "")
     readers = tuple(

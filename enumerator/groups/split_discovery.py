@@ -256,7 +256,7 @@ class SplitDiscovery:
             self._found(key, number, start, found)
         else:
             if in_lake or following.drained:  # else the topic was not asked: what is held must be done first
-                self._tell(ev.NothingFound(key=key, number=number, start=start))
+                self.coordinator.handle(ev.NothingFound(key=key, number=number, start=start))
             self._idle[key] = (number, start, glances[path])
         self._seen(key)
         return int(isinstance(found, NextRound))
@@ -274,7 +274,7 @@ class SplitDiscovery:
             commits=found.commits,
         )
         plan_id = round_id(key, number, found.commit_range)
-        self.coordinator.handle(event, lambda state, answer: None, (plan_id, plan))
+        self.coordinator.handle(event, (plan_id, plan))
         if found.issued is not None:
             self.issued[key] = found.issued
         discovered = RoundDiscovered(
@@ -334,7 +334,7 @@ class SplitDiscovery:
     ) -> None:
         tell("range lost", level=logging.WARNING, table=key.table, group=key.group, after=start,
              goes_on_behind=progress.position, reason=reason[:500])  # fmt: skip
-        self._tell(ev.RangeLost(key=key, number=number, start=start, progress=progress, plan_id=plan_id))
+        self.coordinator.handle(ev.RangeLost(key=key, number=number, start=start, progress=progress, plan_id=plan_id))
 
     def _contradicted(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
         """The table says that the range is lost, and a moment later that it can be answered; or a completed instant
@@ -349,7 +349,7 @@ class SplitDiscovery:
     def _stop(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
         tell("group stopped", level=logging.ERROR, table=key.table, group=key.group, at=start, code=error.code,
              reason=str(error)[:1000])  # fmt: skip
-        self._tell(ev.CannotGoOn(key=key, number=number, start=start, code=error.code, text=str(error)))
+        self.coordinator.handle(ev.CannotGoOn(key=key, number=number, start=start, code=error.code, text=str(error)))
         self.coordinator.observer.observe(DiscoveryFailed(key.table, key.group, error.code))
 
     def _failed(self, key: GroupKey, error: BaseException) -> None:
@@ -375,9 +375,6 @@ class SplitDiscovery:
     def _seen(self, key: GroupKey) -> None:
         self.troubles.pop(key, None)
         self.looked_ms[key] = self.clock_ms()
-
-    def _tell(self, event: ev.Event) -> None:
-        self.coordinator.handle(event, lambda state, answer: None)
 
 
 def is_repeated(error: PenstockError) -> bool:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
-from penstock.enumerator.core.results import Settings as CoreSettings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import NO_OBSERVER, EpochAcquired, Observer
@@ -68,7 +68,7 @@ def built(
     """
     if not settings.tables:
         raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
-    core = CoreSettings(
+    core = CoordinatorSettings(
         lease_ms=settings.lease_ms,
         max_groups_of_table=settings.limits.groups_per_table,
         max_groups_of_principal=settings.limits.groups_per_principal,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any
 
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.proto.client.client import CallLimits, EnumeratorClient
@@ -266,7 +266,7 @@ def embedded_over(table: ScriptedTable, clock: Clock) -> EmbeddedEnumerator:
         clock_ms=clock,
         new_id=lambda: f"plan-{next(ids)}",
         cpus=2,
-        settings=Settings(plan_ttl_ms=1000, max_plans=50),
+        settings=CoordinatorSettings(plan_ttl_ms=1000, max_plans=50),
     )
 
 

@@ -15,7 +15,7 @@ from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coo
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.group_lifecycle import wants_more
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.core.results import Settings, SplitsGranted
+from penstock.enumerator.core.results import CoordinatorSettings, SplitsGranted
 from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.store.open import open_sqlite
@@ -25,7 +25,7 @@ from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest
 
 ROUNDS, SPLITS = 10, 100_000
 KEY = GroupKey("t", "g")
-SETTINGS = Settings(max_pending_splits=ROUNDS * SPLITS)
+SETTINGS = CoordinatorSettings(max_pending_splits=ROUNDS * SPLITS)
 
 
 def peak_mib() -> float:
@@ -43,7 +43,7 @@ def facts(number: int) -> Iterator[tuple[int, str, str]]:
 def plan(coordinator: Coordinator) -> None:
     scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
     created = ev.CreateGroup(key=KEY, scope=scope, limits=NO_LIMITS, progress=Progress(EARLIEST))
-    coordinator.handle(created, lambda state, answer: None)
+    coordinator.handle(created)
     number = coordinator.look(lambda state: state.groups[KEY].number)
     start = EARLIEST
     for round_number in range(1, ROUNDS + 1):
@@ -53,22 +53,20 @@ def plan(coordinator: Coordinator) -> None:
             key=KEY, number=number, start=start, commit_range=CommitRange(start, end),
             progress=Progress(end, layout=2), facts=facts_of(facts(round_number)), reshaped=frozenset(), commits=1,
         )  # fmt: skip
-        coordinator.handle(found, lambda state, answer: None)
+        coordinator.handle(found)
         start = end
     assert not coordinator.look(lambda state: wants_more(state.groups[KEY], SETTINGS)), "discovery pauses"
     assert coordinator.look(lambda state: state.groups[KEY].progress.position) == start
-    joined = coordinator.handle(
-        ev.Join(key=KEY, reader_id="r", scope=scope, request_id="j"), lambda state, answer: answer
-    )
+    joined = coordinator.handle(ev.Join(key=KEY, reader_id="r", scope=scope, request_id="j"))
     assert isinstance(joined, Joined)
     for sequence in range(1, 21):
-        told = coordinator.handle(ev.RequestSplits(joined.member, 1000, sequence), lambda state, answer: answer)
+        told = coordinator.handle(ev.RequestSplits(joined.member, 1000, sequence))
         assert isinstance(told, SplitsGranted) and len(told.splits) == 1000
         if sequence % 4 == 0:
             done = [
                 SplitProgress(ref=SplitRef(one.plan_id, one.index), ordinal=1, finished=True) for one in told.splits
             ]
-            coordinator.handle(ev.CommitSplits(joined.member, tuple(done)), lambda state, answer: None)
+            coordinator.handle(ev.CommitSplits(joined.member, tuple(done)))
 
 
 def main(what: str, directory: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from penstock.engine.arrow import read
 from penstock.engine.consumer import Consumer
 from penstock.enumerator.coordinator.coordinator import Coordinator
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.errors import CorruptFile, PositionExpired
 from tests.scripted_timeline import ScriptedTimeline
@@ -52,7 +52,10 @@ def test_fault_11_a_group_whose_planned_round_is_cleaned_goes_on_as_its_scope_sa
     script.take_behind(lost)
     clock = Clock()
     service = EnumeratorService(
-        {"t": str(path)}, clock_ms=clock, coordinator=Coordinator(clock_ms=clock, settings=Settings()), poll_ms=None
+        {"t": str(path)},
+        clock_ms=clock,
+        coordinator=Coordinator(clock_ms=clock, settings=CoordinatorSettings()),
+        poll_ms=None,
     )
     options = {"query": query, "after": script.keys[begin], "on_lost_range": policy, "max_splits": 1}
 
@@ -69,7 +72,7 @@ def test_fault_11_a_group_whose_planned_round_is_cleaned_goes_on_as_its_scope_sa
         service.split_discovery.look()
         with pytest.raises((PositionExpired, CorruptFile)):
             first.poll(0)
-        clock.now_ms += Settings().lease_ms
+        clock.now_ms += CoordinatorSettings().lease_ms
         service.split_discovery.look()
         assert service.list_groups()[0].state == "running"
     with reader() as second:

@@ -11,7 +11,7 @@ import pytest
 from penstock.engine.cli.main import run
 from penstock.engine.consumer import Consumer
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import DirectJournal
@@ -58,7 +58,7 @@ def test_fault_13_what_stops_a_group_is_shown_survives_a_restart_and_ends_with_a
 
 def service_on(script: ScriptedTimeline, store: MemoryStore, clock: Clock) -> EnumeratorService:
     """A new process on that state."""
-    coordinator = durable_coordinator(store, DirectJournal(store), clock_ms=clock, settings=Settings())
+    coordinator = durable_coordinator(store, DirectJournal(store), clock_ms=clock, settings=CoordinatorSettings())
     return EnumeratorService({"t": str(script.path)}, clock_ms=clock, coordinator=coordinator, poll_ms=None)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import penstock
 from penstock.enumerator.coordinator.coordinator import Coordinator
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.streams.plan_cache import MISSING_MS
 from penstock.enumerator.tables.followed_tables import FollowedTables
@@ -94,7 +94,7 @@ class Followed:
 
     def __init__(self, table: pathlib.Path) -> None:
         self.clock, self.sequence = Clock(), 0
-        settings = Settings(lease_ms=3_600_000)
+        settings = CoordinatorSettings(lease_ms=3_600_000)
         self.service = EnumeratorService(
             {"t": str(table)},
             reads=FollowedTables(wall_ms=self.clock),

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from tests.unit.enumerator.test_service import Script, World
 
 PROGRAM = pathlib.Path(__file__).with_name("million_splits.py")
@@ -20,7 +20,7 @@ def test_fault_29_back_pressure_pauses_discovery_and_the_position_goes_on_from_w
     most_pending: int,
 ) -> None:
     """Hudi's empty batch under back-pressure once overwrote the position: here every commit comes once, in order."""
-    world = World(Script(newest=12, splits=3), settings=Settings(max_pending_splits=most_pending))
+    world = World(Script(newest=12, splits=3), settings=CoordinatorSettings(max_pending_splits=most_pending))
     found: list[str] = []
     for _ in range(200):
         for _ in range(3):

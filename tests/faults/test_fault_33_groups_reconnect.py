@@ -9,7 +9,7 @@ import pytest
 
 from penstock.engine.consumer import Consumer
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
-from penstock.enumerator.core.results import Settings as CoreSettings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.enumerator.service import EnumeratorService
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.golden
 
 def served(table: str, store: MemoryStore, address: str) -> RunningServer:
     """A server on that state, with its own service."""
-    coordinator = durable_coordinator(store, Journal(store), clock_ms=monotonic_ms, settings=CoreSettings())
+    coordinator = durable_coordinator(store, Journal(store), clock_ms=monotonic_ms, settings=CoordinatorSettings())
     service = EnumeratorService({"t": table}, coordinator=coordinator, poll_ms=None)
     service.split_discovery.look()
     server = serve_enumerator(service, address, service)

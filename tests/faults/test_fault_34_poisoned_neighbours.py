@@ -219,7 +219,7 @@ def server(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ru
             created = ev.CreateGroup(
                 key=GroupKey("bad", "g"), scope=SCOPE, limits=NO_LIMITS, progress=Progress(EARLIEST)
             )
-            service.coordinator.handle(created, lambda state, answer: None)
+            service.coordinator.handle(created)
             yield Running(service, running.address, port.address)
     finally:
         port.close()

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import group_lifecycle, members, split_assignment
 from penstock.enumerator.core.records import GroupKey, NothingTold, SplitsCommitted
-from penstock.enumerator.core.results import Answer, Step
+from penstock.enumerator.core.results import Decision
 from penstock.enumerator.core.slot_assigner import Assigned, Assignment, Sealed, SlotAssigner
 from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.core.state import Group, Reader, State
@@ -47,7 +47,7 @@ class Broken:
 class MovesOnEmptyPoll(Server):
     """Nothing was found, so the position moves to now."""
 
-    def step(self, event: ev.Event) -> Step:
+    def decide(self, event: ev.Event[Any]) -> Decision[Any]:
         if isinstance(event, ev.NothingFound):
             group = self.state.groups[event.key]
             now = position(self.world.clock())
@@ -62,8 +62,8 @@ class MovesOnEmptyPoll(Server):
                     reshaped=frozenset(),
                     commits=0,
                 )
-                return super().step(moved)
-        return super().step(event)
+                return super().decide(moved)
+        return super().decide(event)
 
 
 class CutsByRequestedTime(Discovery):
@@ -85,17 +85,17 @@ class CutsByRequestedTime(Discovery):
 class AcceptsStaleDiscovery(Server):
     """A round counts wherever the group stands by now."""
 
-    def step(self, event: ev.Event) -> Step:
+    def decide(self, event: ev.Event[Any]) -> Decision[Any]:
         if isinstance(event, ev.Discovered) and event.key in self.state.groups:
             group = self.state.groups[event.key]
             event = replace(event, start=group.progress.position, number=group.number)
-        return super().step(event)
+        return super().decide(event)
 
 
 class RepliesBeforeAppend(Server):
     """The answer goes out when it was decided."""
 
-    def tell_once_durable(self, reply: Reply, event: ev.Event, answer: Answer) -> None:
+    def tell_once_durable(self, reply: Reply, event: ev.Event[Any], answer: Any) -> None:
         self._tell(reply, event, answer)
 
 
@@ -126,7 +126,7 @@ class CountsItsRounds(Server):
         return cls.ids.setdefault((key, number, commit_range), f"r{len(cls.ids) + 1}")
 
 
-def told_unsealed(self: SlotAssigner, slot: int, index: int) -> Assignment | None:
+def entry_unsealed(self: SlotAssigner, slot: int, index: int) -> Assignment | None:
     """The list is over if there is nothing for it now."""
     told = self._lists[slot]
     if 0 <= index < len(told):
@@ -147,24 +147,26 @@ def choose_any(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int]
 class ForgetsThatItToldNothing(Server):
     """A late copy of a request that was told nothing hands out splits."""
 
-    def step(self, event: ev.Event) -> Step:
-        made = super().step(event)
-        return Step(tuple(record for record in made.records if not isinstance(record, NothingTold)), made.answer)
+    def decide(self, event: ev.Event[Any]) -> Decision[Any]:
+        decision = super().decide(event)
+        return Decision(
+            tuple(record for record in decision.records if not isinstance(record, NothingTold)), decision.answer
+        )
 
 
 class AnswersCommitsFromMemory(Server):
     """A commit that changes nothing is not written, even if this process lost its store."""
 
-    def step(self, event: ev.Event) -> Step:
-        made = super().step(event)
+    def decide(self, event: ev.Event[Any]) -> Decision[Any]:
+        decision = super().decide(event)
         if isinstance(event, ev.CommitSplits):
             kept = (
                 record
-                for record in made.records
+                for record in decision.records
                 if not isinstance(record, SplitsCommitted) or record.ordinals or record.finished
             )
-            return Step(tuple(kept), made.answer)
-        return made
+            return Decision(tuple(kept), decision.answer)
+        return decision
 
 
 class NoHoldBack(Discovery):
@@ -190,7 +192,7 @@ BROKEN = (
         Parts(server=CountsItsRounds),
         patches=((group_lifecycle, "round_id", CountsItsRounds.round_id),),
     ),
-    Broken("unsealed list", frozenset({"sealed", "exactly once"}), patches=((SlotAssigner, "told", told_unsealed),)),
+    Broken("unsealed list", frozenset({"sealed", "exactly once"}), patches=((SlotAssigner, "entry", entry_unsealed),)),
     Broken("no hold-back on layout 1", frozenset({"cause", "exactly once"}), Parts(discovery=NoHoldBack)),
     Broken("told nothing, and forgot it", frozenset({"liveness"}), Parts(server=ForgetsThatItToldNothing)),
     Broken("commits answered from memory", frozenset({"durable", "liveness"}), Parts(server=AnswersCommitsFromMemory)),

@@ -71,7 +71,7 @@ class Ledger:
 
     # --- durable records
 
-    def take(self, record: rec.Durable, cause: ev.Event, rows: dict[Place, tuple[int, tuple[Row, ...]]]) -> None:
+    def take(self, record: rec.Durable, cause: ev.AnyEvent, rows: dict[Place, tuple[int, tuple[Row, ...]]]) -> None:
         """A record is durable. `rows`: what a committing reader had read of each split, from which ordinal on."""
         match record:
             case rec.GroupCreated():
@@ -141,7 +141,7 @@ class Ledger:
             self.assigned.add((place, record.reader_id, epoch))
 
     def _committed(
-        self, record: rec.SplitsCommitted, cause: ev.Event, rows: dict[Place, tuple[int, tuple[Row, ...]]]
+        self, record: rec.SplitsCommitted, cause: ev.AnyEvent, rows: dict[Place, tuple[int, tuple[Row, ...]]]
     ) -> None:
         if not isinstance(cause, ev.CommitSplits):
             fail("ownership", f"rows were committed by {cause}")
@@ -266,7 +266,7 @@ def facts_of_state(state: State) -> dict[str, Any]:
 
 def _of_plan(held: HeldPlan) -> dict[str, Any]:
     lists = [
-        [held.assigner.told(slot, index) for index in range(held.assigner.length(slot) + 1)]
+        [held.assigner.entry(slot, index) for index in range(held.assigner.length(slot) + 1)]
         for slot in range(held.assigner.slots)
     ]
     return {"request": held.request_id, "table": held.table, "facts": held.facts, "lists": lists}

@@ -68,7 +68,7 @@ class Reader:
 
     # --- calls
 
-    def _ask(self, event: ev.Event, then: Callable[[Any], None], rows: Rows | None = None) -> None:
+    def _ask(self, event: ev.AnyEvent, then: Callable[[Any], None], rows: Rows | None = None) -> None:
         """Calls the server until it answers; one call at a time. What comes in of an attempt that was given up is not
         heard: its connection is gone."""
         self.call += 1

@@ -16,9 +16,10 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import group_lifecycle
 from penstock.enumerator.core import records as rec
 from penstock.enumerator.core.codec import decode_record, encode_record
-from penstock.enumerator.core.decide import step
+from penstock.enumerator.core.decide import decide
 from penstock.enumerator.core.log_compaction import compacted_records
-from penstock.enumerator.core.results import Answer, Entry, PlanHeld, Settings, SplitsGranted, Step
+from penstock.enumerator.core.results import CoordinatorSettings, Decision, Entry, PlanHeld, SplitsGranted
+from penstock.enumerator.core.slot_assigner import Assignment
 from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
@@ -38,10 +39,10 @@ Rows = dict[Place, tuple[int, tuple[Row, ...]]]
 class Waiting:
     """What waits for the disk: records with what caused them, pieces, plans to forget, and who is told then."""
 
-    records: list[tuple[rec.Durable, StoredRecord, ev.Event, Rows]] = field(default_factory=list)
+    records: list[tuple[rec.Durable, StoredRecord, ev.Event[Any], Rows]] = field(default_factory=list)
     pieces: list[PlanPieces] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
-    replies: list[tuple[Reply, ev.Event, Answer]] = field(default_factory=list)
+    replies: list[tuple[Reply, ev.Event[Any], Any]] = field(default_factory=list)
 
 
 class Server:
@@ -63,28 +64,28 @@ class Server:
 
     # --- decide
 
-    def step(self, event: ev.Event) -> Step:
-        """The decision; a seam for broken cores."""
-        settings: Settings = self.world.settings
-        return step(self.state, event, self.world.clock(), settings)
+    def decide(self, event: ev.Event[Any]) -> Decision[Any]:
+        """The decision; broken cores override it."""
+        settings: CoordinatorSettings = self.world.settings
+        return decide(self.state, event, self.world.clock(), settings)
 
     def handle(
         self,
-        event: ev.Event,
+        event: ev.Event[Any],
         reply: Reply | None,
         rows: Rows | None = None,
         pieces: tuple[str, list[list[Row]]] | None = None,
     ) -> None:
         """Decides, takes in, and lets the rest wait for the disk."""
         try:
-            made = self.step(event)
+            decision = self.decide(event)
         except PenstockError as error:
             self.world.trace("refused", event, error)
             if reply is not None:
                 reply(error)
             return
-        durable = [record for record in made.records if isinstance(record, rec.Durable)]
-        self.world.trace("decided", event, made.records)
+        durable = [record for record in decision.records if isinstance(record, rec.Durable)]
+        self.world.trace("decided", event, decision.records)
         if durable:
             batch = Waiting()
             for record in durable:
@@ -96,15 +97,15 @@ class Server:
                 splits = tuple(json.dumps(split).encode() for split in pieces[1])
                 batch.pieces.append(PlanPieces(pieces[0], b"", splits))
             self.waiting.append(batch)
-        gone = [plan_id for record in made.records for plan_id in apply(self.state, record)]
+        gone = [plan_id for record in decision.records for plan_id in apply(self.state, record)]
         if gone:
             self.waiting.append(Waiting(dropped=gone))
         if reply is not None:
-            self.tell_once_durable(reply, event, made.answer)
+            self.tell_once_durable(reply, event, decision.answer)
         if self.waiting:
             self._sync_later()
 
-    def tell_once_durable(self, reply: Reply, event: ev.Event, answer: Answer) -> None:
+    def tell_once_durable(self, reply: Reply, event: ev.Event[Any], answer: Any) -> None:
         """The answer waits for all that was decided so far; a seam for broken cores."""
         if self.waiting:
             self.waiting[-1].replies.append((reply, event, answer))
@@ -163,7 +164,7 @@ class Server:
 
     # --- reply
 
-    def _tell(self, reply: Reply, event: ev.Event, answer: Answer) -> None:
+    def _tell(self, reply: Reply, event: ev.Event[Any], answer: Any) -> None:
         ledger = self.world.ledger
         match answer, event:
             case Joined(member=member), _:
@@ -179,10 +180,10 @@ class Server:
                     shown = place in ledger.done or (not item.finished and ledger.cursors.get(place, 0) >= item.ordinal)
                     if not shown and not self._is_forgotten(place):
                         fail("durable", f"the commit of {item} was told to be done and is not durable")
-            case Entry(plan_id, slot, index), _:
-                reply(self._entry(plan_id, slot, index))
+            case Entry(assignment), ev.NextEntry(plan_id, slot, index):
+                reply(self._entry(plan_id, slot, index, assignment))
                 return
-            case PlanHeld(plan_id), _:
+            case PlanHeld(plan_id=plan_id), _:
                 if plan_id not in ledger.plan_ids:
                     fail("durable", f"plan {plan_id} was told and is not durable")
         if isinstance(answer, SplitsGranted):
@@ -190,14 +191,13 @@ class Server:
         else:
             reply(answer)
 
-    def _entry(self, plan_id: str, slot: int, index: int) -> Any:
+    def _entry(self, plan_id: str, slot: int, index: int, assignment: Assignment) -> Any:
         here, durable = self.state.plans.get(plan_id), self.world.ledger.shadow.plans.get(plan_id)
         if here is None or (durable is None and plan_id in self.world.ledger.plan_ids):
             return UnknownPlan("it was forgotten meanwhile")
-        told = here.assigner.told(slot, index)
-        if durable is None or durable.assigner.length(slot) < index or durable.assigner.told(slot, index) is None:
-            fail("durable", f"entry {index} of slot {slot} of {plan_id}: {told} was told and is not durable")
-        return told
+        if durable is None or durable.assigner.length(slot) < index or durable.assigner.entry(slot, index) is None:
+            fail("durable", f"entry {index} of slot {slot} of {plan_id}: {assignment} was told and is not durable")
+        return assignment
 
     def _is_forgotten(self, place: Place) -> bool:
         return all(place[0] not in group.rounds for group in self.state.groups.values())

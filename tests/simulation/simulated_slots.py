@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.records import PlanQuery, QueryKind
 from penstock.enumerator.core.results import PlanHeld
 from penstock.enumerator.core.slot_assigner import Assigned, Sealed
 from penstock.enumerator.core.split_facts import sizes_alone
@@ -41,7 +42,7 @@ class Job:
             plan_id=f"plan-{self.world.jobs.index(self)}-{self.opened}",
             request_id=f"job-{self.world.jobs.index(self)}",
             table="t",
-            query="Snapshot",
+            query=PlanQuery(QueryKind.SNAPSHOT),
             facts=sizes_alone(self.sizes),
             slots=self.slots,
         )

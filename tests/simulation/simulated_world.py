@@ -15,7 +15,7 @@ from typing import Any
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.group_lifecycle import wants_more
 from penstock.enumerator.core.records import GroupKey, Volatile
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import Group
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import PlanError, StorageError
@@ -81,7 +81,7 @@ class World:
         self.table = Table(rng, rng.choice((1, 2)))
         self.is_changes = rng.random() < 0.6
         self.ledger = Ledger(self.table, self.is_changes)
-        self.settings = Settings(
+        self.settings = CoordinatorSettings(
             lease_ms=LEASE_MS,
             retry_ms=250,
             max_pending_splits=rng.choice((2, 6, 1000)),
@@ -187,7 +187,7 @@ class World:
 
     # --- network
 
-    def send(self, who: str, event: ev.Event, reply: Reply, rows: Rows | None) -> None:
+    def send(self, who: str, event: ev.AnyEvent, reply: Reply, rows: Rows | None) -> None:
         """A call: to a server that lives, in most cases the newest; lost, doubled, late as the weights say."""
         servers = [server for server in self.servers[-2:] if server.alive]
         if not servers:
@@ -205,7 +205,7 @@ class World:
         late = self.strikes(kind, chance)
         self.later(self.rng.randint(200, 3_500) if late else self.rng.randint(1, 15), do)
 
-    def _deliver(self, server: Server, event: ev.Event, reply: Reply, rows: Rows | None) -> None:
+    def _deliver(self, server: Server, event: ev.AnyEvent, reply: Reply, rows: Rows | None) -> None:
         if not server.alive:
             return
         if server.stands_until > self.now:

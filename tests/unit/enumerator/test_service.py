@@ -11,7 +11,7 @@ import pytest
 from penstock.enumerator.continuous.change_probe import Look
 from penstock.enumerator.continuous.types import Advance, Following, NextRound, NothingNew, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups.split_discovery import MOST_CONTRADICTIONS
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
@@ -171,7 +171,7 @@ class World:
 
     script: Script = field(default_factory=Script)
     clock: Clock = field(default_factory=Clock)
-    settings: Settings = field(default_factory=Settings)
+    settings: CoordinatorSettings = field(default_factory=CoordinatorSettings)
     spec: GroupSpec = field(default_factory=lambda: spec_of())
     store: MemoryStore = field(default_factory=MemoryStore)
     service: EnumeratorService = field(init=False)
@@ -341,7 +341,7 @@ def test_a_late_instant_is_never_silent() -> None:
 
 
 def test_back_pressure_pauses_discovery_and_moves_nothing() -> None:
-    world = World(Script(newest=9), settings=Settings(max_pending_splits=4))
+    world = World(Script(newest=9), settings=CoordinatorSettings(max_pending_splits=4))
     for _ in range(6):
         world.service.split_discovery.look()
     assert world.script.looks == 2
@@ -517,7 +517,7 @@ class TakenOver(MemoryStore):
 def test_fault_04_a_server_that_was_taken_over_is_unavailable_and_fences_nobody() -> None:
     """A reader that is told Fenced gives up what it holds; the newer server may still have it as its own."""
     store = TakenOver()
-    coordinator = Coordinator(clock_ms=Clock(), settings=Settings(), journal=DirectJournal(store))
+    coordinator = Coordinator(clock_ms=Clock(), settings=CoordinatorSettings(), journal=DirectJournal(store))
     lost: list[PenstockError] = []
     coordinator.when_lost = lost.append
     service = service_of(Script(), Clock(), coordinator)
@@ -609,7 +609,9 @@ def test_a_planned_round_whose_file_comes_back_is_read() -> None:
 
 
 def test_files_of_planned_rounds_are_looked_at_when_a_clean_is_new_also_under_back_pressure() -> None:
-    world = World(Script(newest=9), settings=Settings(max_rounds=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
+    world = World(
+        Script(newest=9), settings=CoordinatorSettings(max_rounds=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST)
+    )
     for _ in range(4):
         world.service.split_discovery.look()
     assert world.summary() == "paused 0 001"
@@ -650,7 +652,7 @@ def test_planned_rounds_are_checked_by_the_interval_of_their_table() -> None:
 
 def test_a_paused_group_whose_files_could_not_be_looked_at_once_is_in_no_trouble_later() -> None:
     spec = spec_of(on_lost_range=OnLostRange.EARLIEST)
-    world = World(Script(newest=9), settings=Settings(max_rounds=1), spec=spec)
+    world = World(Script(newest=9), settings=CoordinatorSettings(max_rounds=1), spec=spec)
     for _ in range(3):
         world.service.split_discovery.look()
     world.script.clean, world.script.fails = "003", [StorageError("no answer")]
@@ -689,7 +691,7 @@ def test_a_lost_range_is_passed_over_once_the_planned_rounds_are_read() -> None:
 
 
 def test_a_group_too_many_is_refused_by_name_over_a_server_and_the_others_go_on() -> None:
-    world = World(Script(newest=2), settings=Settings(max_groups_of_table=2))
+    world = World(Script(newest=2), settings=CoordinatorSettings(max_groups_of_table=2))
     with serve_enumerator(world.service, "127.0.0.1:0", world.service) as server:
         client = EnumeratorClient(server.address)
         client.join_group("h", "r", world.spec, "1")

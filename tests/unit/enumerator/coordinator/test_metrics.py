@@ -10,7 +10,7 @@ import pytest
 
 from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound
 from penstock.enumerator.coordinator.coordinator import Coordinator
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups.lag_monitor import MEASURE_MS, Measurer
 from penstock.enumerator.observer import (
     GroupGauges,
@@ -79,7 +79,7 @@ def observed() -> tuple[World, Noted]:
     """A world whose keeper is measured."""
     noted, clock, script = Noted(), Clock(), Dated(newest=1)
     world = World(script, clock)
-    coordinator = Coordinator(clock_ms=clock, settings=Settings(), observer=noted)
+    coordinator = Coordinator(clock_ms=clock, settings=CoordinatorSettings(), observer=noted)
     world.service = service_of(script, clock, coordinator)
     world.member = world.service.join_group("g", "r1", spec_of(), "first").member
     return world, noted
@@ -143,7 +143,7 @@ def test_a_table_that_was_never_looked_at_ages_and_one_that_is_not_to_be_has_no_
     measurer.measure()
     assert noted.gauges["t", "g"].discovery_age_s == 40.0
     assert noted.gauges["t", "g"].poll_interval_s == 5.0
-    world.service.split_discovery.coordinator.settings = Settings(max_rounds=1)
+    world.service.split_discovery.coordinator.settings = CoordinatorSettings(max_rounds=1)
     world.service.split_discovery.look()
     measurer.measure()
     assert noted.gauges["t", "g"].discovery_age_s is None

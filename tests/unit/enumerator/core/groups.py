@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.decide import step
+from penstock.enumerator.core.decide import decide
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.core.results import Answer, Settings, SplitsGranted
+from penstock.enumerator.core.results import CoordinatorSettings, SplitsGranted
 from penstock.enumerator.core.split_facts import facts_of, hash_of
 from penstock.enumerator.core.state import Group, State, apply
 from penstock.proto.model.changes import ChangeFormat
-from penstock.proto.model.groups import GroupScope, Joined, Member, SplitProgress, SplitRef
+from penstock.proto.model.groups import EndOfGroup, GroupScope, Member, NothingYet, SplitProgress, SplitRef
 from penstock.proto.model.positions import CommitRange, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Changes, PlanRequest
 
+A = TypeVar("A")
 KEY = GroupKey("t", "g")
 SCOPE = GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.ROWS)))
 
@@ -30,7 +32,7 @@ def at(number: int) -> Position:
 class Core:
     """The state of one group. `tells`: a keeper that has it instead."""
 
-    settings: Settings = field(default_factory=Settings)
+    settings: CoordinatorSettings = field(default_factory=CoordinatorSettings)
     own: State = field(default_factory=State)
     tells: Coordinator | None = None
     now_ms: int = 1_000
@@ -40,14 +42,14 @@ class Core:
     def __post_init__(self) -> None:
         self.tell(ev.CreateGroup(key=KEY, scope=self.scope, limits=NO_LIMITS, progress=Progress(at(0))))
 
-    def tell(self, event: ev.Event) -> Answer:
+    def tell(self, event: ev.Event[A]) -> A:
         """One event, decided and taken in."""
         if self.tells is not None:
-            return self.tells.handle(event, lambda state, answer: answer)
-        made = step(self.own, event, self.now_ms, self.settings)
-        for record in made.records:
+            return self.tells.handle(event)
+        decision = decide(self.own, event, self.now_ms, self.settings)
+        for record in decision.records:
             apply(self.own, record)
-        return made.answer
+        return decision.answer
 
     @property
     def state(self) -> State:
@@ -62,7 +64,6 @@ class Core:
     def join(self, reader_id: str, request_id: str = "once") -> Member:
         """A reader's new epoch."""
         answer = self.tell(ev.Join(key=KEY, reader_id=reader_id, scope=self.scope, request_id=request_id))
-        assert isinstance(answer, Joined)
         return answer.member
 
     def plan(self, *groups: tuple[str, str], reshaped: tuple[str, ...] = ()) -> str:
@@ -81,7 +82,7 @@ class Core:
         self.tell(found)
         return next(reversed(self.group.rounds), "")
 
-    def ask(self, member: Member, sequence: int, most: int = 100) -> list[tuple[str, int]] | Answer:
+    def ask(self, member: Member, sequence: int, most: int = 100) -> list[tuple[str, int]] | NothingYet | EndOfGroup:
         """The splits that the member is told, or the other answer."""
         answer = self.tell(ev.RequestSplits(member, most, sequence))
         return [(told.plan_id, told.index) for told in answer.splits] if isinstance(answer, SplitsGranted) else answer

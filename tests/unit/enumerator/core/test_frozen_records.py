@@ -15,6 +15,7 @@ from typing import get_args
 import pytest
 
 from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.coordinator.held_plans import QUERY_KINDS
 from penstock.enumerator.core import records as rec
 from penstock.enumerator.core.codec import HYBRID_VERSION, VERSION, decode_record, encode_record
 from penstock.enumerator.core.split_facts import facts_of, sizes_alone
@@ -32,7 +33,7 @@ from penstock.proto.model.hybrid import (
     ValueFormat,
 )
 from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.model.queries import Changes, PlanRequest, RoundLimits
+from penstock.proto.model.queries import Changes, PlanRequest, Query, RoundLimits
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "state"
 
@@ -97,7 +98,12 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
         rec.GroupEnded(key=KEY),
         rec.GroupDeleted(KEY),
         rec.PlanOpened(
-            plan_id="p", request_id="q", table="städte", query="Snapshot", facts=sizes_alone([1, 2]), slots=2
+            plan_id="p",
+            request_id="q",
+            table="städte",
+            query=rec.PlanQuery(rec.QueryKind.SNAPSHOT),
+            facts=sizes_alone([1, 2]),
+            slots=2,
         ),
         rec.SlotsAsked("p", (0, 1, 0)),
         rec.PlansForgotten(("p",)),
@@ -192,6 +198,23 @@ def test_a_place_that_cannot_be_is_damage(change: dict[str, object]) -> None:
     told["progress"]["kafka"].update(change)
     with pytest.raises(StateDamaged, match="round-planned"):
         decode_record(StoredRecord(stored.kind, 2, json.dumps(told).encode()))
+
+
+def test_names_of_queries_in_stored_plans_mean_what_they_meant_and_are_written_alike() -> None:
+    """The file is of a release that wrote the names of Python classes."""
+    stored = json.loads((FIXTURES / "plan-queries.v1.json").read_text(encoding="utf-8"))
+    plans = [decode_record(StoredRecord(one["kind"], one["version"], one["payload"].encode())) for one in stored]
+    queries = [plan.query for plan in plans if isinstance(plan, rec.PlanOpened)]
+    assert queries == [rec.PlanQuery(kind, of_stream) for kind in rec.QueryKind for of_stream in (False, True)]
+    names = [json.loads(one["payload"])["query"] for one in stored]
+    known = len(names) - 2
+    assert names[known:] == ["QueryOfAnotherRelease", "QueryOfAnotherReleaseStream"]
+    assert [json.loads(encode_record(plan).payload)["query"] for plan in plans][:known] == names[:known]
+
+
+def test_names_of_queries_are_stored_for_every_query_that_a_request_may_have() -> None:
+    assert set(QUERY_KINDS) == set(get_args(Query))
+    assert set(QUERY_KINDS.values()) == set(rec.QueryKind) - {rec.QueryKind.OTHER}
 
 
 @pytest.mark.parametrize(("kind", "version"), [("numbers", 2), ("group-renamed", 1), ("group-created", 3)])

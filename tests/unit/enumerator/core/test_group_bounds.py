@@ -8,10 +8,10 @@ import pytest
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.decide import step
+from penstock.enumerator.core.decide import decide
 from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.records import GroupDeleted, GroupKey, Record
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import State, apply
 from penstock.proto.errors import TooManyGroups
 from penstock.proto.model.groups import Joined, Member
@@ -23,16 +23,16 @@ from tests.unit.enumerator.core.groups import SCOPE, at
 class Groups:
     """Groups of some tables, over the core alone."""
 
-    settings: Settings
+    settings: CoordinatorSettings
     state: State = field(default_factory=State)
     now_ms: int = 1_000
     ticked_ms: int = 1_000
 
-    def tell(self, event: ev.Event) -> tuple[Record, ...]:
-        made = step(self.state, event, self.now_ms, self.settings)
-        for record in made.records:
+    def tell(self, event: ev.AnyEvent) -> tuple[Record, ...]:
+        decision = decide(self.state, event, self.now_ms, self.settings)
+        for record in decision.records:
             apply(self.state, record)
-        return made.records
+        return decision.records
 
     def create(self, table: str, group: str, principal: str = "") -> None:
         self.tell(
@@ -43,11 +43,11 @@ class Groups:
 
     def join(self, table: str, group: str, reader_id: str = "r") -> Member:
         event = ev.Join(key=GroupKey(table, group), reader_id=reader_id, scope=SCOPE, request_id="x")
-        made = step(self.state, event, self.now_ms, self.settings)
-        for record in made.records:
+        decision = decide(self.state, event, self.now_ms, self.settings)
+        for record in decision.records:
             apply(self.state, record)
-        assert isinstance(made.answer, Joined)
-        return made.answer.member
+        assert isinstance(decision.answer, Joined)
+        return decision.answer.member
 
     def pass_by(self, ms: int, by: int = 1_000) -> list[str]:
         """The groups that were deleted meanwhile; a tick every `by` milliseconds."""
@@ -61,7 +61,7 @@ class Groups:
 
 
 def test_a_table_has_so_many_groups_and_no_more() -> None:
-    groups = Groups(Settings(max_groups_of_table=2))
+    groups = Groups(CoordinatorSettings(max_groups_of_table=2))
     for table, group in (("t", "a"), ("t", "b"), ("t", "a"), ("u", "c")):
         groups.create(table, group)
     with pytest.raises(TooManyGroups, match=r"'c' of table 't': the table has 2 .* limits.groupsPerTable allows 2"):
@@ -72,7 +72,7 @@ def test_a_table_has_so_many_groups_and_no_more() -> None:
 
 
 def test_a_principal_creates_so_many_groups_and_joins_any() -> None:
-    groups = Groups(Settings(max_groups_of_principal=2))
+    groups = Groups(CoordinatorSettings(max_groups_of_principal=2))
     for number in range(2):
         groups.create(f"t{number}", "a", "token:one")
     with pytest.raises(TooManyGroups, match=r"created 2 .* limits.groupsPerPrincipal allows 2"):
@@ -90,13 +90,13 @@ def test_a_principal_creates_so_many_groups_and_joins_any() -> None:
 
 
 def test_by_default_no_group_expires() -> None:
-    groups = Groups(Settings())
+    groups = Groups(CoordinatorSettings())
     groups.create("t", "a")
     assert groups.pass_by(10 * 86_400_000, by=3_600_000) == []
 
 
 def test_a_group_without_readers_expires_after_its_time_and_one_with_a_reader_never() -> None:
-    groups = Groups(Settings(group_expiry_ms=60_000, lease_ms=10_000))
+    groups = Groups(CoordinatorSettings(group_expiry_ms=60_000, lease_ms=10_000))
     for group in ("read", "left", "never"):
         groups.create("t", group)
     reader, leaves = groups.join("t", "read"), groups.join("t", "left")
@@ -116,7 +116,7 @@ def test_a_group_without_readers_expires_after_its_time_and_one_with_a_reader_ne
 
 
 def test_a_reader_that_comes_back_and_a_standstill_begin_the_time_anew() -> None:
-    groups = Groups(Settings(group_expiry_ms=60_000, lease_ms=10_000))
+    groups = Groups(CoordinatorSettings(group_expiry_ms=60_000, lease_ms=10_000))
     groups.create("t", "a")
     assert groups.pass_by(50_000) == []
     groups.tell(ev.Leave(groups.join("t", "a")))

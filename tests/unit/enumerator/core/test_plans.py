@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -13,8 +13,8 @@ from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
 from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.plans import SETTLED_IDLE_MS, STREAM_PLANS, UNSETTLED_IDLE_MS
-from penstock.enumerator.core.records import PlanOpened
-from penstock.enumerator.core.results import HOUR_MS, Answer, Entry, PlanHeld, Settings
+from penstock.enumerator.core.records import PlanOpened, PlanQuery, QueryKind
+from penstock.enumerator.core.results import HOUR_MS, CoordinatorSettings
 from penstock.enumerator.core.slot_assigner import Assigned, Sealed
 from penstock.enumerator.core.split_facts import sizes_alone
 from penstock.enumerator.core.state import HeldPlan, State
@@ -42,18 +42,17 @@ class Held:
     store: Store
     plan_id: str
 
-    def next_split(self, slot: int, index: int) -> tuple[Assigned | Sealed | None, bool]:
+    def next_split(self, slot: int, index: int) -> tuple[Assigned | Sealed, bool]:
         """The entry, and whether it was told before."""
 
-        def entry(state: State, answer: Answer) -> tuple[Assigned | Sealed | None, bool]:
-            assert isinstance(answer, Entry)
-            return self.plan(state).assigner.told(slot, index), answer.replayed
-
-        return self.store.coordinator.handle(NextEntry(self.plan_id, slot, index), entry)
+        assignment = self.store.coordinator.handle(NextEntry(self.plan_id, slot, index)).assignment
+        written = self.store.coordinator.look(lambda state: self.plan(state).assigner.entry(slot, index))
+        assert written is not None and written == replace(assignment, replayed=True)
+        return written, assignment.replayed
 
     def finish_split(self, slot: int, index: int, report: SplitReport) -> None:
         """Reports on an entry."""
-        self.store.coordinator.handle(FinishEntry(self.plan_id, slot, index, report), lambda state, answer: None)
+        self.store.coordinator.handle(FinishEntry(self.plan_id, slot, index, report))
 
     def plan(self, state: State) -> HeldPlan:
         """The plan's state."""
@@ -78,26 +77,22 @@ class Store:
     def add(self, splits: int, slots: int, request_id: str = "", stream: str = "") -> Held:
         """A new plan of so many splits of 10 bytes."""
 
-        def held(state: State, answer: Answer) -> str:
-            assert isinstance(answer, PlanHeld)
-            return answer.plan_id
-
         event = OpenPlan(
             plan_id=f"plan-{self.opened}",
             request_id=request_id,
             table="t",
-            query="Snapshot",
+            query=PlanQuery(QueryKind.SNAPSHOT),
             facts=sizes_alone([10] * splits),
             slots=min(slots, splits),
             stream=stream,
         )
-        plan_id = self.coordinator.handle(event, held)
+        held = self.coordinator.handle(event)
         self.opened += 1
-        return Held(self, plan_id)
+        return Held(self, held.plan_id)
 
     def use(self, plan_id: str) -> str:
         """Asks about a plan."""
-        return self.coordinator.handle(UsePlan(plan_id), lambda state, answer: state.plans[plan_id].plan_id)
+        return self.coordinator.handle(UsePlan(plan_id)).plan_id
 
     def plan_ids(self) -> tuple[str, ...]:
         """Every plan held, the one idle longest first."""
@@ -107,7 +102,7 @@ class Store:
 
 def store_of(clock: Clock, **limits: int) -> Store:
     """A store on that clock."""
-    return Store(Coordinator(clock_ms=clock, settings=Settings(**limits)))
+    return Store(Coordinator(clock_ms=clock, settings=CoordinatorSettings(**limits)))
 
 
 def opened(store: Store, splits: int = 2, slots: int = 1) -> Held:

@@ -9,7 +9,7 @@ import pytest
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.log_compaction import compacted_records
-from penstock.enumerator.core.records import Durable, PlanOpened, ReaderJoined
+from penstock.enumerator.core.records import Durable, PlanOpened, PlanQuery, QueryKind, ReaderJoined
 from penstock.enumerator.core.split_facts import sizes_alone
 from penstock.enumerator.core.state import State, apply
 from penstock.proto.errors import Fenced, PermissionDenied, RequestIdReused
@@ -43,7 +43,13 @@ def opened(request_id: str, digest: str, plan_id: str = "p") -> ev.OpenPlan:
     """A plan of two splits."""
     facts = sizes_alone([1, 2])
     return ev.OpenPlan(
-        plan_id=plan_id, request_id=request_id, table="t", query="Snapshot", facts=facts, slots=1, digest=digest
+        plan_id=plan_id,
+        request_id=request_id,
+        table="t",
+        query=PlanQuery(QueryKind.SNAPSHOT),
+        facts=facts,
+        slots=1,
+        digest=digest,
     )
 
 
@@ -76,7 +82,9 @@ def test_a_member_of_an_old_state_is_everybody_s_until_it_joins_again() -> None:
 
 def test_records_of_before_have_no_principal_and_no_digest() -> None:
     joined = ReaderJoined(key=KEY, reader_id="r", epoch=3, request_id="q")
-    plan = PlanOpened(plan_id="p", request_id="q", table="t", query="Snapshot", facts=sizes_alone([1]), slots=1)
+    plan = PlanOpened(
+        plan_id="p", request_id="q", table="t", query=PlanQuery(QueryKind.SNAPSHOT), facts=sizes_alone([1]), slots=1
+    )
     for record in (joined, plan):
         assert b"principal" not in encode_record(record).payload and b"digest" not in encode_record(record).payload
         assert stored(record) == record

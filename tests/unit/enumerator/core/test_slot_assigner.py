@@ -201,7 +201,10 @@ def test_any_interleaving_of_slots_gives_each_split_once(sizes: list[int], slots
     lists: list[list[int]] = [[] for _ in running]
     while running:
         slot = data.draw(st.sampled_from(running))
-        match assigner.next(slot, len(lists[slot])):
+        upcoming = assigner.upcoming(slot)
+        entry = assigner.next(slot, len(lists[slot]))
+        assert upcoming == entry
+        match entry:
             case Assigned(split, replayed):
                 assert not replayed
                 lists[slot].append(split)

@@ -10,7 +10,7 @@ from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import Fenced, StorageError
@@ -60,11 +60,13 @@ def test_a_commit_of_what_another_process_planned_is_not_taken_for_one_of_the_pa
     """A process that lost its store and does not know it yet: to it the round is none, or one that is long finished.
     The simulation found it."""
     store = MemoryStore()
-    old = durable_coordinator(store, DirectJournal(store), clock_ms=lambda: 1_000, settings=Settings())
+    old = durable_coordinator(store, DirectJournal(store), clock_ms=lambda: 1_000, settings=CoordinatorSettings())
     core = Core(tells=old)
     member = core.join("r")
     taken = store.reopened()
-    core.tells = durable_coordinator(taken, DirectJournal(taken), clock_ms=lambda: 1_000, settings=Settings())
+    core.tells = durable_coordinator(
+        taken, DirectJournal(taken), clock_ms=lambda: 1_000, settings=CoordinatorSettings()
+    )
     plan_id = core.plan(("p", "a"))
     assert core.ask(member, 1) == [(plan_id, 0)]
     core.tells = old

@@ -14,7 +14,7 @@ import pytest
 from penstock.enumerator.continuous.change_probe import Look
 from penstock.enumerator.continuous.types import Advance, Following, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups import discovery_threads
 from penstock.enumerator.observer import DiscoveryFailed, Observation, ThreadFailed
 from penstock.enumerator.service import EnumeratorService
@@ -123,8 +123,10 @@ class World:
 
 
 @contextmanager
-def running(script: Hostile, keeper_of: Callable[[Clock, Settings], Coordinator] | None = None) -> Iterator[World]:
-    clock, settings = Clock(), Settings(lease_ms=1_000)
+def running(
+    script: Hostile, keeper_of: Callable[[Clock, CoordinatorSettings], Coordinator] | None = None
+) -> Iterator[World]:
+    clock, settings = Clock(), CoordinatorSettings(lease_ms=1_000)
     coordinator = keeper_of(clock, settings) if keeper_of else Coordinator(clock_ms=clock, settings=settings)
     counted = Counted()
     coordinator.observer = counted
@@ -194,7 +196,7 @@ def test_a_disk_that_is_behind_for_a_moment_ends_neither_discovery_nor_leases() 
     store = MemoryStore()
     journal = RefusingJournal(store)
 
-    def keeper_of(clock: Clock, settings: Settings) -> Coordinator:
+    def keeper_of(clock: Clock, settings: CoordinatorSettings) -> Coordinator:
         return durable_coordinator(store, journal, clock_ms=clock, settings=settings)
 
     script = Hostile(newest=1)
@@ -223,7 +225,7 @@ def test_a_state_that_cannot_be_kept_by_a_bug_of_the_store_is_reported() -> None
     lost: list[str] = []
     store = MemoryStore()
     journal = Journal(store)
-    coordinator = durable_coordinator(store, journal, clock_ms=Clock(), settings=Settings())
+    coordinator = durable_coordinator(store, journal, clock_ms=Clock(), settings=CoordinatorSettings())
     coordinator.when_lost = lambda error: lost.append(str(error))
     journal._write = None  # type: ignore[method-assign, assignment] # its thread ends by a TypeError
     for _ in range(2):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from penstock.enumerator.continuous.types import Advance, Following
 from penstock.enumerator.coordinator.coordinator import Coordinator
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups import discovery_threads
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.model.groups import GroupScope, GroupSpec
@@ -41,7 +41,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 def test_a_table_that_blocks_holds_up_neither_other_tables_nor_leases() -> None:
     script, clock = Blocking(newest=3), Clock()
-    coordinator = Coordinator(clock_ms=clock, settings=Settings(lease_ms=1_000))
+    coordinator = Coordinator(clock_ms=clock, settings=CoordinatorSettings(lease_ms=1_000))
     service = EnumeratorService(
         {"slow": "/lake/slow", "t": "/lake/t"},
         reads=script,  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def test_each_of_many_tables_is_looked_at_although_those_before_it_are_due_again
         {name: f"/lake/{name}" for name in names},
         reads=script,  # type: ignore[arg-type]
         clock_ms=clock,
-        coordinator=Coordinator(clock_ms=clock, settings=Settings()),
+        coordinator=Coordinator(clock_ms=clock, settings=CoordinatorSettings()),
         poll_ms=10,
     )
     for name in names:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups.lag_monitor import Measurer
 from penstock.enumerator.observer import Observation, RecordsExpired, TopicMeasured
 from penstock.enumerator.service import EnumeratorService
@@ -48,7 +48,7 @@ class Lake:
         """A service on what the store has, and the reader joined."""
         reads = FollowedTables(open_topic=self.topic.open, topics={"t": ACCESS})
         coordinator: Coordinator = durable_coordinator(
-            self.store, DirectJournal(self.store), clock_ms=lambda: self.now_ms, settings=Settings()
+            self.store, DirectJournal(self.store), clock_ms=lambda: self.now_ms, settings=CoordinatorSettings()
         )
         self.service = EnumeratorService(
             {"t": self.path}, reads=reads, clock_ms=lambda: self.now_ms, coordinator=coordinator, poll_ms=None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store import backup
 from penstock.enumerator.store.backup import EPOCHS_A_SECOND, LEAST_JUMP, back_up, restore
@@ -57,7 +57,9 @@ class Process:
     def __post_init__(self) -> None:
         self.store = open_sqlite(self.directory)
         clock = Clock()
-        coordinator = durable_coordinator(self.store, DirectJournal(self.store), clock_ms=clock, settings=Settings())
+        coordinator = durable_coordinator(
+            self.store, DirectJournal(self.store), clock_ms=clock, settings=CoordinatorSettings()
+        )
         self.service = EnumeratorService(
             {"t": "/lake"}, reads=self.script, clock_ms=clock, coordinator=coordinator, poll_ms=None
         )  # type: ignore[arg-type]
