@@ -18,7 +18,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 # The suites without a JVM run kernels that check every index, which are other machine code; those with one run them bare.
 CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 
-.PHONY: help demo test test-ops check long soak proto docs locks release bench parts java lint wheel types clean
+.PHONY: help demo test test-ops check long soak proto docs site locks release bench parts java lint wheel types clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -52,6 +52,10 @@ docs: .venv/.ready ## regenerate docs/reference/ from the code and the golden ta
 	@$(PY) tools/generate_reference.py
 	@$(PY) tools/draw_overview.py
 	@$(PY) tools/generate_compatibility.py
+
+site: .venv/.ready ## the documentation as a searchable site, in build/site
+	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt mkdocs mkdocs-material
+	@$(PY) tools/make_site.py
 
 locks: .venv/.ready ## compile requirements/*.lock anew: what releases depend on, by version and SHA-256
 	@$(PY) tools/lock_dependencies.py

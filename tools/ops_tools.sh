@@ -72,9 +72,10 @@ if ! "$bin/versitygw" --version >/dev/null 2>&1; then
     fi
 fi
 
-if ! .venv/bin/python -c 'import kubernetes_validate, playwright' >/dev/null 2>&1; then
-    quietly .venv/bin/python -m pip install --disable-pip-version-check -c requirements/constraints.txt kubernetes-validate playwright \
-        || { tail -n 5 "$log" >&2; advice "kubernetes-validate or playwright could not be installed from PyPI (above)."; }
+if ! .venv/bin/python -c 'import kubernetes_validate, material, mkdocs, playwright' >/dev/null 2>&1; then
+    quietly .venv/bin/python -m pip install --disable-pip-version-check -c requirements/constraints.txt \
+        kubernetes-validate mkdocs mkdocs-material playwright \
+        || { tail -n 5 "$log" >&2; advice "kubernetes-validate, mkdocs-material or playwright could not be installed from PyPI (above)."; }
 fi
 
 # A browser needs a system's libraries: it is installed where this user may, else its tests say that it is missing.
