@@ -8,7 +8,6 @@ MINUTES  := 30
 # -P: the working directory stays off the import path, so that the suites test the installed wheel.
 PYTEST   := PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P -m pytest
 
-# Suites that start a JVM wait more than they work, and share one of each Spark: one after the other. The rest side by side.
 WITH_JVM := spark or interop or kafka or packaging
 PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
@@ -18,7 +17,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 # The suites without a JVM run kernels that check every index, which are other machine code; those with one run them bare.
 CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 
-.PHONY: help demo test test-ops check long soak proto docs site locks release bench parts java lint wheel types clean
+.PHONY: help demo test test-rest test-all test-ops check long soak proto docs site locks release bench parts java lint wheel types clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -26,16 +25,21 @@ help: ## this list
 demo: java .venv/.ready wheel ## the main job on a table that real Hudi wrote, by four roads (≤ 90 s after set-up)
 	@.venv-wheel/bin/penstock demo
 
-test: java .venv/.ready lint wheel types ## every suite, as CI runs it: unit, contract, golden, packaging, Spark, real Hudi
-	@$(CHECKED) $(PYTEST) $(PARALLEL) -m "not (long or ops or $(WITH_JVM))"
-	@$(PYTEST) -m "($(WITH_JVM)) and not (long or ops)"
+test: java .venv/.ready lint wheel types ## every kind of suite; of tests with many parameter sets, a sample (≤ 15 minutes)
+	@$(WHEEL_PY) -P tools/run_suites.py sample
+
+test-rest: java .venv/.ready wheel ## what `make test` leaves out: the other parameter sets, and `make test-ops`
+	@$(WHEEL_PY) -P tools/run_suites.py rest
+	@$(MAKE) --no-print-directory test-ops
+
+test-all: test test-rest ## every suite, as CI runs them
 
 test-ops: java .venv/.ready wheel ## deploy/ by promtool, a real Prometheus and helm; object stores (≤ 5 minutes once the tools are there)
 	@bash tools/ops_tools.sh
 	@$(PYTEST) tests/ops tests/s3 -m ops
 
 check: .venv/.ready lint wheel types ## for daily use: format, lint, strict types, unit tests (≤ 3 minutes)
-	@$(CHECKED) $(PYTEST) $(PARALLEL) tests/unit tests/test_architecture.py -m "not (long or thorough or $(WITH_JVM))"
+	@$(CHECKED) $(PYTEST) $(PARALLEL) tests/unit tests/test_architecture.py -m "not (long or thorough or exhaustive or $(WITH_JVM))"
 
 long: java .venv/.ready wheel ## what does not fit into `make test`; writes docs/results/
 	@PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py

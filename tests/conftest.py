@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests import sampling
 from tests.golden_tables import TESTS, GoldenTables
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what `make test` leaves to `make test-all`."""
+    sampling.mark_exhaustive(items)
 
 
 @pytest.fixture(scope="session")

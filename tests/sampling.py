@@ -1,0 +1,34 @@
+"""The sample of parameter sets that `make test` runs; `make test-all` runs the others.
+
+A test function with many parameter sets keeps a few of them in the sample, chosen by the hash of their ids, so that the
+choice changes neither with the order nor with other parameter sets. The others get the marker `exhaustive`. The marker
+`sampled(n)` gives a function another number.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+PARAMETER_SETS: Final = 16
+"""Parameter sets of a function in the sample, unless its marker `sampled` says otherwise."""
+
+
+def mark_exhaustive(items: Sequence[pytest.Item]) -> None:
+    """Marks the parameter sets outside the sample of their function `exhaustive`."""
+    functions: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        functions[item.nodeid.partition("[")[0]].append(item)
+    for parameter_sets in functions.values():
+        marker = parameter_sets[0].get_closest_marker("sampled")
+        size = marker.args[0] if marker else PARAMETER_SETS
+        for item in sorted(parameter_sets, key=_hash)[size:]:
+            item.add_marker(pytest.mark.exhaustive)
+
+
+def _hash(item: pytest.Item) -> int:
+    return zlib.crc32(item.nodeid.encode())
