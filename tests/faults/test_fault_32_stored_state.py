@@ -16,8 +16,6 @@ from typing import Any
 
 import pyarrow.fs as pafs
 import pytest
-from recorded_calls import TABLES, URI, Json, Wire, read_lines
-from scripted_topic import ScriptedTopic
 
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core.results import Settings
@@ -30,6 +28,8 @@ from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.proto.errors import StateDamaged
 from penstock.proto.model.hybrid import KafkaAccess
 from penstock.table.storage.filesystem import ArrowStorage
+from tests.recorded_calls import TABLES, URI, Json, Wire, read_lines
+from tests.scripted_topic import ScriptedTopic
 
 pytestmark = pytest.mark.golden
 
