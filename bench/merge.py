@@ -23,13 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.proto.model.splits import EventTimeOrdering
-from penstock.reader.emit import BATCH_BYTES
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.ordering_columns import OrderingColumns
-from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
+from penstock.reader.merge.stream import LogWinners, Merge, MergeSpec
+from penstock.reader.split.emit import BATCH_BYTES
 
 ROW_GROUP_ROWS = 1 << 20
 COLUMNS = ("key", "ts", "a", "b", "c", "d", "e", "f")
@@ -41,7 +41,7 @@ class Group:
 
     batch: pa.RecordBatch
     batch_rows: int
-    hands_on: bool = True
+    emits_rows: bool = True
 
     @property
     def num_rows(self) -> int:
@@ -102,7 +102,7 @@ def measure(
     build_s, merge_s, answer = [], [], (0, 0, 0)
     kind = pa.int64()
     ordering = OrderingColumns(names=("ts",), types=(kind,), dotted=False, deletes_win=False, place="bench")
-    shape = MergeShape(columns=COLUMNS, key="key", ordering=ordering, batch_rows=batch_rows, batch_bytes=BATCH_BYTES)
+    shape = MergeSpec(columns=COLUMNS, key="key", ordering=ordering, batch_rows=batch_rows, batch_bytes=BATCH_BYTES)
     for run in range(runs + 1):
         groups = [
             Group(base.slice(first, ROW_GROUP_ROWS), batch_rows) for first in range(0, base.num_rows, ROW_GROUP_ROWS)

@@ -1,145 +1,158 @@
-"""The road of a split with logs: winners of the log, then the base streamed past them.
+"""Reads a split with log files: first the log's winners, then the base file streamed past them.
 
-Shell around `log_records` and `merge`. Not here: which road a split takes, ordinals and filters (`read_split`,
-`batches`).
+This module connects `log.scanner` and `merge` with the base file. `read_split` chooses how a split is read;
+`split.emit` applies ordinals and filters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.model.splits import Scan, Split, WholeFile
-from penstock.reader.base.decoded_size import BatchSize
+from penstock.proto.errors import CorruptFile
+from penstock.proto.model.splits import WholeFile
+from penstock.reader.base.decoded_size import joined_keys
 from penstock.reader.base.file import BaseFile
 from penstock.reader.base.row_group_stats import RowGroupFilter
 from penstock.reader.log.scanner import read_log
-from penstock.reader.log_bytes import LogFiles
 from penstock.reader.merge.fold import RecordKind
 from penstock.reader.merge.keys import check_positions
 from penstock.reader.merge.ordering import null_is_zero
-from penstock.reader.merge.stream import LogWinners, Merge, MergeShape, Passed, RowGroup
-from penstock.reader.read_schema import ReadShape
-from penstock.reader.report import SplitTally
-from penstock.reader.values.record_keys import RECORD_KEY, KeyedRowGroup
+from penstock.reader.merge.stream import LogWinners, Merge, MergeSpec, Passed, RowGroup
+from penstock.reader.split.context import SplitContext
+from penstock.reader.split.read_schema import ReadSchema
+from penstock.reader.values.record_keys import RECORD_KEY, KeyMaker, NoKey
 from penstock.table.predicate.bounds import ColumnBounds
 from penstock.table.predicate.tree import Column
-from penstock.table.storage.filesystem import Storage
+
+__all__ = ["KeyedRowGroup", "is_beaten", "merged_rows", "read_log", "unread_base_rows"]
 
 
-def winners_of(
-    storage: Storage, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally, *, compiled: bool
-) -> LogWinners | None:
-    """What wins among the split's logs; None if none of their records counts. Errors as for `log_records.read_log`."""
-    files = LogFiles(storage, split.logs, scan.table)
-    return read_log(files, scan, split, shape, tally, compiled=compiled)
-
-
-def merged(
-    winners: LogWinners,
-    base: BaseFile | None,
-    scan: Scan,
-    split: Split,
-    shape: ReadShape,
-    size: BatchSize,
-    tally: SplitTally,
-    *,
-    dropping: RowGroupFilter | None,
+def merged_rows(
+    context: SplitContext, winners: LogWinners, base: BaseFile | None, pruning: RowGroupFilter | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The merged rows in batches, each with the ordinal of its first; in the end the tally is told what met what.
+    """The merged rows in batches, each with the ordinal of its first row. The report gets the merge's outcomes at the
+    end.
 
-    `dropping`: of row groups that it drops only what a log needs is read, and their own rows do not come. None for a
-    log that fills gaps, where a row that comes takes values of one that goes.
+    `pruning`: of the row groups that it drops, only the columns that the merge needs are read, and their rows are not
+    returned. It must be None for a log whose records fill gaps, because a returned row may take values of a base row
+    that is not returned.
 
     CorruptBlock for a log that does not fit the base file; errors of reading.
     """
-    merge = _merge(winners, base, scan, split, shape, size)
+    merge = _merge(context, winners, base)
     ordinal = 0
-    for batch in merge.run(_row_groups(base, scan, shape, size, tally, dropping)):
+    for batch in merge.run(_row_groups(context, base, pruning)):
         if not isinstance(batch, Passed):
             yield ordinal, batch
         ordinal += batch.num_rows
-    tally.merged(merge.outcomes())
+    context.tally.set_outcomes(merge.outcomes())
 
 
-def unmet(
-    winners: LogWinners,
-    base: BaseFile,
-    scan: Scan,
-    split: Split,
-    shape: ReadShape,
-    size: BatchSize,
-    tally: SplitTally,
+def unread_base_rows(
+    context: SplitContext, winners: LogWinners, base: BaseFile
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """As `merged`, where the base `is_beaten`: nothing of it is read. What stands in the log comes as inserts do,
-    behind the ordinals of all rows of the base."""
-    merge = _merge(winners, base, scan, split, shape, size)
+    """As `merged_rows` for a base that `is_beaten`: none of its rows is read. The log's winners are returned as
+    inserts, with ordinals after those of all base rows."""
+    merge = _merge(context, winners, base)
     for number in range(base.num_row_groups):
-        tally.pruned(base.rows_of(number))
+        context.tally.count_pruned(base.rows_of(number))
     ordinal = base.num_rows
     for batch in merge.inserts():
         yield ordinal, batch
         ordinal += batch.num_rows
-    tally.merged(merge.outcomes())
+    context.tally.set_outcomes(merge.outcomes())
 
 
-def is_beaten(base: BaseFile, winners: LogWinners, shape: ReadShape, out_of_range: RowGroupFilter) -> bool:
-    """Whether the footer says that no row of the base is of the range, and that every record of the log stands against
-    whatever base row it meets. Of all row groups or none: once a key is met, its later copies in a base pass."""
+def is_beaten(base: BaseFile, winners: LogWinners, schema: ReadSchema, out_of_range: RowGroupFilter) -> bool:
+    """Whether the footer shows that no base row is in the range and that every log record wins over any base row.
+
+    The answer holds for all row groups together: once a key is matched, its later copies in the base are returned.
+    """
     numbers = range(base.num_row_groups)
     if not all(out_of_range.drops(number) for number in numbers):
         return False
     ordered = np.flatnonzero(winners.kinds != RecordKind.DEFAULT_DELETE)
-    if winners.ordering is None or not shape.ordering or not len(ordered):
+    if winners.ordering is None or not schema.ordering or not len(ordered):
         return True
     lowest = winners.ordering.lowest(ordered)
-    if lowest is None or shape.ordering.dotted:
+    if lowest is None or schema.ordering.dotted:
         return False
-    bounds, column = base.row_group_bounds(), Column((shape.ordering.names[0],), shape.ordering.types[0])
-    zero = null_is_zero(shape.ordering.types)
+    bounds, column = base.row_group_bounds(), Column((schema.ordering.names[0],), schema.ordering.types[0])
+    zero = null_is_zero(schema.ordering.types)
     return all(_is_at_most(bounds.known(column, number), lowest, nulls_are_zero=zero) for number in numbers)
 
 
 def _is_at_most(known: ColumnBounds, limit: int, *, nulls_are_zero: bool) -> bool:
-    """Whether no value is above the limit, nor a null where it is 0; else nulls are above nothing."""
+    """Whether no value is above the limit. A null counts as 0 with `nulls_are_zero`, else it is above nothing."""
     if known.nulls and nulls_are_zero and limit < 0:
         return False
     return not known.values or (isinstance(known.high, int) and known.high <= limit)
 
 
-def _merge(
-    winners: LogWinners, base: BaseFile | None, scan: Scan, split: Split, shape: ReadShape, size: BatchSize
-) -> Merge:
+def _merge(context: SplitContext, winners: LogWinners, base: BaseFile | None) -> Merge:
     if base is not None:
-        check_positions(winners.table, base.num_rows, f"table {scan.table}: split {split.split_id}")
+        check_positions(winners.table, base.num_rows, context.where)
+    size = context.batch_size
     return Merge(
         winners,
-        MergeShape(
-            columns=shape.stored,
+        MergeSpec(
+            columns=context.schema.stored,
             key=RECORD_KEY,
-            ordering=shape.ordering,
+            ordering=context.schema.ordering,
             batch_rows=size.rows,
             batch_bytes=size.size_bytes,
         ),
     )
 
 
-def _row_groups(
-    base: BaseFile | None,
-    scan: Scan,
-    shape: ReadShape,
-    size: BatchSize,
-    tally: SplitTally,
-    dropping: RowGroupFilter | None,
-) -> Iterator[RowGroup]:
-    """The base's row groups with their keys, stored or made."""
+def _row_groups(context: SplitContext, base: BaseFile | None, pruning: RowGroupFilter | None) -> Iterator[RowGroup]:
+    """The base's row groups with their keys, which are stored or made of the key columns."""
     if base is None:
         return
-    for group in base.row_groups(WholeFile(), size):
-        if dropping is not None and dropping.drops(group.number):
-            tally.pruned(group.num_rows)
-            group = replace(group, columns=shape.merged_by)
-        yield KeyedRowGroup(group, shape.keys, base.where) if scan.key_fields else group
+    for group in base.row_groups(WholeFile(), context.batch_size):
+        if pruning is not None and pruning.drops(group.number):
+            context.tally.count_pruned(group.num_rows)
+            group = replace(group, columns=context.schema.merge_columns)
+        yield KeyedRowGroup(group, context.schema.keys, base.where) if context.scan.key_fields else group
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRowGroup:
+    """A row group of a base file without meta columns, with `_hoodie_record_key` added as the last column."""
+
+    group: RowGroup
+    """The row group as stored."""
+    maker: KeyMaker
+    """How the keys are made."""
+    where: str
+    """The beginning of error texts."""
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return self.group.num_rows
+
+    @property
+    def emits_rows(self) -> bool:
+        """Whether its rows may be returned."""
+        return self.group.emits_rows
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Its rows in file order. CorruptFile for a row without a key."""
+        for batch in self.group.batches():
+            keys = self._keys(batch)
+            yield pa.RecordBatch.from_arrays([*batch.columns, keys], names=[*batch.schema.names, RECORD_KEY])
+
+    def keys(self) -> pa.Array | None:
+        """The keys of all its rows, in file order; None if they take too much memory to hold at once."""
+        return joined_keys(self._keys(batch) for batch in self.group.batches())
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.Array:
+        try:
+            return self.maker.keys(batch)
+        except NoKey as error:
+            raise CorruptFile(f"{self.where}: a row {error}: the file is damaged, restore or rewrite it") from None

@@ -1,8 +1,9 @@
-"""One split in, Arrow batches out: the one way into the data plane.
+"""Reads one split as Arrow batches. `read_split` is the only entry point of the data plane.
 
-Belongs here: which road a split takes, and the road of base files without a log. The other roads (`merged_rows`,
-`changes`, `topics`) are imported when a split first takes them: a worker that reads base files never loads a compiled
-kernel. Decisions are elsewhere: which columns (`shape`), ordinals and filters (`batches`).
+A split is read in one of four ways: a base file alone (this module), a file slice with logs (`merge_on_read`), changes
+(`cdc`), a range of a topic (`topics`). The last three are imported when a split first needs them, so that a worker that
+reads base files alone loads no compiled kernel. Columns are chosen by `split.read_schema`, ordinals and filters are
+applied by `split.emit`.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation, Schema
 from penstock.proto.model.changes import ChangesOf, GroupChanges
 from penstock.proto.model.hybrid import KafkaRange
 from penstock.proto.model.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
-from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
 from penstock.reader.base.row_group_stats import RowGroupFilter, kept_by, range_of
-from penstock.reader.emit import BATCH_BYTES, BatchFinisher, SplitBatch
-from penstock.reader.memory import frugal
+from penstock.reader.base.split_file import open_base
 from penstock.reader.output_schema import output_schema
-from penstock.reader.partition_columns import PartitionConstants
-from penstock.reader.read_schema import ReadShape, read_shape
-from penstock.reader.report import SplitTally
+from penstock.reader.split.context import ReadOptions, SplitContext
+from penstock.reader.split.emit import BatchFinisher, SplitBatch
+from penstock.reader.split.partition_columns import PartitionConstants
+from penstock.reader.split.read_schema import read_schema_of
+from penstock.reader.split.report import SplitTally
+from penstock.reader.values.memory_pool import with_system_pool
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.arrow_errors import with_translated_errors
 from penstock.table.storage.filesystem import Storage, open_storage
@@ -39,18 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["ReadOptions", "SplitBatch", "SplitTally", "output_schema", "read_split", "warm_up"]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How to read, never what comes out: at most `batch_rows` rows a batch; with or without the compiled kernels."""
-
-    batch_rows: int = 32768
-    compiled: bool = True
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.batch_rows <= 1 << 24:
-            raise ConfigurationError(f"batch rows {self.batch_rows}: expected 1 to {1 << 24}")
-
-
 def read_split(
     scan: Scan,
     split: Split,
@@ -61,21 +51,21 @@ def read_split(
     tally: SplitTally | None = None,
     topics: TopicReading | None = None,
 ) -> Generator[SplitBatch, None, None]:
-    """The merged rows of a split, in an order that the split alone fixes; closing the generator lets go of its files.
+    """The merged rows of a split, in an order that the split alone determines. Closing the generator closes its files.
 
-    Order: the base rows of a row group that stay, in file order; that row group's winners in the log's arrival order;
-    after the last row group the inserts, in arrival order. Ordinals count in it, before `scan.rows` and `scan.where`.
-    Where the range (`scan.rows`) needs no row of the base and none of them beats the log, all of the base counts as
-    staying and what stands in the log as inserts.
+    The order is: for each row group the base rows that stay, in file order, then the log's winners that replace rows of
+    it, in the log's arrival order; after the last row group the inserts, in arrival order. Ordinals count rows in this
+    order, before `scan.rows` and `scan.where` are applied. If the range (`scan.rows`) needs no base row and no base row
+    wins over the log, then all base rows count as staying and the log's winners as inserts.
 
-    `start=n` gives the rows with ordinal n and above: exactly the tail of a full read. Batches have the schema
-    `output_schema(scan)` and at least one row; their sizes, and the road taken, change nothing else. Memory grows with
-    the log part of the split only.
+    `start=n` returns the rows with ordinal n and above: exactly the tail of a full read. Batches have the schema
+    `output_schema(scan)` and at least one row. Nothing else depends on batch sizes or on the way the split is read.
+    Memory grows with the log part of the split only.
 
-    A range of a topic is read through `topics` instead, in offset order (`reader.topics.reading.read_topic`).
+    A range of a topic is read through `topics`, in offset order (`reader.topics.reading.read_topic`).
 
-    Raises before the first batch is asked for: StateVersionError for a scan or split of an unknown format version,
-    ConfigurationError for columns or filters that do not suit the table. While reading: CorruptFile, CorruptBlock,
+    Raises before the first batch is requested: StateVersionError for a scan or split of an unknown format version,
+    ConfigurationError for columns or filters that do not fit the table. While reading: CorruptFile, CorruptBlock,
     SchemaMismatch, UnsupportedFeature, StorageError, each naming table and file; OutOfMemory.
     """
     options = options or ReadOptions()
@@ -91,30 +81,22 @@ def read_split(
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
     storage = storage or open_storage(scan.base_path)
     if isinstance(scan.rows, ChangesOf):
-        return with_translated_errors(frugal(_changes(scan, split, start, options, storage, tally)), where)
+        return with_translated_errors(with_system_pool(_changes(scan, split, start, options, storage, tally)), where)
     if isinstance(split.part, GroupChanges):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} holds changes, its scan asks for rows")
-    shape = read_shape(scan, event_time=tally.event_time, keyed=split.ancestry is not None)
-    if split.logs and shape.key_fields == (RECORD_KEY,) and RECORD_KEY not in shape.table.names:
+    schema = read_schema_of(scan, event_time=tally.event_time, keyed=split.ancestry is not None)
+    if split.logs and schema.key_fields == (RECORD_KEY,) and RECORD_KEY not in schema.table.names:
         raise SchemaMismatch(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
-    constants = PartitionConstants(scan, split, shape.table, shape.carried)
+    context = SplitContext(scan=scan, split=split, schema=schema, storage=storage, tally=tally, options=options)
+    constants = PartitionConstants(scan, split, schema.table, schema.carried)
     tally.begin(split.size_bytes)
-    reading = _Reading(
-        scan=scan,
-        split=split,
-        part=split.part,
-        shape=shape,
-        start=start,
-        options=options,
-        storage=storage,
-        tally=tally,
-    )
 
     def keys_of(origin: Origin) -> pa.Array:
-        return _keys_of(scan, origin, options, storage)
+        return _keys_of(context, origin)
 
-    batches = reading.batches(BatchFinisher(scan, split, shape, constants, keys_of), constants)
-    return with_translated_errors(frugal(batches), where)
+    finisher = BatchFinisher(scan, split, schema, constants, keys_of)
+    batches = _SliceRead(context, split.part, start, constants).batches(finisher)
+    return with_translated_errors(with_system_pool(batches), where)
 
 
 def _topic(
@@ -122,34 +104,35 @@ def _topic(
 ) -> Generator[SplitBatch, None, None]:
     from penstock.reader.topics.reading import read_topic
 
-    return read_topic(scan, split, start, tally, topics, batch_rows=options.batch_rows, compiled=options.compiled)
+    return read_topic(scan, split, start, tally, topics, options)
 
 
 def _changes(
     scan: Scan, split: Split, start: int, options: ReadOptions, storage: Storage, tally: SplitTally
 ) -> Generator[SplitBatch, None, None]:
     from penstock.reader.cdc.read_changes import read_changes
+    from penstock.reader.cdc.read_schema import changes_read_schema
 
     def slice_reader(inner: Scan, part: Split, inner_tally: SplitTally) -> Generator[SplitBatch, None, None]:
         return read_split(inner, part, options=options, storage=storage, tally=inner_tally)
 
-    return read_changes(
-        scan, split, start, storage, tally, slice_reader, batch_rows=options.batch_rows, compiled=options.compiled
-    )
+    changes = changes_read_schema(scan, event_time=tally.event_time)
+    context = SplitContext(scan=scan, split=split, schema=changes.table, storage=storage, tally=tally, options=options)
+    return read_changes(context, changes, start, slice_reader)
 
 
-def _keys_of(scan: Scan, origin: Origin, options: ReadOptions, storage: Storage) -> pa.Array:
-    """The record keys of an origin's rows that are of the scan's range."""
-    keys_only = replace(scan, columns=(RECORD_KEY,), where="")
-    found: list[pa.Array] = []
+def _keys_of(context: SplitContext, origin: Origin) -> pa.Array:
+    """The record keys of an origin's rows that are in the scan's range."""
+    keys_only = replace(context.scan, columns=(RECORD_KEY,), where="")
+    keys: list[pa.Array] = []
     for split in origin.slices:
-        batches = read_split(keys_only, split, options=options, storage=storage)
-        found += [answer.batch.column(0) for answer in batches]
-    return pa.chunked_array(found, pa.string()).combine_chunks()
+        batches = read_split(keys_only, split, options=context.options, storage=context.storage)
+        keys += [piece.batch.column(0) for piece in batches]
+    return pa.chunked_array(keys, pa.string()).combine_chunks()
 
 
 def warm_up() -> None:
-    """Compiles the kernels, or loads them from the cache: for the start of a worker instead of its first split."""
+    """Compiles the kernels or loads them from the cache, so that a worker's first split does not have to."""
     from penstock.reader.avro.decoder import warm_up as warm_up_decoding
     from penstock.reader.merge.keys import number_keys
 
@@ -158,94 +141,76 @@ def warm_up() -> None:
     table.match(pa.array(["a"]), 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    """One read of one split."""
+@dataclass(frozen=True, slots=True)
+class _SliceRead:
+    """One read of one file slice, or of row groups of its base file."""
 
-    scan: Scan
-    split: Split
+    context: SplitContext
     part: WholeFile | RowGroupRun
-    shape: ReadShape
     start: int
-    options: ReadOptions
-    storage: Storage
-    tally: SplitTally
+    constants: PartitionConstants
 
-    def batches(self, emission: BatchFinisher, constants: PartitionConstants) -> Generator[SplitBatch, None, None]:
-        """Opens, merges, emits; everything opened is closed when the generator is."""
-        with ExitStack() as opened:
+    def batches(self, finisher: BatchFinisher) -> Generator[SplitBatch, None, None]:
+        """Opens the files, merges and emits. Closing the generator closes the files."""
+        context = self.context
+        with ExitStack() as files:
             winners = None
-            if self.split.logs:
+            if context.split.logs:
                 from penstock.reader import merge_on_read
 
-                storage, scan, split = self.storage, self.scan, self.split
-                winners = merge_on_read.winners_of(
-                    storage, scan, split, self.shape, self.tally, compiled=self.options.compiled
-                )
-            with self.tally.phase("open"):
-                base = self._base(opened, winners)
-            rows = self._merged_rows(winners, base, constants) if winners else self._base_rows(base, constants)
-            yield from self._emitted(emission, rows)
+                winners = merge_on_read.read_log(context)
+            with context.tally.phase("open"):
+                base = self._base(files, winners)
+            rows = self._base_rows(base) if winners is None else self._merged_rows(winners, base)
+            yield from self._emitted(finisher, rows)
 
-    def _merged_rows(
-        self, winners: LogWinners, base: BaseFile | None, constants: PartitionConstants
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _merged_rows(self, winners: LogWinners, base: BaseFile | None) -> Iterator[tuple[int, pa.RecordBatch]]:
         from penstock.reader import merge_on_read
 
-        scan, split, shape = self.scan, self.split, self.shape
-        out_of_range = dropping = None
+        context = self.context
+        out_of_range = pruning = None
         if winners.filler is None:
-            out_of_range = self._dropping(base, range_of(scan, shape), constants)
-            dropping = self._dropping(base, kept_by(scan, shape), constants)
+            out_of_range = self._pruning(base, range_of(context.scan, context.schema))
+            pruning = self._pruning(base, kept_by(context.scan, context.schema))
         if (
             base is not None
             and out_of_range is not None
-            and merge_on_read.is_beaten(base, winners, shape, out_of_range)
+            and merge_on_read.is_beaten(base, winners, context.schema, out_of_range)
         ):
-            return merge_on_read.unmet(winners, base, scan, split, shape, self._size, self.tally)
-        return merge_on_read.merged(winners, base, scan, split, shape, self._size, self.tally, dropping=dropping)
+            return merge_on_read.unread_base_rows(context, winners, base)
+        return merge_on_read.merged_rows(context, winners, base, pruning)
 
-    def _base(self, opened: ExitStack, winners: LogWinners | None) -> BaseFile | None:
-        if self.split.base is None:
-            return None
-        columns = self.shape.stored if winners is None else self.shape.base_with_log
-        key = RECORD_KEY if winners is not None and not self.scan.key_fields else ""
-        encoded = () if winners is not None and winners.filler is not None else self.shape.handed_through
-        names = self.shape.file_names(self.split.base_instant, f"table {self.scan.table}: {self.split.base.path}")
-        record, table = self.shape.record, self.scan.table
-        base = BaseFile(
-            self.storage,
-            self.split.base,
-            record,
-            columns,
-            table=table,
-            key=key,
-            names=names,
-            may_be_encoded=encoded,
-            tally=self.tally,
+    def _base(self, files: ExitStack, winners: LogWinners | None) -> BaseFile | None:
+        context, schema = self.context, self.context.schema
+        base = open_base(
+            context,
+            schema.stored if winners is None else schema.base_columns,
+            key=RECORD_KEY if winners is not None and not context.scan.key_fields else "",
+            may_be_encoded=() if winners is not None and winners.filler is not None else schema.pass_through,
         )
-        opened.enter_context(base)
-        return base
+        return base if base is None else files.enter_context(base)
 
-    def _dropping(
-        self, base: BaseFile | None, kept: Predicate | None, constants: PartitionConstants
-    ) -> RowGroupFilter | None:
-        """Of which row groups the footer says that `kept` holds for no row; None where that cannot be asked."""
+    def _pruning(self, base: BaseFile | None, kept: Predicate | None) -> RowGroupFilter | None:
+        """Drops the row groups for which the footer shows that `kept` holds for no row; None if it cannot be asked."""
         if base is None or kept is None:
             return None
-        return RowGroupFilter(kept, base.row_group_bounds(), constants)
+        return RowGroupFilter(kept, base.row_group_bounds(), self.constants)
 
-    def _base_rows(self, base: BaseFile | None, constants: PartitionConstants) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows of a base file without a log; row groups wholly before `start`, and those of which the footer says
-        that no row is kept, are not decoded. Their rows count in ordinals all the same."""
-        dropping = self._dropping(base, kept_by(self.scan, self.shape), constants)
+    def _base_rows(self, base: BaseFile | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of a base file without a log, each batch with the ordinal of its first row.
+
+        Row groups that end before `start`, and those of which the footer shows that no row is kept, are not decoded.
+        Their rows count in ordinals.
+        """
+        context = self.context
+        pruning = self._pruning(base, kept_by(context.scan, context.schema))
         ordinal = 0
-        for group in base.row_groups(self.part, self._size) if base is not None else ():
+        for group in base.row_groups(self.part, context.batch_size) if base is not None else ():
             if ordinal + group.num_rows <= self.start:
                 ordinal += group.num_rows
                 continue
-            if dropping is not None and dropping.drops(group.number):
-                self.tally.pruned(group.num_rows)
+            if pruning is not None and pruning.drops(group.number):
+                context.tally.count_pruned(group.num_rows)
                 ordinal += group.num_rows
                 continue
             for batch in group.batches():
@@ -253,23 +218,20 @@ class _Reading:
                 ordinal += batch.num_rows
 
     def _emitted(
-        self, emission: BatchFinisher, numbered: Iterator[tuple[int, pa.RecordBatch]]
+        self, finisher: BatchFinisher, numbered: Iterator[tuple[int, pa.RecordBatch]]
     ) -> Generator[SplitBatch, None, None]:
+        tally = self.context.tally
         while True:
-            with self.tally.phase("merge"):
-                found = next(numbered, None)
-            if found is None:
+            with tally.phase("merge"):
+                rows = next(numbered, None)
+            if rows is None:
                 return
-            ordinal, merged = found
-            with self.tally.phase("emit"):
-                answer = emission.emit(merged, ordinal, self.start)
-            if answer is not None:
-                self.tally.handed_on(answer[1])
-                yield answer[0]
-
-    @property
-    def _size(self) -> BatchSize:
-        return BatchSize(self.options.batch_rows, BATCH_BYTES)
+            ordinal, merged = rows
+            with tally.phase("emit"):
+                finished = finisher.emit(merged, ordinal, self.start)
+            if finished is not None:
+                tally.count_batch(finished[1])
+                yield finished[0]
 
 
 def _check_version(what: str, version: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,6 @@ from penstock.reader.avro.fallback import FallbackReader
 from penstock.reader.avro.plan import FLAT
 from penstock.reader.kernels import avro as kernel
 from penstock.reader.kernels.deletes import decode_delete_list
-from penstock.reader.log_bytes import LogParts
 from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.deletes import decode_deletes
@@ -45,6 +44,15 @@ FALLBACK_CHUNK_BYTES: Final = 2 << 20
 """Less by fastavro: a byte of a nested record may become a Python object."""
 
 Bytes: TypeAlias = memoryview | pa.Buffer | np.ndarray | bytes
+
+
+@runtime_checkable
+class ByteRanges(Protocol):
+    """A file whose bytes are read a range at a time."""
+
+    def part(self, begin: int, end: int) -> tuple[pa.Buffer, int]:
+        """(bytes that contain begin..end-1 of the file or reach to its end, the offset of the first byte)."""
+        ...
 
 
 def record_bounds(
@@ -127,7 +135,7 @@ class AvroDecoder:
         return self._compiled is not None
 
     def decode(
-        self, data: Bytes | LogParts, begin: np.ndarray, end: np.ndarray, where: BlockPlace
+        self, data: Bytes | ByteRanges, begin: np.ndarray, end: np.ndarray, where: BlockPlace
     ) -> Iterator[pa.RecordBatch]:
         """Batches of the records data[begin[i]:end[i]], in this order: any choice of the records of `record_bounds`.
         Of data that comes in parts, one is held at a time.
@@ -146,7 +154,7 @@ class AvroDecoder:
         most_rows = max(1, min(CHUNK_ROWS, CHUNK_BYTES // max(self._symbols_bytes, 1)))
         for first, last in _chunks(end - begin, limit_bytes, most_rows):
             begins, ends = begin[first:last], end[first:last]
-            if isinstance(data, LogParts):
+            if isinstance(data, ByteRanges):
                 part, at = data.part(int(begins.min()), int(ends.max()) + kernel.OVERRUN)
                 view, begins, ends = _as_array(part), begins - at, ends - at
             else:

@@ -16,12 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.reader.split.emit import BatchSize
 from penstock.reader.values.dictionary_text import NO_INDICES, is_encoded, longest_bytes
 from penstock.table.parquet.pages import ChunkPages
-
-_AIM_BYTES: Final = 1 << 20
-_FEW_ROWS: Final = 8192
-"""Batches have about so many bytes, if that is at least so many rows: more would only take memory."""
 
 _READ_BYTES: Final = 64 << 20
 """What one read decodes at most, where no single row is larger."""
@@ -44,19 +41,6 @@ _LEVEL_BYTES: Final = 4
 _DECIMAL_BYTES: Final = 16
 _ALL_INDICES_WITHOUT: Final = "PLAIN"
 """An encoding that a chunk of indices alone does not name in its footer, where parquet-mr wrote it."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchSize:
-    """At most `rows` rows a batch, and about `size_bytes` bytes."""
-
-    rows: int
-    size_bytes: int
-
-    def rows_of(self, row_bytes: int) -> int:
-        """How many rows of this size to decode at once; at least 1."""
-        row_bytes = max(1, row_bytes)
-        return max(1, min(self.rows, self.size_bytes // row_bytes, max(_FEW_ROWS, _AIM_BYTES // row_bytes)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,18 @@ import pyarrow.parquet as pq
 from penstock.proto.errors import CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.model.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base.columns import ENUM, ColumnSource, Lacking, Stored, Widened, column_sources
-from penstock.reader.base.decoded_size import BatchSize, ReadSize, joined_keys, longest_value, pieces, read_size
+from penstock.reader.base.decoded_size import ReadSize, joined_keys, longest_value, pieces, read_size
 from penstock.reader.base.legacy_calendar import CalendarRebase
 from penstock.reader.base.legacy_zones import UnknownZone
 from penstock.reader.base.row_group_stats import RowGroupBounds
-from penstock.reader.report import SplitTally
+from penstock.reader.split.emit import BatchSize
+from penstock.reader.split.report import SplitTally
 from penstock.reader.values.dictionary_text import (
     IndexOutOfDictionary,
     checked,
+    constant_columns,
     one_value,
     text_bytes,
-    told_constants,
     worth_encoding,
 )
 from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
@@ -176,7 +177,7 @@ class BaseFile:
     def _read(self, number: int, size: BatchSize, columns: Collection[str] | None) -> Iterator[pa.RecordBatch]:
         sources = [source for source in self._sources if columns is None or source.name in columns]
         stored = [source.column for source in sources if not isinstance(source, Lacking)]
-        told = self._told_constants(number)
+        told = self._constant_columns(number)
         stored = [column for column in stored if column not in told] or stored
         self._check_pages(number, stored)
         read = self._guarded(lambda: self._read_size(number, size, stored))
@@ -252,14 +253,14 @@ class BaseFile:
             self._guarded(lambda: check_statistics(self._source))
             self._statistics_fit = True
 
-    def _told_constants(self, number: int) -> Mapping[str, str]:
+    def _constant_columns(self, number: int) -> Mapping[str, str]:
         """The row group's encoded columns of which the footer tells the one value. A far store would take a request
         for the footer, and columns as small as these take no more. Statistics that are damaged tell none: rows can be
         read without them."""
         if self._encoded and is_local(self._storage):
             with suppress(CorruptFile):
                 self._check_statistics()
-                return told_constants(self._file.metadata, number, self._encoded)
+                return constant_columns(self._file.metadata, number, self._encoded)
         return {}
 
     def _layout(self) -> tuple[pa.Schema, list[str]]:
@@ -379,7 +380,7 @@ class BaseRowGroup:
     """None for all that `BaseFile` was asked for; else its rows are no part of an answer, and only met by a log."""
 
     @property
-    def hands_on(self) -> bool:
+    def emits_rows(self) -> bool:
         """Whether its rows may be part of an answer."""
         return self.columns is None
 

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from penstock.proto.model.splits import RowsOf, Scan
 from penstock.reader.base.columns import ColumnSource, Lacking, Stored
-from penstock.reader.partition_columns import PartitionConstants
-from penstock.reader.read_schema import COMMIT_TIME, ReadShape
+from penstock.reader.split.partition_columns import PartitionConstants
+from penstock.reader.split.read_schema import COMMIT_TIME, ReadSchema
 from penstock.table.parquet.legacy_calendar import LegacyCalendar, widened_bounds
 from penstock.table.predicate.bounds import (
     ONLY_NULLS,
@@ -106,19 +106,22 @@ class RowGroupFilter:
         return not self._may_hold(known)
 
 
-def range_of(scan: Scan, shape: ReadShape) -> Predicate | None:
+def range_of(scan: Scan, read_schema: ReadSchema) -> Predicate | None:
     """What holds for every row of the scan's range; None for all rows, and where columns are found by id. Rows that
     would make a range fail count as rows of it."""
-    if shape.history is not None or not isinstance(scan.rows, RowsOf):
+    if read_schema.history is not None or not isinstance(scan.rows, RowsOf):
         return None
     instants = pa.array(sorted(scan.rows.instants | scan.rows.log_compactions), pa.string())
     return OneOf(Column((COMMIT_TIME,), pa.string()), instants)
 
 
-def kept_by(scan: Scan, shape: ReadShape) -> Predicate | None:
+def kept_by(scan: Scan, read_schema: ReadSchema) -> Predicate | None:
     """What holds for every row that a read of this shape hands on: of its range, and kept by its filter. None as for
     `range_of`, but that a filter may be all there is."""
-    of_range, of_filter = range_of(scan, shape), None if shape.history is not None else shape.predicate
+    of_range, of_filter = (
+        range_of(scan, read_schema),
+        None if read_schema.history is not None else read_schema.predicate,
+    )
     if of_range is None or of_filter is None:
         return of_range if of_filter is None else of_filter
     return And((of_range, of_filter))

@@ -7,25 +7,24 @@ both states are never taken. Not here: which versions of what is left are the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.model.files import FileRef, SliceFiles
-from penstock.proto.model.splits import Origin, Scan, WholeFile, WholeRecords
-from penstock.reader.base.decoded_size import BatchSize
+from penstock.proto.model.files import SliceFiles
+from penstock.proto.model.splits import Origin, WholeFile, WholeRecords
 from penstock.reader.base.file import BaseFile
+from penstock.reader.base.split_file import open_base
 from penstock.reader.cdc.states import States
-from penstock.reader.emit import BATCH_BYTES, BatchFinisher
 from penstock.reader.log.scanner import read_log
-from penstock.reader.log_bytes import LogFiles
 from penstock.reader.merge.keys import Matches, RecordTable, check_positions
-from penstock.reader.merge.stream import Merge, MergeShape
-from penstock.reader.partition_columns import PartitionConstants
-from penstock.reader.read_schema import read_shape
+from penstock.reader.merge.stream import Merge, MergeSpec
+from penstock.reader.split.context import SplitContext
+from penstock.reader.split.emit import BatchFinisher
+from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.values.record_keys import RECORD_KEY
 
 
@@ -38,7 +37,7 @@ class StateRows:
 
 
 def differing_rows(
-    states: States, before: SliceFiles, after: SliceFiles, keys: RecordTable, columns: Sequence[str], batch_rows: int
+    states: States, before: SliceFiles, after: SliceFiles, keys: RecordTable, columns: Sequence[str]
 ) -> tuple[StateRows, StateRows] | None:
     """(rows of the state before, of the state after) whose key is among `keys`, without base rows that are in both.
 
@@ -47,38 +46,33 @@ def differing_rows(
     """
     if states.scan.key_fields or not isinstance(states.scan.fill, WholeRecords):
         return None
-    size = BatchSize(batch_rows, BATCH_BYTES)
-    old = _Side(states, before, states.before_scan(columns), keys, size)
-    new = _Side(states, after, states.after_scan(columns), keys, size)
+    old = _Side(states.slice_context(before, states.before_scan(columns)), keys)
+    new = _Side(states.slice_context(after, states.after_scan(columns)), keys)
     if old.fills_gaps or new.fills_gaps:
         return None
     if after.base is not None:
-        _stream_base(states, after.base, after.base_instant, (old, new), keys, size)
+        _stream_base(states, after, (old, new), keys)
     return old.finished(), new.finished()
 
 
 class _Side:
     """One state while the base goes by."""
 
-    def __init__(self, states: States, files: SliceFiles, scan: Scan, keys: RecordTable, size: BatchSize) -> None:
-        split = states.slice_split(files)
-        self.shape = read_shape(scan)
-        constants = PartitionConstants(scan, split, self.shape.table, self.shape.carried)
-        self._emission = BatchFinisher(scan, split, self.shape, constants, _no_origin)
-        winners = None
-        if files.logs:
-            log_files = LogFiles(states.storage, files.logs, scan.table)
-            winners = read_log(log_files, scan, split, self.shape, states.tally, compiled=states.compiled)
+    def __init__(self, context: SplitContext, keys: RecordTable) -> None:
+        self.schema, size = context.schema, context.batch_size
+        constants = PartitionConstants(context.scan, context.split, self.schema.table, self.schema.carried)
+        self._finisher = BatchFinisher(context.scan, context.split, self.schema, constants, _no_origin)
+        winners = read_log(context) if context.split.logs else None
         self.fills_gaps = winners is not None and winners.filler is not None
         self._table = None if winners is None else winners.table
-        shape = MergeShape(
-            columns=self.shape.stored,
+        spec = MergeSpec(
+            columns=self.schema.stored,
             key=RECORD_KEY,
-            ordering=self.shape.ordering,
+            ordering=self.schema.ordering,
             batch_rows=size.rows,
             batch_bytes=size.size_bytes,
         )
-        self._merge = None if winners is None else Merge(winners, shape)
+        self._merge = None if winners is None else Merge(winners, spec)
         self._keys = keys
         self._rows: list[pa.RecordBatch] = []
         self._numbers: list[np.ndarray] = []
@@ -100,7 +94,7 @@ class _Side:
     def take(self, batch: pa.RecordBatch, touched: Matches, chosen: np.ndarray) -> None:
         """Chosen ones of a base batch's touched rows, which stay on this side alone."""
         if chosen.any():
-            self._add(batch.select(self.shape.stored).take(pa.array(touched.rows[chosen])), touched.numbers[chosen])
+            self._add(batch.select(self.schema.stored).take(pa.array(touched.rows[chosen])), touched.numbers[chosen])
 
     def row_group_ends(self) -> None:
         """Log rows come for those that went."""
@@ -124,33 +118,24 @@ class _Side:
             self._add(mine, touched.numbers)
 
     def _add(self, rows: pa.RecordBatch, numbers: np.ndarray) -> None:
-        emitted = self._emission.emit(rows, 0, 0)
+        emitted = self._finisher.emit(rows, 0, 0)
         if emitted is None or emitted[0].batch.num_rows != len(numbers):
             raise InvariantViolation(f"a state of all rows gave other than the {len(numbers)} rows that were taken")
         self._rows.append(emitted[0].batch)
         self._numbers.append(numbers)
 
 
-def _stream_base(
-    states: States, ref: FileRef, instant: str, sides: tuple[_Side, _Side], keys: RecordTable, size: BatchSize
-) -> None:
-    shape, table = sides[0].shape, states.scan.table
-    base = BaseFile(
-        states.storage,
-        ref,
-        shape.record,
-        shape.base_with_log,
-        table=table,
-        key=RECORD_KEY,
-        names=shape.file_names(instant, f"table {table}: {ref.path}"),
-        may_be_encoded=shape.handed_through,
-        tally=states.tally,
-    )
+def _stream_base(states: States, after: SliceFiles, sides: tuple[_Side, _Side], keys: RecordTable) -> None:
+    schema = sides[0].schema
+    context = replace(states.context, split=states.slice_split(after), schema=schema)
+    base = open_base(context, schema.base_columns, key=RECORD_KEY, may_be_encoded=schema.pass_through)
+    if base is None:
+        raise InvariantViolation(f"{states.where}: a state without a base file")
     with base:
         for side in sides:
             side.check(base, states.where)
         row = 0
-        for group in base.row_groups(WholeFile(), size):
+        for group in base.row_groups(WholeFile(), context.batch_size):
             for batch in group.batches():
                 _meet(sides, batch, keys, row)
                 row += batch.num_rows

@@ -21,7 +21,7 @@ from penstock.reader.cdc.appended import differing_rows
 from penstock.reader.cdc.images import ChangeBatch, ChangeKind, Images, ImageStyle
 from penstock.reader.cdc.states import IDENTITY, SEQUENCE, States, flat, one_batch, rows_of_keys, states_style
 from penstock.reader.merge.keys import RecordTable, number_keys
-from penstock.reader.read_schema import COMMIT_TIME
+from penstock.reader.split.read_schema import COMMIT_TIME
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.schema.avro import META_COLUMNS, RecordSchema
 
@@ -29,15 +29,13 @@ KEYS_AT_ONCE: Final = 1 << 20
 """Keys of a base file that are looked for in another at once, which bounds what a comparison holds."""
 
 
-def compared_changes(
-    states: States, source: ComparedStates, columns: tuple[str, ...], record: RecordSchema, batch_rows: int
-) -> Iterator[ChangeBatch]:
+def compared_changes(states: States, source: ComparedStates, columns: tuple[str, ...]) -> Iterator[ChangeBatch]:
     """The step's changes: deletes in the order of the state before, then the others in that of the state after.
 
     `columns` are the table's columns that images need. Memory grows with the number of changes; of a group that is all
     new or all gone not even with that.
     """
-    comparison = _Comparison(states, tuple(dict.fromkeys((*columns, *IDENTITY))), record, batch_rows)
+    comparison = _Comparison(states, tuple(dict.fromkeys((*columns, *IDENTITY))))
     before, after = source.before, source.after
     if before is None and after is not None:
         for batch in states.after(after, comparison.columns):
@@ -56,8 +54,14 @@ def compared_changes(
 class _Comparison:
     states: States
     columns: tuple[str, ...]
-    record: RecordSchema
-    batch_rows: int
+
+    @property
+    def record(self) -> RecordSchema:
+        return self.states.context.schema.record
+
+    @property
+    def batch_rows(self) -> int:
+        return self.states.context.options.batch_rows
 
     def inserted(self, batch: pa.RecordBatch) -> ChangeBatch:
         return ChangeBatch(_all(ChangeKind.INSERT, batch), None, Images(batch, self.record))
@@ -70,7 +74,7 @@ class _Comparison:
         keys = self.states.touched(after)
         if keys is None:
             return
-        found = differing_rows(self.states, before, after, keys, self.columns, self.batch_rows)
+        found = differing_rows(self.states, before, after, keys, self.columns)
         if found is None:
             old, old_numbers, new, new_numbers = self._both(before, after, keys)
         else:
@@ -98,7 +102,7 @@ class _Comparison:
     def rewritten(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
         """The commit wrote a new base file: its own rows are new, and row counts tell whether others are gone."""
         written, rows_after = self._written(after)
-        keys, numbers = number_keys(_keys(written), compiled=self.states.compiled)
+        keys, numbers = number_keys(_keys(written), compiled=self.states.context.options.compiled)
         old, old_numbers, rows_before = rows_of_keys(self.states.before(before, self.columns), keys)
         if old is not None:  # of a key that the base holds twice some rows may stay
             kept, kept_numbers, _ = rows_of_keys(self.states.after(after, IDENTITY), keys)
@@ -140,7 +144,7 @@ class _Comparison:
                 held = []
         if held:
             absent.append(self._absent(held, after))
-        keys, _ = number_keys(absent, compiled=self.states.compiled)
+        keys, _ = number_keys(absent, compiled=self.states.context.options.compiled)
         for batch in self.states.before(before, self.columns):
             rows = keys.match(batch.column(RECORD_KEY), 0).rows
             if len(rows):
@@ -159,7 +163,7 @@ class _Comparison:
 
     def _absent(self, wanted: list[pa.Array], after: SliceFiles) -> pa.Array:
         """Those of the keys that the state after does not have."""
-        table, numbers = number_keys(wanted, compiled=self.states.compiled)
+        table, numbers = number_keys(wanted, compiled=self.states.context.options.compiled)
         seen = np.zeros(table.count, bool)
         for batch in self.states.after(after, (RECORD_KEY,)):
             seen[table.match(batch.column(RECORD_KEY), 0).numbers] = True

@@ -29,10 +29,10 @@ from penstock.reader.cdc.logged_schema import (
     physical_record,
 )
 from penstock.reader.cdc.states import States, one_batch, rows_of_keys, states_style
-from penstock.reader.log_bytes import LogFiles
+from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.merge.keys import number_keys
-from penstock.reader.partition_columns import PartitionConstants
-from penstock.reader.read_schema import ReadShape
+from penstock.reader.split.partition_columns import PartitionConstants
+from penstock.reader.split.read_schema import ReadSchema
 from penstock.reader.values.record_keys import RECORD_KEY, NoKey, key_maker
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock, read_blocks
 from penstock.table.schema.arrow import arrow_type
@@ -54,13 +54,17 @@ class LoggedChanges:
     states: States
     source: LoggedImages
     columns: tuple[str, ...]
-    shape: ReadShape
     format: ChangeFormat
+
+    @property
+    def schema(self) -> ReadSchema:
+        """The columns of the table to read."""
+        return self.states.context.schema
 
     def batches(self) -> Iterator[ChangeBatch]:
         """Deletes first, those of all blocks; else in the order of the log, a batch for each block. CorruptBlock and
         CorruptFile name the file, and what it lacks."""
-        files = LogFiles(self.states.storage, self.source.files, self.states.scan.table)
+        files = LogFiles(self.states.context.storage, self.source.files, self.states.scan.table)
         try:
             blocks = [(place, block) for place in range(len(self.source.files)) for block in self._blocks(files, place)]
             for wanted in (_ALL,) if len(blocks) == 1 else (_DELETES, _OTHERS):
@@ -84,7 +88,7 @@ class LoggedChanges:
     def _block(self, data: pa.Buffer, block: LogBlock, path: str, wanted: Collection[ChangeKind]) -> ChangeBatch:
         place = BlockPlace(self.states.scan.table, path, block.offset, block.header.instant_time)
         schema = parse_logged_schema(block.header.schema_json, str(place))
-        compiled = self.states.compiled
+        compiled = self.states.context.options.compiled
         begin, end = record_bounds(data, place, block.content_start, block.content_end, compiled=compiled)
         kinds = _kinds(data, begin, end, schema, place)
         order = np.argsort(np.where(kinds == ChangeKind.DELETE, 0, 1), kind="stable")
@@ -121,7 +125,7 @@ class _Decoding:
 
     def _as_stored(self, side: str) -> Images:
         """The table's columns without the meta columns: stored values, converted where the table's type is another."""
-        written, record = self._written(side), self.changes.shape.record
+        written, record = self._written(side), self.changes.schema.record
         fields = [field for field in record.fields if field.name not in _UNLOGGED]
         alike = [field.name for field in fields if is_stored_alike(written.get(field.name), field)]
         others = [field.name for field in fields if field.name not in alike]
@@ -138,7 +142,7 @@ class _Decoding:
 
     def _written(self, side: str) -> dict[str, AvroField]:
         """The logged columns, as the table calls them."""
-        names = self.changes.shape.file_names(self.changes.states.step.instant, str(self.place))
+        names = self.changes.schema.file_names(self.changes.states.step.instant, str(self.place))
         image = self.schema.image(side)
         if image is None:
             raise InvariantViolation(f"{self.place}: no image {side!r} in the schema of logged changes")
@@ -147,13 +151,15 @@ class _Decoding:
 
     def _as_rows(self, side: str, has: np.ndarray) -> Images:
         """The table's columns, of the meta columns key and partition."""
-        shape, states = self.changes.shape, self.changes.states
+        read_schema, states = self.changes.schema, self.changes.states
         own = self._written(side)
         key_fields = self.changes.source.key_fields
         wanted = [name for name in (*self.changes.columns, *key_fields) if name in own]
-        wanted = list(dict.fromkeys(wanted)) or [next(field.name for field in shape.record.fields if field.name in own)]
-        decoded = self._decoded(side, wanted, shape.record, physical=False)
-        constants = PartitionConstants(states.scan, states.split, shape.table, self.changes.columns)
+        wanted = list(dict.fromkeys(wanted)) or [
+            next(field.name for field in read_schema.record.fields if field.name in own)
+        ]
+        decoded = self._decoded(side, wanted, read_schema.record, physical=False)
+        constants = PartitionConstants(states.scan, states.split, read_schema.table, self.changes.columns)
         rows = decoded.num_rows
         columns: list[pa.Array] = []
         for name in self.changes.columns:
@@ -167,14 +173,14 @@ class _Decoding:
             elif name in decoded.schema.names:
                 columns.append(decoded.column(name))
             else:
-                columns.append(pa.nulls(rows, shape.table.field(name).type))
-        table = pa.schema([shape.table.field(name) for name in self.changes.columns])
-        return Images(pa.RecordBatch.from_arrays(columns, schema=table), shape.record)
+                columns.append(pa.nulls(rows, read_schema.table.field(name).type))
+        table = pa.schema([read_schema.table.field(name) for name in self.changes.columns])
+        return Images(pa.RecordBatch.from_arrays(columns, schema=table), read_schema.record)
 
     def _made_keys(self, decoded: pa.RecordBatch, has: np.ndarray) -> pa.Array:
         """The record keys of the rows that are there."""
         try:
-            maker = key_maker(self.changes.source.key_fields, self.changes.shape.record, str(self.place))
+            maker = key_maker(self.changes.source.key_fields, self.changes.schema.record, str(self.place))
             keys = maker.keys(decoded.filter(pa.array(has)))
         except NoKey as error:
             raise CorruptBlock(f"{self.place}: a logged row {error}; {_ADVICE}") from None
@@ -189,7 +195,7 @@ class _Decoding:
                 "that it has one: the mode was changed since; use cdcFormat on a later range, or restore the mode"
             )
         wanted = self._keys().filter(pa.array(has))
-        keys, numbers = number_keys([wanted], compiled=states.compiled)
+        keys, numbers = number_keys([wanted], compiled=states.context.options.compiled)
         columns = tuple(dict.fromkeys((*self.changes.columns, RECORD_KEY)))
         found, met, _ = rows_of_keys((states.before if side == "before" else states.after)(files, columns), keys)
         first = np.full(keys.count, -1, np.int64)
@@ -204,7 +210,7 @@ class _Decoding:
         places = np.zeros(len(has), np.int64)
         places[has] = rows
         style = states_style(states) if side == "before" else ImageStyle.ENGINE
-        return Images(one_batch(found.take(pa.array(places, mask=~has))), self.changes.shape.record, style)
+        return Images(one_batch(found.take(pa.array(places, mask=~has))), self.changes.schema.record, style)
 
     def _keys(self) -> pa.Array:
         target = RecordSchema("key", (AvroField(KEY, Primitive("string"), True, 0),), "")
@@ -212,8 +218,8 @@ class _Decoding:
 
     def _decoded(self, side: str, columns: Sequence[str], target: RecordSchema, *, physical: bool) -> pa.RecordBatch:
         """These columns of one side of every record; nulls where a record's kind has no such side."""
-        shape, states = self.changes.shape, self.changes.states
-        names = shape.file_names(states.step.instant, str(self.place))
+        read_schema, states = self.changes.schema, self.changes.states
+        names = read_schema.file_names(states.step.instant, str(self.place))
         parts: list[pa.RecordBatch] = []
         places: list[np.ndarray] = []
         for kind in ChangeKind:
@@ -237,7 +243,9 @@ class _Decoding:
         markers = [AvroField(name, Primitive("long")) for name in flat.branches]
         wanted = replace(target, fields=(*target.fields, *markers))
         names = [*columns, *flat.branches]
-        decoder = AvroDecoder(flat.writer, names, wanted, compiled=self.changes.states.compiled, where=str(self.place))
+        decoder = AvroDecoder(
+            flat.writer, names, wanted, compiled=self.changes.states.context.options.compiled, where=str(self.place)
+        )
         for batch in decoder.decode(self.data, self.begin[mine], self.end[mine], self.place):
             for name, branch in flat.branches.items():
                 if not (batch.column(name).to_numpy(zero_copy_only=False) == branch).all():

@@ -19,102 +19,82 @@ from penstock.proto.model.changes import (
     LoggedImages,
     StoredKinds,
 )
-from penstock.proto.model.splits import Scan, Split
+from penstock.proto.model.splits import Split
 from penstock.reader.cdc.compared import compared_changes
 from penstock.reader.cdc.hudi_format import hudi_rows
 from penstock.reader.cdc.images import Batch, StoredBatch
 from penstock.reader.cdc.logged import LoggedChanges
+from penstock.reader.cdc.read_schema import ChangesReadSchema
 from penstock.reader.cdc.rows_format import change_rows
-from penstock.reader.cdc.shape import ChangeShape, change_shape
 from penstock.reader.cdc.states import ReadSlice, States
 from penstock.reader.cdc.stored import stored_changes
-from penstock.reader.emit import SplitBatch
-from penstock.reader.filter import kept_rows
-from penstock.reader.report import SplitTally
-from penstock.table.storage.filesystem import Storage
+from penstock.reader.split.context import SplitContext
+from penstock.reader.split.emit import SplitBatch
+from penstock.reader.split.filter import kept_rows
 
 
 def read_changes(
-    scan: Scan,
-    split: Split,
-    start: int,
-    storage: Storage,
-    tally: SplitTally,
-    read_slice: ReadSlice,
-    *,
-    batch_rows: int,
-    compiled: bool,
+    context: SplitContext, changes: ChangesReadSchema, start: int, read_slice: ReadSlice
 ) -> Generator[SplitBatch, None, None]:
-    """The changes of a split in their order; ordinals count rows before `scan.where`.
+    """The changes of a split in their order. Ordinals count rows before `scan.where` is applied.
 
-    Errors as for `read_split`; those about columns and filter before the first batch is asked for.
+    `context.schema` has the columns of images, `changes` those of the finished change. Errors as for `read_split`.
     """
-    shape = change_shape(scan, event_time=tally.event_time)
+    split, tally, batch_rows = context.split, context.tally, context.options.batch_rows
     if not isinstance(split.part, GroupChanges):
         raise InvariantViolation(
-            f"split {split.split_id} of table {scan.table} holds no changes, its scan asks for them"
+            f"split {split.split_id} of table {context.scan.table} holds no changes, its scan asks for them"
         )
     steps = split.part.steps
 
     def batches() -> Generator[SplitBatch, None, None]:
         ordinal = 0
         for step in steps:
-            states = States(
-                scan=scan,
-                split=split,
-                step=step,
-                storage=storage,
-                tally=tally,
-                read_slice=read_slice,
-                compiled=compiled,
-            )
-            for rows in _rows(states, shape, batch_rows):
+            for rows in _rows(States(context=context, step=step, read_slice=read_slice), changes):
                 for first in range(0, rows.num_rows, batch_rows):
                     part = rows.slice(first, batch_rows)
                     with tally.phase("emit"):
-                        answer = _emitted(part, ordinal, start, split, shape)
+                        finished = _finished(part, ordinal, start, split, changes)
                     ordinal += part.num_rows
-                    if answer is not None:
-                        tally.handed_on(answer[1])
-                        yield answer[0]
+                    if finished is not None:
+                        tally.count_batch(finished[1])
+                        yield finished[0]
 
     tally.begin(split.size_bytes)
     return batches()
 
 
-def _rows(states: States, shape: ChangeShape, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _rows(states: States, changes: ChangesReadSchema) -> Iterator[pa.RecordBatch]:
     """The finished changes of one step."""
     first = 0
-    for batch in states.tally.timed("merge", _changes(states, shape, batch_rows)):
+    for batch in states.context.tally.timed("merge", _changes(states, changes)):
         count = len(batch.kinds)
         if not count:
             continue
-        with states.tally.phase("emit"):
-            if shape.format is ChangeFormat.HUDI:
-                rows = hudi_rows(batch, states.step, shape.carried, compiled=states.compiled)
+        with states.context.tally.phase("emit"):
+            if changes.format is ChangeFormat.HUDI:
+                rows = hudi_rows(batch, states.step, changes.carried, compiled=states.context.options.compiled)
             else:
-                rows = change_rows(batch, states.step, first, shape.carried)
+                rows = change_rows(batch, states.step, first, changes.carried)
         yield rows
         first += count
 
 
-def _changes(states: States, shape: ChangeShape, batch_rows: int) -> Iterator[Batch]:
+def _changes(states: States, changes: ChangesReadSchema) -> Iterator[Batch]:
     step: ChangeStep = states.step
     match step.source:
         case LoggedImages() as source:
-            logged = LoggedChanges(
-                states=states, source=source, columns=shape.images, shape=shape.table, format=shape.format
-            )
+            logged = LoggedChanges(states=states, source=source, columns=changes.images, format=changes.format)
             yield from logged.batches()
         case ComparedStates() as source:
-            yield from compared_changes(states, source, shape.images, shape.table.record, batch_rows)
+            yield from compared_changes(states, source, changes.images)
         case StoredKinds() as source:
-            stored: Iterator[StoredBatch] = stored_changes(states, source, shape.images)
+            stored: Iterator[StoredBatch] = stored_changes(states, source, changes.images)
             yield from stored
 
 
-def _emitted(
-    rows: pa.RecordBatch, ordinal: int, start: int, split: Split, shape: ChangeShape
+def _finished(
+    rows: pa.RecordBatch, ordinal: int, start: int, split: Split, changes: ChangesReadSchema
 ) -> tuple[SplitBatch, pa.RecordBatch] | None:
     """The rows from ordinal `start` on that the filter keeps, if any; the second batch has all carried columns."""
     next_ordinal = ordinal + rows.num_rows
@@ -122,9 +102,9 @@ def _emitted(
         return None
     if ordinal < start:
         rows, ordinal = rows.slice(start - ordinal), start
-    kept: np.ndarray | None = None if shape.predicate is None else kept_rows(shape.predicate, rows)
+    kept: np.ndarray | None = None if changes.predicate is None else kept_rows(changes.predicate, rows)
     if kept is not None:
         if not len(kept):
             return None
         rows = rows.take(pa.array(kept))
-    return SplitBatch(split.split_id, ordinal, next_ordinal, rows.select(shape.output.names), kept), rows
+    return SplitBatch(split.split_id, ordinal, next_ordinal, rows.select(changes.output.names), kept), rows

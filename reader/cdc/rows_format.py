@@ -17,7 +17,7 @@ from penstock.proto.model.changes import ChangeStep
 from penstock.reader.cdc.images import Batch, ChangeBatch, ChangeKind, Images, StoredBatch
 from penstock.reader.cdc.states import SEQUENCE
 from penstock.reader.cdc.stored import is_minus
-from penstock.reader.read_schema import COMMIT_TIME
+from penstock.reader.split.read_schema import COMMIT_TIME
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
 
 _FILE_NAME: Final = "_hoodie_file_name"

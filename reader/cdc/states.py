@@ -19,14 +19,13 @@ from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import AllRows, Scan, Split, VisibleInstants, WholeFile
 from penstock.reader.cdc.images import ImageStyle
-from penstock.reader.emit import SplitBatch
 from penstock.reader.log.scanner import read_log
-from penstock.reader.log_bytes import LogFiles
 from penstock.reader.merge.keys import RecordTable
-from penstock.reader.read_schema import COMMIT_TIME, read_shape
-from penstock.reader.report import SplitTally
+from penstock.reader.split.context import SplitContext
+from penstock.reader.split.emit import SplitBatch
+from penstock.reader.split.read_schema import COMMIT_TIME, read_schema_of
+from penstock.reader.split.report import SplitTally
 from penstock.reader.values.record_keys import RECORD_KEY
-from penstock.table.storage.filesystem import Storage
 
 SEQUENCE = "_hoodie_commit_seqno"
 _ENGINE_ROWS = 8
@@ -43,13 +42,22 @@ ReadSlice = Callable[[Scan, Split, SplitTally], Generator[SplitBatch, None, None
 class States:
     """The states of one split's file group right before and right after one step."""
 
-    scan: Scan
-    split: Split
+    context: SplitContext
+    """The read of the split of changes."""
     step: ChangeStep
-    storage: Storage
-    tally: SplitTally
+    """The commit."""
     read_slice: ReadSlice
-    compiled: bool
+    """Reads one state."""
+
+    @property
+    def scan(self) -> Scan:
+        """The scan of changes."""
+        return self.context.scan
+
+    @property
+    def split(self) -> Split:
+        """The split of changes."""
+        return self.context.split
 
     @property
     def where(self) -> str:
@@ -90,14 +98,15 @@ class States:
             part=WholeFile(),
         )
 
+    def slice_context(self, files: SliceFiles, scan: Scan) -> SplitContext:
+        """The read of these files with this scan."""
+        return replace(self.context, scan=scan, split=self.slice_split(files), schema=read_schema_of(scan))
+
     def touched(self, files: SliceFiles) -> RecordTable | None:
         """The keys of the log records that the step's instant wrote, deletes too; None without any."""
-        scan = self.own_scan([RECORD_KEY])
-        logs_alone = replace(self.slice_split(files), base=None, base_instant="")
-        log_files = LogFiles(self.storage, files.logs, scan.table)
-        shape = read_shape(scan)
-        found = read_log(log_files, scan, logs_alone, shape, self.tally, compiled=self.compiled)
-        return None if found is None else found.table
+        log_alone = replace(files, base=None, base_instant="")
+        winners = read_log(self.slice_context(log_alone, self.own_scan([RECORD_KEY])))
+        return None if winners is None else winners.table
 
     @property
     def _rank(self) -> int:
@@ -120,11 +129,11 @@ class States:
         return replace(self.scan, columns=tuple(columns), where="", rows=AllRows(), visible=visible)
 
     def _rows(self, files: SliceFiles, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
-        tally = self.tally.within()
+        tally = self.context.tally.nested()
         with closing(self.read_slice(scan, self.slice_split(files), tally)) as found:
             for piece in found:
                 yield piece.batch
-        self.tally.absorb(tally)
+        self.context.tally.absorb(tally)
 
 
 def rows_of_keys(batches: Iterator[pa.RecordBatch], keys: RecordTable) -> tuple[pa.Table | None, np.ndarray, int]:

@@ -14,9 +14,8 @@ from penstock.proto.model.changes import StoredKinds
 from penstock.reader.cdc.images import StoredBatch
 from penstock.reader.cdc.states import States
 from penstock.reader.log.scanner import unmerged_records
-from penstock.reader.log_bytes import LogFiles
-from penstock.reader.partition_columns import PartitionConstants
-from penstock.reader.read_schema import COMMIT_TIME, read_shape
+from penstock.reader.split.partition_columns import PartitionConstants
+from penstock.reader.split.read_schema import COMMIT_TIME
 from penstock.table.schema.avro import OPERATION
 
 _KINDS: Final = {"I": "+I", "-U": "-U", "U": "+U", "D": "-D"}
@@ -35,13 +34,9 @@ def stored_changes(states: States, source: StoredKinds, columns: tuple[str, ...]
                 yield _stored(own, columns, states)
     if not files.logs:
         return
-    scan = states.own_scan(wanted)
-    logs_alone = type(files)(None, "", files.logs)
-    split = states.slice_split(logs_alone)
-    log_files = LogFiles(states.storage, files.logs, scan.table)
-    shape = read_shape(scan)
-    constants = PartitionConstants(scan, split, shape.table, shape.carried)
-    for batch in unmerged_records(log_files, scan, split, shape, states.tally, compiled=states.compiled):
+    context = states.slice_context(type(files)(None, "", files.logs), states.own_scan(wanted))
+    constants = PartitionConstants(context.scan, context.split, context.schema.table, context.schema.carried)
+    for batch in unmerged_records(context):
         found = [_column(name, batch, constants) for name in wanted]
         yield _stored(pa.RecordBatch.from_arrays(found, names=list(wanted)), columns, states)
 

@@ -13,22 +13,22 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock
-from penstock.proto.model.splits import Scan
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.log.block_selection import CountedBlock
+from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.log.parquet_block import ParquetBlock
-from penstock.reader.log_bytes import LogFiles
-from penstock.reader.read_schema import ReadShape
+from penstock.reader.split.context import SplitContext
 from penstock.table.log.blocks import BlockKind
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import HistoryField
 
 
-class BlockRecords:
+class BlockDecoder:
     """The decoding of one split's data blocks; schemas and decoders are made once each."""
 
-    def __init__(self, files: LogFiles, scan: Scan, shape: ReadShape, compiled: bool) -> None:
-        self._files, self._scan, self._shape, self._compiled = files, scan, shape, compiled
+    def __init__(self, files: LogFiles, context: SplitContext) -> None:
+        self._files, self._scan, self._schema = files, context.scan, context.schema
+        self._compiled = context.options.compiled
         self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
         self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
 
@@ -55,8 +55,8 @@ class BlockRecords:
             yield from self._decoder(found, columns).decode(data, begin, end, found.place)
             return
         written = self._with_key(found)
-        schema = pa.schema([self._shape.table.field(name) for name in columns])
-        present = tuple(name for name in columns if name in written) or self._shape.key_fields
+        schema = pa.schema([self._schema.table.field(name) for name in columns])
+        present = tuple(name for name in columns if name in written) or self._schema.key_fields
         for batch in self._decoder(found, present).decode(data, begin, end, found.place):
             arrays = [
                 batch.column(field.name) if field.name in written else pa.nulls(batch.num_rows, field.type)
@@ -71,7 +71,7 @@ class BlockRecords:
     def writer(self, found: CountedBlock) -> RecordSchema:
         """The schema that the block's records were written with, columns called as the table calls them."""
         schema_json = found.block.header.schema_json
-        names = self._shape.file_names(found.block.header.instant_time, str(found.place))
+        names = self._schema.file_names(found.block.header.instant_time, str(found.place))
         own = None if names is None else names.own
         known = self._writers.get((schema_json, own))
         if known is None:
@@ -84,7 +84,7 @@ class BlockRecords:
     def _with_key(self, found: CountedBlock) -> set[str]:
         """The columns of a block of partial updates: a key made of columns needs all of them."""
         written = self.written(found)
-        made = self._shape.key_fields if self._scan.key_fields else ()
+        made = self._schema.key_fields if self._scan.key_fields else ()
         lacking = [name for name in made if name not in written]
         if lacking:
             raise CorruptBlock(
@@ -96,12 +96,12 @@ class BlockRecords:
     def _parquet(self, found: CountedBlock) -> ParquetBlock:
         block = found.block
         content = self._files.data(found.log).slice(block.content_start, block.content_end - block.content_start)
-        names = self._shape.file_names(block.header.instant_time, str(found.place))
+        names = self._schema.file_names(block.header.instant_time, str(found.place))
         return ParquetBlock(
             content,
             found.place,
             self._scan.table,
-            self._shape.record,
+            self._schema.record,
             names=names,
         )
 
@@ -109,6 +109,6 @@ class BlockRecords:
         writer = self.writer(found)
         known = self._decoders.get((id(writer), columns))
         if known is None:
-            known = AvroDecoder(writer, columns, self._shape.record, compiled=self._compiled, where=str(found.place))
+            known = AvroDecoder(writer, columns, self._schema.record, compiled=self._compiled, where=str(found.place))
             self._decoders[id(writer), columns] = known
         return known

@@ -18,7 +18,7 @@ from penstock.proto.errors import CorruptBlock, FormatError, UnsupportedFeature
 from penstock.proto.model.splits import FileRef, Scan
 from penstock.reader.avro.decoder import record_bounds
 from penstock.reader.log.parquet_block import ParquetBlock
-from penstock.reader.report import SplitTally
+from penstock.reader.split.context import SplitContext
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.schema.avro import RecordSchema
@@ -37,9 +37,7 @@ def whole_blocks(
     items: Iterable[LogBlock | Damage],
     data: pa.Buffer,
     ref: FileRef,
-    scan: Scan,
-    record: RecordSchema,
-    tally: SplitTally,
+    context: SplitContext,
 ) -> list[LogBlock]:
     """The blocks of a file, in file order, if nothing that counts is lost between them; gaps go to tally and log.
 
@@ -48,6 +46,7 @@ def whole_blocks(
     numbers of records than it says it wrote, or if what was written is not known (`ref.writes` is None); not with
     `scan.skip_corrupt`.
     """
+    scan, tally = context.scan, context.tally
     blocks: list[LogBlock] = []
     gaps: list[Damage] = []
     for item in items:
@@ -65,12 +64,12 @@ def whole_blocks(
         if short:
             log.warning("%s ends early: %s; what is missing is given up", where, short)
         return blocks
-    lost = lost_records(blocks, data, ref, scan, record)
+    lost = lost_records(blocks, data, ref, scan, context.schema.record)
     shown = _shown(gaps)
     if lost and not scan.skip_corrupt:
         raise CorruptBlock(f"{where}: {shown}; {lost}: {_ADVICE}")
     if lost or gaps != [_EMPTY]:
-        tally.skipped(len(gaps), sum(gap.end - gap.start for gap in gaps))
+        tally.count_gaps(len(gaps), sum(gap.end - gap.start for gap in gaps))
         log.warning(
             "%s: %s; skipped: %s", where, shown, lost or "every record that completed instants wrote into it is there"
         )

@@ -17,8 +17,8 @@ import pyarrow as pa
 from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation, OutOfMemory
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.avro.decoder import CHUNK_BYTES, CHUNK_ROWS
-from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
+from penstock.reader.split.emit import BatchSize
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import ColumnMapping

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock
 from penstock.proto.model.positions import InstantTime
-from penstock.proto.model.splits import EventTimeOrdering, RowsOf, Scan, Split, VisibleInstants, WholeRecords
-from penstock.reader.log.block_decoder import BlockRecords
+from penstock.proto.model.splits import EventTimeOrdering, RowsOf, VisibleInstants, WholeRecords
+from penstock.reader.log.block_decoder import BlockDecoder
 from penstock.reader.log.block_selection import CountedBlock, CountedBlocks
 from penstock.reader.log.damage import whole_blocks
+from penstock.reader.log.file_bytes import HELD_BYTES, LogFiles
 from penstock.reader.log.record_positions import usable_positions
-from penstock.reader.log_bytes import LogFiles
 from penstock.reader.merge.chains import Chains, chains
 from penstock.reader.merge.filling import EarlyGaps, Filler, composed
 from penstock.reader.merge.fold import RecordKind, fold
@@ -30,8 +30,7 @@ from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.ordering_columns import check_same_type, has_foreign_values, in_column_units
 from penstock.reader.merge.stream import LogWinners
-from penstock.reader.read_schema import ReadShape
-from penstock.reader.report import SplitTally
+from penstock.reader.split.context import SplitContext
 from penstock.reader.values.record_keys import RECORD_KEY, NoKey
 from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_list import DeleteListDecoder, decode_delete_list
@@ -66,7 +65,7 @@ class _Gathered:
 
 @dataclass(frozen=True, slots=True)
 class _DataBlock:
-    """Where a data block's records are (see `BlockRecords.bounds`), and the arrival number of the first."""
+    """Where a data block's records are (see `BlockDecoder.bounds`), and the arrival number of the first."""
 
     counted: CountedBlock
     begin: np.ndarray
@@ -74,40 +73,42 @@ class _DataBlock:
     first: int
 
 
-def read_log(
-    files: LogFiles, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally, *, compiled: bool
-) -> LogWinners | None:
-    """The winners of a split's logs, rows with `shape.stored` columns; None if no record counts.
+def read_log(context: SplitContext, *, held_bytes: int = HELD_BYTES) -> LogWinners | None:
+    """The winners of a split's logs, as rows with the columns `schema.stored`; None if no record counts.
 
-    Gaps that take nothing away are counted in `tally`. `compiled=False` keeps to fastavro and Arrow functions; the
-    answers are the same. CorruptBlock for other damage, CorruptFile for a log that is gone or cut, UnsupportedFeature
-    for counting blocks that are not read: each names table, file and block.
+    Gaps that lose no record are counted in the report. `held_bytes` is that of `LogFiles`. CorruptBlock for other
+    damage, CorruptFile for a log that is gone or cut off, UnsupportedFeature for counted blocks that are not supported:
+    each names table, file and block.
     """
+    files = LogFiles(context.storage, context.split.logs, context.scan.table, held_bytes)
     try:
-        with tally.phase("open"):
-            blocks = _counting_blocks(files, scan, split, shape, tally)
-        return _LogReader(files, scan, split, shape, compiled).winners(blocks, tally)
+        with context.tally.phase("open"):
+            blocks = _counted_blocks(files, context)
+        return _LogReader(files, context).winners(blocks)
     finally:
         files.release()
 
 
-def unmerged_records(
-    files: LogFiles, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally, *, compiled: bool
-) -> Iterator[pa.RecordBatch]:
-    """Every record that counts, unmerged, in the order of the log, with `shape.stored` columns: delete marks are not
-    looked at; a record of a delete block has its key alone. Errors as for `read_log`."""
+def unmerged_records(context: SplitContext) -> Iterator[pa.RecordBatch]:
+    """Every record that counts, unmerged, in the order of the log, with the columns `schema.stored`.
+
+    Delete markers are ignored. A record of a delete block has its key alone. Errors as for `read_log`.
+    """
+    schema = context.schema
+    files = LogFiles(context.storage, context.split.logs, context.scan.table)
     try:
-        blocks = _counting_blocks(files, scan, split, shape, tally)
-        records = BlockRecords(files, scan, shape, compiled)
-        schema = pa.schema([shape.table.field(name) for name in shape.stored])
-        for found in blocks:
-            if found.block.kind is not BlockKind.DELETE:
-                yield from records.decode(found, shape.stored, *records.bounds(found))
+        blocks = _counted_blocks(files, context)
+        decoder = BlockDecoder(files, context)
+        stored = pa.schema([schema.table.field(name) for name in schema.stored])
+        for counted in blocks:
+            if counted.block.kind is not BlockKind.DELETE:
+                yield from decoder.decode(counted, schema.stored, *decoder.bounds(counted))
                 continue
-            content = memoryview(files.data(found.log))[found.block.content_start : found.block.content_end]
-            keys = decode_deletes(content, found.place, _compiled_decoder() if compiled else decode_delete_list).keys
-            columns = [_of_delete(name, keys, schema) for name in schema.names]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            content = memoryview(files.data(counted.log))[counted.block.content_start : counted.block.content_end]
+            walk = _compiled_walk() if context.options.compiled else decode_delete_list
+            keys = decode_deletes(content, counted.place, walk).keys
+            columns = [_of_delete(name, keys, stored) for name in stored.names]
+            yield pa.RecordBatch.from_arrays(columns, schema=stored)
     finally:
         files.release()
 
@@ -130,42 +131,43 @@ class _VisibleHere(VisibleInstants):
         return requested_time not in self.left_out and VisibleInstants.holds(self, requested_time)
 
 
-def _counting_blocks(
-    files: LogFiles, scan: Scan, split: Split, shape: ReadShape, tally: SplitTally
-) -> list[CountedBlock]:
+def _counted_blocks(files: LogFiles, context: SplitContext) -> list[CountedBlock]:
+    scan, split = context.scan, context.split
     if split.left_out is not None and split.left_out.blocks:
-        seen = scan.visible
-        hidden = _VisibleHere(seen.members, seen.archived_before, seen.not_after, split.left_out.blocks)
-        scan = replace(scan, visible=hidden)
-    counted = CountedBlocks(scan.table, scan.visible, originals_first=isinstance(scan.rows, RowsOf))
+        shown = scan.visible
+        visible = _VisibleHere(shown.members, shown.archived_before, shown.not_after, split.left_out.blocks)
+        context = replace(context, scan=replace(scan, visible=visible))
+    counted = CountedBlocks(scan.table, context.scan.visible, originals_first=isinstance(scan.rows, RowsOf))
     for place, log in enumerate(split.logs):
         data = files.data(place)
         items = read_blocks(data, f"table {scan.table}: {log.path}")
-        counted.add_file(place, log.path, whole_blocks(items, data, log, scan, shape.record, tally))
+        counted.add_file(place, log.path, whole_blocks(items, data, log, context))
     return counted.in_order()
 
 
 class _LogReader:
     """One read of one split's log."""
 
-    def __init__(self, files: LogFiles, scan: Scan, split: Split, shape: ReadShape, compiled: bool) -> None:
-        self._files, self._scan, self._split, self._shape = files, scan, split, shape
-        self._compiled = compiled
-        self._blocks = BlockRecords(files, scan, shape, compiled)
-        self._tells_held = False
+    def __init__(self, files: LogFiles, context: SplitContext) -> None:
+        self._files, self._context = files, context
+        self._scan, self._split, self._schema = context.scan, context.split, context.schema
+        self._compiled = context.options.compiled
+        self._blocks = BlockDecoder(files, context)
+        self._marks_held = False
 
-    def winners(self, blocks: Sequence[CountedBlock], tally: SplitTally) -> LogWinners | None:
+    def winners(self, blocks: Sequence[CountedBlock]) -> LogWinners | None:
+        tally = self._context.tally
         filler = self._filler(blocks)
         content_bytes = sum(found.block.content_end - found.block.content_start for found in blocks)
-        keys_only = self._shape.log_keys
-        everything = tuple(dict.fromkeys((*keys_only, *self._shape.stored)))
+        keys_only = self._schema.log_merge_columns
+        everything = tuple(dict.fromkeys((*keys_only, *self._schema.stored)))
         one_pass = content_bytes <= ONE_PASS_BYTES or set(everything) == set(keys_only)
         with tally.phase("log_decode"):
             gathered = self._gather(blocks, everything if one_pass else keys_only, keep_rows=one_pass)
         if not gathered.records:
             return None
         self._files.let_go()
-        if filler is not None and self._tells_held and not isinstance(self._scan.fill, WholeRecords):
+        if filler is not None and self._marks_held and not isinstance(self._scan.fill, WholeRecords):
             filler = replace(filler, early=self._early_gaps(gathered))
         with tally.phase("build"):
             table, numbers = self._numbered(blocks, gathered)
@@ -199,8 +201,8 @@ class _LogReader:
             return None
         if partial is None:
             return Filler(
-                columns=self._shape.stored,
-                gaps=gaps_of(scan, self._shape.record),
+                columns=self._schema.stored,
+                gaps=gaps_of(scan, self._schema.record),
                 last_writer=shows_last_writer(scan.fill),
                 from_newer=fills_from_newer(scan.fill),
             )
@@ -212,13 +214,13 @@ class _LogReader:
                 "whose payload class merges records; no payload class merges such a block, and Hudi cannot read it "
                 "either: restore the table's properties to those that the block was written under"
             )
-        self._tells_held = True
-        return Filler(columns=self._shape.stored, gaps=absent, last_writer=False, from_newer=True)
+        self._marks_held = True
+        return Filler(columns=self._schema.stored, gaps=absent, last_writer=False, from_newer=True)
 
     def _early_gaps(self, gathered: _Gathered) -> EarlyGaps:
         """Before its first partial block Hudi fills by the table's mode, from there on only what a record has not."""
         first = next(block.first for block in gathered.data_blocks if block.counted.block.header.is_partial)
-        return EarlyGaps(gaps_of(self._scan, self._shape.record), first)
+        return EarlyGaps(gaps_of(self._scan, self._schema.record), first)
 
     def _numbered(self, blocks: Sequence[CountedBlock], gathered: _Gathered) -> tuple[RecordTable, np.ndarray]:
         """By position where Hudi does so too (every block has them for this base file), else by key. The rows differ
@@ -244,26 +246,26 @@ class _LogReader:
     def _gather_deletes(self, found: CountedBlock, gathered: _Gathered) -> None:
         block = found.block
         content = memoryview(self._files.data(found.log))[block.content_start : block.content_end]
-        deletes = decode_deletes(content, found.place, _compiled_decoder() if self._compiled else decode_delete_list)
+        deletes = decode_deletes(content, found.place, _compiled_walk() if self._compiled else decode_delete_list)
         if not len(deletes):
             return
         kinds = np.full(len(deletes), RecordKind.DEFAULT_DELETE, np.uint8)
         ordering: Sequence[pa.Array] = ()
-        if self._shape.ordering:
-            if not self._shape.ordering.deletes_win and not self._shape.ordering.dotted:
-                deletes = in_column_units(deletes, self._shape.ordering_fields)
-            ordering, default = self._shape.ordering.of_deletes(deletes)
+        if self._schema.ordering:
+            if not self._schema.ordering.deletes_win and not self._schema.ordering.dotted:
+                deletes = in_column_units(deletes, self._schema.ordering_fields)
+            ordering, default = self._schema.ordering.of_deletes(deletes)
             self._check_classes(found, deletes, default)
             kinds[~default] = RecordKind.DELETE
-        gathered.add(self._shape.keys.of_deletes(deletes.keys), kinds, ordering)
+        gathered.add(self._schema.keys.of_deletes(deletes.keys), kinds, ordering)
 
     def _check_classes(self, found: CountedBlock, deletes: DeleteRecords, default: np.ndarray) -> None:
         """Values of other classes than the ordering columns' are from before a type change, or have no order at all."""
-        if self._shape.ordering.deletes_win or not found.block.header.schema_json:
+        if self._schema.ordering.deletes_win or not found.block.header.schema_json:
             return
         if has_foreign_values(deletes, default):
             writer = self._blocks.writer(found)
-            for ordering in self._shape.ordering_fields:
+            for ordering in self._schema.ordering_fields:
                 check_same_type(writer, ordering, str(found.place))
 
     def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:
@@ -271,10 +273,10 @@ class _LogReader:
         gathered.data_blocks.append(_DataBlock(found, begin, end, gathered.records))
         for batch in self._blocks.decode(found, columns, begin, end):
             try:
-                keys = self._shape.keys.keys(batch)
+                keys = self._schema.keys.keys(batch)
             except NoKey as error:
                 raise CorruptBlock(f"{found.place}: a record {error}: restore the file") from None
-            ordering = self._shape.ordering.parts(batch)
+            ordering = self._schema.ordering.parts(batch)
             gathered.add(keys, self._kinds(batch, ordering), ordering)
             if keep_rows:
                 gathered.rows.append(self._kept(batch, found))
@@ -282,18 +284,18 @@ class _LogReader:
     def _kinds(self, batch: pa.RecordBatch, ordering: list[pa.Array]) -> np.ndarray:
         """Rows with a delete mark are deletes; without an ordering value of their own default ones."""
         kinds = np.full(batch.num_rows, RecordKind.DATA, np.uint8)
-        marked = self._shape.deletes.marked(batch)
+        marked = self._schema.deletes.marked(batch)
         if marked is None:
             return kinds
-        default = self._shape.ordering.without_value(ordering) if ordering else np.ones(batch.num_rows, bool)
+        default = self._schema.ordering.without_value(ordering) if ordering else np.ones(batch.num_rows, bool)
         kinds[marked] = RecordKind.DELETE
         kinds[marked & default] = RecordKind.DEFAULT_DELETE
         return kinds
 
     def _ordering(self, gathered: _Gathered) -> OrderingTuples | None:
-        if not self._shape.ordering:
+        if not self._schema.ordering:
             return None
-        columns = zip(self._shape.ordering.types, zip(*gathered.ordering, strict=True), strict=True)
+        columns = zip(self._schema.ordering.types, zip(*gathered.ordering, strict=True), strict=True)
         return OrderingTuples([pa.chunked_array(list(parts), kind).combine_chunks() for kind, parts in columns])
 
     def _composed(
@@ -307,7 +309,7 @@ class _LogReader:
     ) -> LogRows:
         """The rows of the winners `tops` (ascending), with what the records beneath them fill in."""
         if chained is None or filler is None:
-            return self._rows(gathered, kinds, tops, one_pass, self._shape.handed_through)
+            return self._rows(gathered, kinds, tops, one_pass, self._schema.pass_through)
         members = chained.members()
         return composed(self._rows(gathered, kinds, members, one_pass), members, chained, tops, filler)
 
@@ -341,22 +343,22 @@ class _LogReader:
             if first == last:
                 continue
             mine = arrivals[first:last] - block.first
-            for batch in self._blocks.decode(block.counted, self._shape.stored, block.begin[mine], block.end[mine]):
+            for batch in self._blocks.decode(block.counted, self._schema.stored, block.begin[mine], block.end[mine]):
                 yield self._kept(batch, block.counted)
 
     def _kept(self, batch: pa.RecordBatch, found: CountedBlock) -> pa.RecordBatch:
         """The row's columns and, where a log has partial updates, for each whether the record has it."""
-        kept = batch.select(self._shape.stored)
-        if not self._tells_held:
+        kept = batch.select(self._schema.stored)
+        if not self._marks_held:
             return kept
-        written = self._blocks.written(found) if found.block.header.is_partial else set(self._shape.stored)
-        names = list(self._shape.stored)
+        written = self._blocks.written(found) if found.block.header.is_partial else set(self._schema.stored)
+        names = list(self._schema.stored)
         held = [pa.array(np.full(batch.num_rows, name in written)) for name in names]
         return pa.RecordBatch.from_arrays([*kept.columns, *held], names=[*names, *(HELD + name for name in names)])
 
 
-def _compiled_decoder() -> DeleteListDecoder:
-    from penstock.reader.kernels.deletes import decode_delete_list as compiled
+def _compiled_walk() -> DeleteListDecoder:
+    from penstock.reader.kernels.deletes import decode_delete_list as compiled_decoder
 
-    decoder: DeleteListDecoder = compiled
-    return decoder
+    walk: DeleteListDecoder = compiled_decoder
+    return walk

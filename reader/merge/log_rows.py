@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import InvariantViolation
-from penstock.reader.memory import return_unused
 from penstock.reader.values.dictionary_text import concatenated, encoded_constants, text_bytes
+from penstock.reader.values.memory_pool import return_unused
 
 _CHUNK_ROWS: Final = 1 << 16
 _CHUNK_BYTES: Final = 4 << 20

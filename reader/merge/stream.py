@@ -27,14 +27,17 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 class RowGroup(Protocol):
-    """One row group of a base file. `hands_on`: whether its rows may be part of the answer; of one whose rows are not,
-    only key and ordering columns are there, for its rows still beat those of the log, and count in ordinals."""
+    """One row group of a base file.
+
+    If its rows are not returned, its batches have only the key and ordering columns: its rows still win over log rows,
+    and count in ordinals.
+    """
 
     @property
     def num_rows(self) -> int: ...
 
     @property
-    def hands_on(self) -> bool: ...
+    def emits_rows(self) -> bool: ...
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Its rows in file order, with key, ordering and output columns."""
@@ -64,7 +67,7 @@ class LogWinners:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeShape:
+class MergeSpec:
     """Which columns play which part in a base batch, and the size of batches to come out."""
 
     columns: tuple[str, ...]
@@ -94,16 +97,16 @@ class Merge:
     """The final merge of one slice: run once, then asked for its outcomes; or step by step (`meet`, `arrivals`,
     `inserts`), by one that streams the base itself."""
 
-    def __init__(self, winners: LogWinners, shape: MergeShape) -> None:
+    def __init__(self, winners: LogWinners, spec: MergeSpec) -> None:
         self._winners = winners
-        self._shape = shape
+        self._spec = spec
         self._met = np.zeros(winners.table.count, bool)
         self._won = np.zeros(winners.table.count, bool)
         self._place = np.zeros(winners.table.count, np.int64)
         self._placed: list[_Met] = []
 
     def run(self, row_groups: Iterable[RowGroup]) -> Iterator[pa.RecordBatch | Passed]:
-        """Merged rows, `shape.columns` of them, in the order the module states. A batch without a hit passes as is."""
+        """Merged rows, `spec.columns` of them, in the order the module states. A batch without a hit passes as is."""
         row = 0
         for group in row_groups:
             yield from self._row_group(group, row)
@@ -144,8 +147,8 @@ class Merge:
         yield from self._put(rows[rows >= 0])
 
     def _row_group(self, group: RowGroup, first_row: int) -> Iterator[pa.RecordBatch | Passed]:
-        table, shape = self._winners.table, self._shape
-        if not group.hands_on and not table.may_meet(first_row, group.num_rows):
+        table, spec = self._winners.table, self._spec
+        if not group.emits_rows and not table.may_meet(first_row, group.num_rows):
             yield Passed(group.num_rows)
             return
         keys = group.keys() if table.wants_row_groups else None
@@ -153,14 +156,14 @@ class Merge:
         row = first_row
         for batch in group.batches():
             if known is None:
-                matches = table.match(batch.column(shape.key), row)
+                matches = table.match(batch.column(spec.key), row)
             else:
                 matches = known.between(row - first_row, row - first_row + batch.num_rows)
             row += batch.num_rows
             gone = self.meet(matches, batch)
             if len(gone) == batch.num_rows:
                 continue
-            yield _without(batch.select(shape.columns), gone) if group.hands_on else Passed(batch.num_rows - len(gone))
+            yield _without(batch.select(spec.columns), gone) if group.emits_rows else Passed(batch.num_rows - len(gone))
         yield from self.arrivals()
 
     def _meet(self, matches: Matches, batch: pa.RecordBatch) -> tuple[np.ndarray, _Met]:
@@ -169,8 +172,8 @@ class Merge:
         rows, numbers = self._first_copies(matches)
         self._met[numbers] = True
         stays = np.zeros(len(rows), bool)
-        if winners.ordering is not None and self._shape.ordering:
-            base = self._shape.ordering.parts(batch.select(self._shape.ordering.names).take(pa.array(rows)))
+        if winners.ordering is not None and self._spec.ordering:
+            base = self._spec.ordering.parts(batch.select(self._spec.ordering.names).take(pa.array(rows)))
             stays = winners.ordering.exceeded_by(base, numbers) & (winners.kinds[numbers] != RecordKind.DEFAULT_DELETE)
         self._won[numbers[~stays]] = True
         put = winners.row_of[numbers]
@@ -179,7 +182,7 @@ class Merge:
         comes = put >= 0
         if not winners.filler.from_newer:
             comes &= ~stays
-        base = batch.select(self._shape.columns).take(pa.array(rows[comes]))
+        base = batch.select(self._spec.columns).take(pa.array(rows[comes]))
         return rows[comes | ~stays], _Met(put[comes], base, stays[comes])
 
     def _first_copies(self, matches: Matches) -> tuple[np.ndarray, np.ndarray]:
@@ -193,19 +196,19 @@ class Merge:
         return rows[first], numbers[first]
 
     def _put(self, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
-        shape = self._shape
-        for batch in self._winners.rows.take(np.sort(rows), shape.batch_rows, shape.batch_bytes):
-            yield batch if self._winners.filler is None else batch.select(shape.columns)
+        spec = self._spec
+        for batch in self._winners.rows.take(np.sort(rows), spec.batch_rows, spec.batch_bytes):
+            yield batch if self._winners.filler is None else batch.select(spec.columns)
 
     def _put_filled(self, placed: Sequence[_Met], filler: Filler) -> Iterator[pa.RecordBatch]:
         """The log rows of a row group, each with the base row it met."""
-        shape = self._shape
+        spec = self._spec
         log_rows = np.concatenate([met.log_rows for met in placed])
         order = np.argsort(log_rows, kind="stable")
         base = pa.concat_batches([met.base for met in placed if met.base is not None])
         base_wins = np.concatenate([met.base_wins for met in placed if met.base_wins is not None])[order]
         done = 0
-        for batch in self._winners.rows.take(log_rows[order], shape.batch_rows, shape.batch_bytes):
+        for batch in self._winners.rows.take(log_rows[order], spec.batch_rows, spec.batch_bytes):
             mine = slice(done, done + batch.num_rows)
             yield filler.pairs(base.take(pa.array(order[mine])), batch, base_wins[mine])
             done += batch.num_rows

@@ -9,18 +9,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.kafka.protocols import RecordChunk
-from penstock.reader.topics.decoded import (
+from penstock.reader.topics.record.decoded import (
     BAD,
     DELETE,
     PASSED,
     UPSERT,
     Decoded,
+    Unfit,
     ValuesDecoder,
     replaced,
     rows_of_cells,
 )
-from penstock.reader.topics.errors import Unfit
-from penstock.reader.topics.shape import TopicShape
+from penstock.reader.topics.record.read_schema import TopicReadSchema
 
 
 class KeysDecoder(Protocol):
@@ -34,9 +34,11 @@ class KeysDecoder(Protocol):
 class Chunks:
     """Decodes one range's chunks, in order."""
 
-    def __init__(self, shape: TopicShape, values: ValuesDecoder, keys: KeysDecoder, *, tombstone_pairs: bool) -> None:
+    def __init__(
+        self, read_schema: TopicReadSchema, values: ValuesDecoder, keys: KeysDecoder, *, tombstone_pairs: bool
+    ) -> None:
         """tombstone_pairs: a record without a value right behind a delete of the same key says nothing new."""
-        self._shape, self._values, self._keys = shape, values, keys
+        self._read_schema, self._values, self._keys = read_schema, values, keys
         self._pairs = tombstone_pairs
         self._deleted: tuple[int, bytes | None] | None = None
 
@@ -46,20 +48,23 @@ class Chunks:
         return self._pairs
 
     def decode(self, chunk: RecordChunk) -> Decoded:
-        """The records' columns (`TopicShape.decoded`). A delete that its value tells has the value's columns, and from
-        its key what those lack of the table's key. Never raises for what a record holds."""
+        """The records' columns (`TopicReadSchema.decoded`). Never raises for the content of a record.
+
+        A delete whose value says so has the value's columns, and the columns of the table's key that the value lacks
+        are taken from the record's key.
+        """
         found = self._values.values(chunk.values)
         reasons = dict(found.reasons)
         kinds = np.full(len(chunk.values), UPSERT, np.uint8) if found.kinds is None else found.kinds.copy()
         if None in chunk.values:
             kinds[[place for place, value in enumerate(chunk.values) if value is None]] = DELETE
-        marked = self._shape.marks.marked(found.rows)
+        marked = self._read_schema.marks.marked(found.rows)
         if marked is not None:
             kinds[marked & (kinds == UPSERT)] = DELETE
         kinds[list(reasons)] = BAD
         if self._pairs:
             self._pass_pairs(chunk, kinds)
-        rows = self._with_keys(found.rows, chunk, kinds, reasons) if self._shape.by_key else found.rows
+        rows = self._with_keys(found.rows, chunk, kinds, reasons) if self._read_schema.by_key else found.rows
         return Decoded(rows=rows, kinds=kinds, reasons=reasons, unknown=found.unknown)
 
     def _pass_pairs(self, chunk: RecordChunk, kinds: np.ndarray) -> None:
@@ -79,24 +84,24 @@ class Chunks:
         """The rows with the key columns of deletes that lack them; what has no key becomes BAD."""
         places: list[int] = []
         told: list[dict[str, object]] = []
-        some, all_of_it = _lacking(rows, self._shape)
+        some, all_of_it = _lacking(rows, self._read_schema)
         for place in np.flatnonzero((kinds == UPSERT) & all_of_it).tolist():
             kinds[place] = BAD
-            reasons[place] = f"value has no {', '.join(self._shape.topic.key_fields)}, the table's record key"
+            reasons[place] = f"value has no {', '.join(self._read_schema.topic.key_fields)}, the table's record key"
         for place in np.flatnonzero((kinds == DELETE) & some).tolist():
             try:
                 told.append(self._keys.cells(chunk.keys[place]))
                 places.append(place)
             except Unfit as error:
                 valued = chunk.values[place] is not None
-                if valued and not self._shape.topic.key_fields:
+                if valued and not self._read_schema.topic.key_fields:
                     continue
                 kinds[place] = BAD
                 reasons[place] = f"{'a delete' if valued else 'no value'}: {error}"
         if not places:
             return rows
         present = rows.take(pa.array(places))
-        key_schema = pa.schema([rows.schema.field(name) for name in self._shape.key_columns])
+        key_schema = pa.schema([rows.schema.field(name) for name in self._read_schema.key_columns])
         keys = rows_of_cells({name: [cells.get(name) for cells in told] for name in key_schema.names}, key_schema)
         columns = [
             keys.column(name) if name in key_schema.names else present.column(name) for name in rows.schema.names
@@ -104,10 +109,10 @@ class Chunks:
         return replaced(rows, places, pa.RecordBatch.from_arrays(columns, schema=rows.schema))
 
 
-def _lacking(rows: pa.RecordBatch, shape: TopicShape) -> tuple[np.ndarray, np.ndarray]:
+def _lacking(rows: pa.RecordBatch, read_schema: TopicReadSchema) -> tuple[np.ndarray, np.ndarray]:
     """Of each row whether a part of its key is null, and whether all of it is. Where the table has no key columns, a
     delete lacks its key, and nothing else does."""
-    paths = shape.topic.key_fields
+    paths = read_schema.topic.key_fields
     some, all_of_it = np.full(rows.num_rows, not paths), np.full(rows.num_rows, bool(paths))
     for path in paths:
         names = [path] if path in rows.schema.names else path.split(".")

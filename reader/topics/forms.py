@@ -10,16 +10,16 @@ from penstock.kafka.factory import open_registry
 from penstock.kafka.protocols import SchemaRegistry
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.hybrid import ValueFormat
-from penstock.reader.topics.avro_rows import AvroKeys, AvroRows
+from penstock.reader.topics.avro.rows import AvroKeys, AvroRows
 from penstock.reader.topics.chunks import Chunks
 from penstock.reader.topics.debezium.avro import DebeziumAvro
 from penstock.reader.topics.debezium.columns import DebeziumColumns
 from penstock.reader.topics.debezium.json import DebeziumJson, DebeziumJsonKeys
-from penstock.reader.topics.decoded import Values, ValuesDecoder
 from penstock.reader.topics.json.columns import JsonColumns
 from penstock.reader.topics.json.keys import JsonKeys
 from penstock.reader.topics.json.rows import JsonRows
-from penstock.reader.topics.shape import TopicShape
+from penstock.reader.topics.record.decoded import Values, ValuesDecoder
+from penstock.reader.topics.record.read_schema import TopicReadSchema
 
 FEW: Final = 64
 """So many values are decoded one by one about as fast as in bulk, and need no kernel: a reader of few records never
@@ -39,26 +39,32 @@ class _TwoRoads:
 
 
 def chunks_of(
-    shape: TopicShape, table: str, registry: SchemaRegistry | None, registry_url: str, *, compiled: bool
+    read_schema: TopicReadSchema, table: str, registry: SchemaRegistry | None, registry_url: str, *, compiled: bool
 ) -> Chunks:
     """What decodes one range. ConfigurationError for Avro without a registry."""
-    match shape.topic.value_format:
+    match read_schema.topic.value_format:
         case ValueFormat.JSON:
-            rows: ValuesDecoder = JsonRows(shape.fields, shape.decoded, shape.known)
+            rows: ValuesDecoder = JsonRows(read_schema.fields, read_schema.decoded, read_schema.known)
             if compiled:
-                rows = _TwoRoads(rows, JsonColumns(shape.fields, shape.decoded, shape.known))
-            return Chunks(shape, rows, JsonKeys(shape.topic.key_fields, shape.table), tombstone_pairs=False)
+                rows = _TwoRoads(rows, JsonColumns(read_schema.fields, read_schema.decoded, read_schema.known))
+            return Chunks(
+                read_schema, rows, JsonKeys(read_schema.topic.key_fields, read_schema.table), tombstone_pairs=False
+            )
         case ValueFormat.DEBEZIUM_JSON:
-            events: ValuesDecoder = DebeziumJson(shape)
+            events: ValuesDecoder = DebeziumJson(read_schema)
             if compiled:
-                events = _TwoRoads(events, DebeziumColumns(shape))
-            return Chunks(shape, events, DebeziumJsonKeys(shape), tombstone_pairs=True)
+                events = _TwoRoads(events, DebeziumColumns(read_schema))
+            return Chunks(read_schema, events, DebeziumJsonKeys(read_schema), tombstone_pairs=True)
         case ValueFormat.AVRO | ValueFormat.DEBEZIUM_AVRO as form:
             schemas = registry if registry is not None else _registry(registry_url, form, table)
-            keys = AvroKeys(shape, schemas)
+            keys = AvroKeys(read_schema, schemas)
             if form is ValueFormat.AVRO:
-                return Chunks(shape, AvroRows(shape, schemas, compiled=compiled), keys, tombstone_pairs=False)
-            return Chunks(shape, DebeziumAvro(shape, schemas, compiled=compiled), keys, tombstone_pairs=True)
+                return Chunks(
+                    read_schema, AvroRows(read_schema, schemas, compiled=compiled), keys, tombstone_pairs=False
+                )
+            return Chunks(
+                read_schema, DebeziumAvro(read_schema, schemas, compiled=compiled), keys, tombstone_pairs=True
+            )
 
 
 def _registry(url: str, form: ValueFormat, table: str) -> SchemaRegistry:

@@ -20,14 +20,15 @@ from penstock.kafka.protocols import RecordChunk, RecordsDoor, SchemaRegistry
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
 from penstock.proto.model.splits import Scan, Split
-from penstock.reader.emit import BATCH_BYTES, SplitBatch
-from penstock.reader.filter import kept_rows
-from penstock.reader.report import SplitTally
+from penstock.reader.split.context import ReadOptions
+from penstock.reader.split.emit import BATCH_BYTES, SplitBatch
+from penstock.reader.split.filter import kept_rows
+from penstock.reader.split.report import SplitTally
 from penstock.reader.topics.chunks import Chunks
 from penstock.reader.topics.dead_letters import DeadLetters, dead_letters, undecodable
-from penstock.reader.topics.decoded import BAD, DELETE, UPSERT, Decoded
 from penstock.reader.topics.forms import chunks_of
-from penstock.reader.topics.shape import TopicShape, topic_shape
+from penstock.reader.topics.record.decoded import BAD, DELETE, UPSERT, Decoded
+from penstock.reader.topics.record.read_schema import TopicReadSchema, topic_read_schema
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
 
 log: Final = logging.getLogger("penstock.reader")
@@ -63,9 +64,7 @@ def read_topic(
     start: int,
     tally: SplitTally,
     reading: TopicReading | None,
-    *,
-    batch_rows: int,
-    compiled: bool,
+    options: ReadOptions,
 ) -> Generator[SplitBatch, None, None]:
     """The rows of a range of a topic, in offset order. Ordinals are offsets from the range's first; `kept` tells which.
 
@@ -90,18 +89,20 @@ def read_topic(
         raise ConfigurationError(
             f"start {start}: split {split.split_id} of table {scan.table} has {wanted.end - wanted.first} offsets"
         )
-    shape = topic_shape(scan, event_time=tally.event_time)
+    read_schema = topic_read_schema(scan, event_time=tally.event_time)
     read = _Read(
         table=scan.table,
         split_id=split.split_id,
         wanted=wanted,
-        shape=shape,
-        decoder=chunks_of(shape, scan.table, reading.registry, reading.access.registry_url, compiled=compiled),
+        read_schema=read_schema,
+        decoder=chunks_of(
+            read_schema, scan.table, reading.registry, reading.access.registry_url, compiled=options.compiled
+        ),
         letters=dead_letters(reading.access, wanted, wanted.first + start, scan.table),
         tally=tally,
     )
     tally.begin(0)
-    chunk_rows = min(batch_rows, CHUNK_ROWS, max(64, CHUNK_CELLS // len(shape.fields)))
+    chunk_rows = min(options.batch_rows, CHUNK_ROWS, max(64, CHUNK_CELLS // len(read_schema.fields)))
     return read.batches(reading.records, wanted.first + start, chunk_rows)
 
 
@@ -112,7 +113,7 @@ class _Read:
     table: str
     split_id: str
     wanted: KafkaRange
-    shape: TopicShape
+    read_schema: TopicReadSchema
     decoder: Chunks
     letters: DeadLetters | None
     tally: SplitTally
@@ -135,7 +136,7 @@ class _Read:
 
     def _tell_lost(self, chunk: RecordChunk) -> None:
         if chunk.lost:
-            self.tally.counted(LOST, chunk.lost)
+            self.tally.add_count(LOST, chunk.lost)
             log.warning(
                 "table %s: topic %s, partition %s: retention took %s of the offsets below %s before they were read; "
                 "failOnDataLoss=false goes on without them",
@@ -160,7 +161,7 @@ class _Read:
     def _of_piece(self, piece: RecordChunk, first: int) -> Iterator[SplitBatch]:
         """The batch of a piece, if it has rows; `first` is where reading went on in front of it."""
         self._check(piece, first)
-        self.tally.counted(RECORDS, len(piece.offsets))
+        self.tally.add_count(RECORDS, len(piece.offsets))
         if not len(piece.offsets):
             return
         with self.tally.phase("log_decode"):
@@ -168,11 +169,11 @@ class _Read:
         bad = self._bad(piece, decoded)
         rows = len(piece.offsets) if bad is None else bad
         next_offset = piece.next_offset if bad is None else int(piece.offsets[bad])
-        self.tally.counted(UNKNOWN_FIELDS, decoded.unknown)
+        self.tally.add_count(UNKNOWN_FIELDS, decoded.unknown)
         with self.tally.phase("emit"):
             answer = self._emitted(piece.offsets[:rows], decoded.kinds[:rows], decoded.rows, first, next_offset)
         if answer is not None:
-            self.tally.handed_on(answer[1])
+            self.tally.count_batch(answer[1])
             yield answer[0]
         if bad is not None:
             raise undecodable(self.wanted, next_offset, decoded.reasons[bad], self.table)
@@ -200,7 +201,7 @@ class _Read:
         for number in bad.tolist():
             self.letters.put(piece, number, decoded.reasons[number])
         self.letters.flush()
-        self.tally.counted(UNDECODABLE, len(bad))
+        self.tally.add_count(UNDECODABLE, len(bad))
         return None
 
     def _emitted(
@@ -208,16 +209,16 @@ class _Read:
     ) -> tuple[SplitBatch, pa.RecordBatch] | None:
         """The rows of `offsets` that are kept, if any; the second batch has all carried columns."""
         wanted = kinds == UPSERT
-        if self.shape.by_key:
+        if self.read_schema.by_key:
             wanted |= kinds == DELETE
         else:
-            self.tally.counted(DELETES_DROPPED, int((kinds == DELETE).sum()))
+            self.tally.add_count(DELETES_DROPPED, int((kinds == DELETE).sum()))
         kept = np.flatnonzero(wanted)
         if not len(kept):
             return None
         carried = self._carried(rows.take(pa.array(kept)), offsets[kept], kinds[kept])
-        if self.shape.predicate is not None:
-            filtered = kept_rows(self.shape.predicate, carried)
+        if self.read_schema.predicate is not None:
+            filtered = kept_rows(self.read_schema.predicate, carried)
             if filtered is not None:
                 if not len(filtered):
                     return None
@@ -226,12 +227,12 @@ class _Read:
         if len(kept) == next_offset - first:
             places = None
         begin = self.wanted.first
-        batch = carried.select(self.shape.output.names)
+        batch = carried.select(self.read_schema.output.names)
         return SplitBatch(self.split_id, first - begin, next_offset - begin, batch, places), carried
 
     def _carried(self, rows: pa.RecordBatch, offsets: np.ndarray, kinds: np.ndarray) -> pa.RecordBatch:
         columns: list[pa.Array] = []
-        for column in self.shape.carried:
+        for column in self.read_schema.carried:
             if column.name == CHANGE_TYPE:
                 columns.append(pc.if_else(pa.array(kinds == DELETE), "-D", "+U"))
             elif column.name == CHANGE_SEQ:
@@ -240,7 +241,7 @@ class _Read:
                 columns.append(pa.nulls(len(offsets), column.type))
             else:
                 columns.append(rows.column(column.name))
-        return pa.RecordBatch.from_arrays(columns, schema=self.shape.carried)
+        return pa.RecordBatch.from_arrays(columns, schema=self.read_schema.carried)
 
 
 def _sequence(offsets: np.ndarray, partition: int, minus: np.ndarray) -> pa.Array:

@@ -47,7 +47,7 @@ def worth_encoding(footer: pq.FileMetaData, schema: pa.Schema, columns: Collecti
     return chosen
 
 
-def told_constants(footer: pq.FileMetaData, number: int, columns: Collection[str]) -> dict[str, str]:
+def constant_columns(footer: pq.FileMetaData, number: int, columns: Collection[str]) -> dict[str, str]:
     """Those of these text columns that are one value in every row of row group `number`, by its statistics: lowest and
     highest are the same, and nothing is null (so no bound of a cut text is taken for a value). `check_statistics` comes
     first."""

@@ -7,15 +7,14 @@ which columns (`table.config.record_keys`), what records of one key become (`mer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.errors import CorruptFile, SchemaMismatch, TableError
-from penstock.reader.base.decoded_size import joined_keys
+from penstock.proto.errors import SchemaMismatch, TableError
 from penstock.reader.values.java_text import float_texts
 from penstock.table.schema.avro import AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema, RecordType
 
@@ -142,48 +141,3 @@ def _hexadecimal(column: pa.Array) -> pa.Array:
 def _part(name: str, texts: pa.Array) -> pa.Array:
     texts = pc.if_else(pc.equal(pc.binary_length(texts), 0), _EMPTY, texts).fill_null(_NULL)
     return pc.binary_join_element_wise(pa.scalar(f"{name}:"), texts, "")
-
-
-class _RowGroup(Protocol):
-    @property
-    def num_rows(self) -> int: ...
-
-    @property
-    def hands_on(self) -> bool: ...
-
-    def batches(self) -> Iterator[pa.RecordBatch]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedRowGroup:
-    """A row group of a base file without meta columns, `_hoodie_record_key` behind its columns."""
-
-    group: _RowGroup
-    maker: KeyMaker
-    where: str
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows it has."""
-        return self.group.num_rows
-
-    @property
-    def hands_on(self) -> bool:
-        """Whether its rows may be part of the answer."""
-        return self.group.hands_on
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Its rows in file order. CorruptFile for a row without key."""
-        for batch in self.group.batches():
-            keys = self._keys(batch)
-            yield pa.RecordBatch.from_arrays([*batch.columns, keys], names=[*batch.schema.names, RECORD_KEY])
-
-    def keys(self) -> pa.Array | None:
-        """The keys of all its rows, in file order; None if they take too much memory to hold at once."""
-        return joined_keys(self._keys(batch) for batch in self.group.batches())
-
-    def _keys(self, batch: pa.RecordBatch) -> pa.Array:
-        try:
-            return self.maker.keys(batch)
-        except NoKey as error:
-            raise CorruptFile(f"{self.where}: a row {error}: the file is damaged, restore or rewrite it") from None

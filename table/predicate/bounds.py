@@ -1,7 +1,7 @@
 """Whether a filter may hold for any of some rows of which only bounds are known. Pure, and never narrow.
 
 Belongs here: what bounds of columns say about a predicate. Not here: where bounds come from (partition paths:
-`table.partitions.pruning`; Parquet footers: the reader), evaluation over rows (`penstock.reader.filter`).
+`table.partitions.pruning`; Parquet footers: the reader), evaluation over rows (`penstock.reader.split.filter`).
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds
-from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
 from penstock.reader.kernels.deletes import decode_delete_list
+from penstock.reader.split.emit import BatchSize
 from penstock.reader.topics.json.columns import JsonColumns
 from penstock.reader.topics.json.rows import JsonRows
 from penstock.table.config.properties import load_properties
 from penstock.table.log.blocks import BlockPlace
-from penstock.table.log.delete_list import decode_delete_list as plain_decoder
+from penstock.table.log.delete_list import decode_delete_list as plain_walk_deletes
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
@@ -99,9 +99,9 @@ def _counts() -> int:
 def _deletes(body: bytes, version: int = 3) -> int:
     content = struct.pack(">ii", version, len(body)) + body
     rows = []
-    for decoder in (decode_delete_list, plain_decoder):
+    for walk in (decode_delete_list, plain_walk_deletes):
         try:
-            rows.append(len(decode_deletes(content, PLACE, decoder)))
+            rows.append(len(decode_deletes(content, PLACE, walk)))
         except PenstockError as error:
             rows.append(-1)
             refused = error

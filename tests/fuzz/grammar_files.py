@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import FileRef, WholeFile
-from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
 from penstock.reader.log.parquet_block import ParquetBlock
+from penstock.reader.split.emit import BatchSize
 from penstock.table.config.properties import load_properties
 from penstock.table.hfile.reader import HFile
 from penstock.table.log.blocks import BlockPlace

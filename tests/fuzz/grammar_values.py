@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock
-from penstock.reader.filter import evaluate
+from penstock.reader.split.filter import evaluate
 from penstock.reader.topics.json.columns import JsonColumns
 from penstock.reader.topics.json.rows import JsonRows
 from penstock.table.config.properties import parse_table_properties

@@ -16,10 +16,10 @@ from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds
-from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
 from penstock.reader.kernels.deletes import decode_delete_list
 from penstock.reader.log.parquet_block import ParquetBlock
+from penstock.reader.split.emit import BatchSize
 from penstock.table.config.merge_rules import merge_mode
 from penstock.table.config.properties import load_properties
 from penstock.table.hfile.reader import HFile

@@ -15,8 +15,8 @@ from penstock.enumerator.planning.event_time.bounds import event_time_bounds, re
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.base import file as base_file
-from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
+from penstock.reader.split.emit import BatchSize
 from penstock.reader.values.dictionary_text import PlainText
 from penstock.table.parquet import pages
 from penstock.table.schema.avro import parse_record_schema

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.proto.model.splits import FileRef, WholeFile
-from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
+from penstock.reader.split.emit import BatchSize
 from penstock.table.schema.avro import parse_record_schema
 from tests.fuzz import thrift_tree
 from tests.fuzz.memory_storage import MemoryStorage

@@ -15,8 +15,8 @@ from penstock.enumerator.planning.pruning import files
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot
-from penstock.reader.filter import evaluate
 from penstock.reader.read_split import SplitTally, read_split
+from penstock.reader.split.filter import evaluate
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.metadata import listing
 from penstock.table.metadata.column_stats import COLUMN_STATS

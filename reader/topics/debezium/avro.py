@@ -10,23 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.kafka.protocols import SchemaRegistry
-from penstock.reader.topics.avro_framed import FramedAvro, Group, relaxed
+from penstock.reader.topics.avro.framed import FramedAvro, Group, relaxed
 from penstock.reader.topics.debezium.envelope import ADDED, SEQUENCE, SOURCE_FIELDS, event_sequence, kind_of
-from penstock.reader.topics.decoded import DELETE, PASSED, UPSERT, Values, gathered
-from penstock.reader.topics.errors import Unfit
-from penstock.reader.topics.shape import TopicShape
+from penstock.reader.topics.record.decoded import DELETE, PASSED, UPSERT, Unfit, Values, gathered
+from penstock.reader.topics.record.read_schema import TopicReadSchema
 from penstock.table.schema.avro import AvroField, RecordSchema, RecordType
 
 
 class DebeziumAvro:
     """Values that are envelopes. Not for two threads at once."""
 
-    def __init__(self, shape: TopicShape, registry: SchemaRegistry, *, compiled: bool) -> None:
-        self._shape = shape
-        own = shape.table.by_name()
+    def __init__(self, read_schema: TopicReadSchema, registry: SchemaRegistry, *, compiled: bool) -> None:
+        self._read_schema = read_schema
+        own = read_schema.table.by_name()
         self._added = {name: path for name, path in ADDED.items() if name in own}
         self._image = tuple(
-            field for field in relaxed(shape.fields) if field.name not in self._added and field.name != SEQUENCE
+            field for field in relaxed(read_schema.fields) if field.name not in self._added and field.name != SEQUENCE
         )
         self._framed = FramedAvro(registry, self._target, compiled=compiled)
 
@@ -45,9 +44,9 @@ class DebeziumAvro:
                 continue
             written = _image_fields(group.writer)
             unknown += int((kinds[group.places] != PASSED).sum()) * sum(
-                field.name not in self._shape.known for field in written
+                field.name not in self._read_schema.known for field in written
             )
-        rows = gathered(parts, len(texts), self._shape.decoded)
+        rows = gathered(parts, len(texts), self._read_schema.decoded)
         return Values(rows=rows, reasons=reasons, kinds=kinds, unknown=unknown)
 
     def _target(self, writer: RecordSchema) -> RecordSchema:
@@ -87,7 +86,7 @@ class DebeziumAvro:
         )
         places = pa.array(np.where(minus, np.arange(count), count + np.arange(count)))
         columns: list[pa.Array] = []
-        for field in self._shape.decoded:
+        for field in self._read_schema.decoded:
             if field.name in before:
                 columns.append(pa.concat_arrays([before[field.name], after[field.name]]).take(places))
             elif field.name == SEQUENCE:
@@ -95,7 +94,7 @@ class DebeziumAvro:
             else:
                 found = _at(rows, self._added[field.name])
                 columns.append(pa.nulls(count, field.type) if found is None else found.cast(field.type))
-        return pa.RecordBatch.from_arrays(columns, schema=self._shape.decoded)
+        return pa.RecordBatch.from_arrays(columns, schema=self._read_schema.decoded)
 
 
 def _sequence(rows: pa.RecordBatch) -> pa.Array:

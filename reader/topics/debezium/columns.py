@@ -13,10 +13,10 @@ import pyarrow as pa
 from penstock.reader.kernels import json_scan as scan
 from penstock.reader.topics.debezium.envelope import ADDED, KINDS, SEQUENCE, event_sequence
 from penstock.reader.topics.debezium.json import DebeziumJson
-from penstock.reader.topics.decoded import DELETE, PASSED, UPSERT, Values, replaced
 from penstock.reader.topics.json.columns import JsonColumn, JsonColumns
 from penstock.reader.topics.json.objects import JsonObjects, Scanned, Spans, Tokens, spans_of
-from penstock.reader.topics.shape import TopicShape
+from penstock.reader.topics.record.decoded import DELETE, PASSED, UPSERT, Values, replaced
+from penstock.reader.topics.record.read_schema import TopicReadSchema
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import Primitive
 
@@ -30,23 +30,25 @@ _LONGS: Final = JsonColumn(Primitive("long"), pa.int64())
 class DebeziumColumns:
     """Values that are envelopes. Not for two threads at once."""
 
-    def __init__(self, shape: TopicShape) -> None:
-        self._other = DebeziumJson(shape)
-        self._schema = shape.decoded
+    def __init__(self, read_schema: TopicReadSchema) -> None:
+        self._other = DebeziumJson(read_schema)
+        self._schema = read_schema.decoded
         self._envelope, self._payload = JsonObjects(_NAMES), JsonObjects(_NAMES)
-        added = {field.name: field for field in shape.fields if field.name in ADDED}
+        added = {field.name: field for field in read_schema.fields if field.name in ADDED}
         self._direct = {
             name: (_OP if ADDED[name] == ("op",) else _TS, JsonColumn(field.type, arrow_type(field.type)))
             for name, field in added.items()
             if len(ADDED[name]) == 1
         }
-        image = [field for field in shape.fields if field.name not in added and field.name != SEQUENCE]
-        self._image = JsonColumns(image, pa.schema([shape.decoded.field(f.name) for f in image]), shape.known)
+        image = [field for field in read_schema.fields if field.name not in added and field.name != SEQUENCE]
+        self._image = JsonColumns(
+            image, pa.schema([read_schema.decoded.field(f.name) for f in image]), read_schema.known
+        )
         self._from_source = {ADDED[name][1]: name for name in added if len(ADDED[name]) == 2}
         source = [replace(added[name], name=member) for member, name in self._from_source.items()]
         schema = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in source])
         self._source = JsonColumns(source, schema, ()) if source else None
-        self._places = JsonObjects(("file", "pos")) if SEQUENCE in shape.decoded.names else None
+        self._places = JsonObjects(("file", "pos")) if SEQUENCE in read_schema.decoded.names else None
 
     def values(self, texts: Sequence[bytes | None]) -> Values:
         """See `ValuesDecoder`."""

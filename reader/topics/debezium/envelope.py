@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.reader.topics.decoded import DELETE, PASSED, UPSERT
-from penstock.reader.topics.errors import Unfit
+from penstock.reader.topics.record.decoded import DELETE, PASSED, UPSERT, Unfit
 
 KINDS: Final = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "m": PASSED}
 """By operation: create, update, read (of a snapshot), delete, message (of the database's log, no row's)."""

@@ -7,21 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.reader.topics.debezium.envelope import ADDED, SEQUENCE, event_sequence, kind_of
-from penstock.reader.topics.decoded import PASSED, UPSERT, Values
-from penstock.reader.topics.errors import Unfit
 from penstock.reader.topics.json.keys import JsonKeys
 from penstock.reader.topics.json.rows import JsonRows
 from penstock.reader.topics.json.texts import parse_json
 from penstock.reader.topics.json.values import shown
-from penstock.reader.topics.shape import TopicShape
+from penstock.reader.topics.record.decoded import PASSED, UPSERT, Unfit, Values
+from penstock.reader.topics.record.read_schema import TopicReadSchema
 
 
 class DebeziumJson:
     """Values that are envelopes. Immutable."""
 
-    def __init__(self, shape: TopicShape) -> None:
-        self._rows = JsonRows(shape.fields, shape.decoded, shape.known)
-        own = shape.table.by_name()
+    def __init__(self, read_schema: TopicReadSchema) -> None:
+        self._rows = JsonRows(read_schema.fields, read_schema.decoded, read_schema.known)
+        own = read_schema.table.by_name()
         self._added = {name: path for name, path in ADDED.items() if name in own}
         self._sequence = SEQUENCE in own
 
@@ -65,8 +64,8 @@ class DebeziumJson:
 class DebeziumJsonKeys:
     """Keys as JSON objects, with or without their schema. Immutable."""
 
-    def __init__(self, shape: TopicShape) -> None:
-        self._keys = JsonKeys(shape.topic.key_fields, shape.table)
+    def __init__(self, read_schema: TopicReadSchema) -> None:
+        self._keys = JsonKeys(read_schema.topic.key_fields, read_schema.table)
 
     def cells(self, key: bytes | None) -> dict[str, object]:
         """See `KeysDecoder`."""

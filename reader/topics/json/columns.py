@@ -14,12 +14,11 @@ import pyarrow as pa
 
 from penstock.reader.kernels import json_scan as scan
 from penstock.reader.kernels import json_values as kernel
-from penstock.reader.topics.decoded import Values, replaced
-from penstock.reader.topics.errors import Unfit
 from penstock.reader.topics.json.objects import JsonObjects, Spans, Tokens, spans_of
 from penstock.reader.topics.json.rows import JsonRows
 from penstock.reader.topics.json.texts import parse_json
 from penstock.reader.topics.json.values import Converter, converter
+from penstock.reader.topics.record.decoded import Unfit, Values, replaced
 from penstock.table.schema.avro import AvroField, AvroType, Primitive
 
 _INT_MAX: Final = (1 << 31) - 1

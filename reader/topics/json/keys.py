@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.reader.topics.errors import Unfit
 from penstock.reader.topics.json.texts import parse_json
 from penstock.reader.topics.json.values import converter, shown
+from penstock.reader.topics.record.decoded import Unfit
 from penstock.table.schema.avro import AvroField, EnumType, Primitive, RecordSchema, RecordType
 
 

@@ -6,10 +6,9 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from penstock.reader.topics.decoded import Values, rows_of_cells
-from penstock.reader.topics.errors import Unfit
 from penstock.reader.topics.json.texts import parse_json
 from penstock.reader.topics.json.values import converter, shown
+from penstock.reader.topics.record.decoded import Unfit, Values, rows_of_cells
 from penstock.table.schema.avro import AvroField
 
 

@@ -12,7 +12,7 @@ import re
 from typing import Final, NoReturn
 
 from penstock.proto.errors import InvariantViolation
-from penstock.reader.topics.errors import Unfit
+from penstock.reader.topics.record.decoded import Unfit
 
 
 class NumberText(str):

@@ -18,9 +18,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.reader.topics.errors import Unfit
 from penstock.reader.topics.json.texts import NumberText, json_text
-from penstock.reader.topics.time_texts import date_days, instant_nanos, time_nanos
+from penstock.reader.topics.json.time_texts import date_days, instant_nanos, time_nanos
+from penstock.reader.topics.record.decoded import Unfit
 from penstock.table.schema.avro import (
     ArrayType,
     AvroField,

@@ -338,7 +338,7 @@ class FakeReading:
                     raise error
                 end = min(first + self.batch_rows, rows)
                 batch = pa.record_batch({"id": pa.array(range(first, end), pa.int64())})
-                tally.handed_on(batch)
+                tally.count_batch(batch)
                 yield SplitBatch(split.split_id, first, end, batch)
             if (error := self.fails.pop((split.split_id, rows), None)) is not None:
                 raise error

@@ -15,8 +15,8 @@ from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import PlanRequest, Query, Snapshot, SnapshotAsOf
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, Plan, Scan, Split
-from penstock.reader.read_schema import read_shape
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
+from penstock.reader.split.read_schema import read_schema_of
 from penstock.table.hudi_table import open_table
 from tests.oracle.file_slice import FileSlice
 from tests.unit.reader.slices import comparable, ordinals_of, table_of
@@ -121,7 +121,7 @@ def oracle_slice(scan: Scan, split: Split) -> FileSlice:
     ordering = None
     match scan.merge:
         case EventTimeOrdering((name,)):
-            kind = read_shape(scan).table.field(name).type
+            kind = read_schema_of(scan).table.field(name).type
             shown = "timestamp" if pa.types.is_timestamp(kind) else "decimal" if pa.types.is_decimal(kind) else ""
             ordering = (name, shown or KINDS[str(kind)])
         case CommitTimeOrdering() | EventTimeOrdering(()):
@@ -131,7 +131,7 @@ def oracle_slice(scan: Scan, split: Split) -> FileSlice:
         logs=[folder / log.path for log in split.logs],
         base_instant=split.base_instant,
         visible=scan.visible.holds,
-        stores_operation="_hoodie_operation" in read_shape(scan).table.names,
+        stores_operation="_hoodie_operation" in read_schema_of(scan).table.names,
         ordering=ordering,
     )
 

@@ -33,10 +33,11 @@ from penstock.proto.model.splits import (
     RowGroupRun,
     VisibleInstants,
 )
-from penstock.reader import emit as batches_module
 from penstock.reader import read_split as read_split_module
 from penstock.reader.base.file import BaseFile
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
+from penstock.reader.split import context as context_module
+from penstock.reader.split import emit
 from tests.oracle import slice_writer
 from tests.unit.reader.slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of, rows_of, table_of
 
@@ -254,7 +255,7 @@ def test_positions_that_point_at_another_row_are_damage(tmp_path: pathlib.Path, 
 def test_rows_of_any_width_come_in_batches_of_bounded_bytes(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_split_module, "BATCH_BYTES", 10_000)
+    monkeypatch.setattr(context_module, "BATCH_BYTES", 10_000)
     folder = SliceFolder(tmp_path, {"ts": "long", "v": "string"})
     wide = [{"_hoodie_record_key": f"{n}", "ts": n, "v": "x" * 1000} for n in range(60)]
     folder.write_base([wide[:40]])
@@ -263,7 +264,7 @@ def test_rows_of_any_width_come_in_batches_of_bounded_bytes(
         found = folder.read(options=ReadOptions(1000, compiled))
         assert ordinals_of(found) == list(range(60))
         assert max(batch.batch.num_rows for batch in found) <= 10
-    assert batches_module.BATCH_BYTES > 1 << 20
+    assert emit.BATCH_BYTES > 1 << 20
 
 
 def test_what_was_read_is_tallied(folder: SliceFolder) -> None:

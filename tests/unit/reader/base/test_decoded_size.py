@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.base import decoded_size
-from penstock.reader.base.decoded_size import BatchSize, pieces
+from penstock.reader.base.decoded_size import pieces
 from penstock.reader.base.file import BaseFile
 from penstock.reader.merge.keys import number_keys
+from penstock.reader.split.emit import BatchSize
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage.filesystem import open_storage
 

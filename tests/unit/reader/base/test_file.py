@@ -12,8 +12,8 @@ import pytest
 
 from penstock.proto.errors import CorruptFile, PenstockError, SchemaMismatch, StorageError
 from penstock.proto.model.splits import FileRef, RowGroupRun, WholeFile
-from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
+from penstock.reader.split.emit import BatchSize
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage.filesystem import open_storage
 

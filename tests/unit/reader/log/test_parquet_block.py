@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptBlock, InvariantViolation, OutOfMemory, SchemaMismatch
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
-from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.log import parquet_block, scanner
 from penstock.reader.log.parquet_block import ParquetBlock
+from penstock.reader.split.emit import BatchSize
 from penstock.table.log.blocks import BlockPlace, LogBlock, read_blocks
 from penstock.table.schema.avro import parse_record_schema
 from tests.oracle import slice_writer

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, StorageError, UnsupportedFeature
-from penstock.proto.model.splits import EventTimeOrdering, FileRef
-from penstock.reader import log_bytes
-from penstock.reader.log import scanner
+from penstock.proto.model.splits import EventTimeOrdering, FileRef, Scan
+from penstock.reader.log import file_bytes, scanner
+from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.log.scanner import read_log
-from penstock.reader.log_bytes import LogFiles
 from penstock.reader.merge.stream import LogWinners
-from penstock.reader.read_schema import read_shape
-from penstock.reader.report import SplitTally
+from penstock.reader.split.context import SplitContext
+from penstock.reader.split.read_schema import read_schema_of
+from penstock.reader.split.report import SplitTally
 from penstock.table.storage.filesystem import FileInfo, Storage, open_storage
 from tests.oracle import slice_writer
 from tests.oracle.log_file import CDC_DATA, HFILE_DATA
@@ -42,9 +42,13 @@ def data(folder: SliceFolder, instant: str, *rows: dict[str, Any], **more: Any) 
 
 
 def winners(folder: SliceFolder, **changed: Any) -> LogWinners | None:
-    scan, split = folder.scan(**changed), folder.split()
-    files = LogFiles(open_storage(scan.base_path), split.logs, scan.table)
-    return read_log(files, scan, split, read_shape(scan), SplitTally(), compiled=True)
+    scan = folder.scan(**changed)
+    return read_log(context_of(folder, scan, open_storage(scan.base_path)))
+
+
+def context_of(folder: SliceFolder, scan: Scan, storage: Storage) -> SplitContext:
+    schema = read_schema_of(scan)
+    return SplitContext(scan=scan, split=folder.split(), schema=schema, storage=storage, tally=SplitTally())
 
 
 class CountingStorage:
@@ -96,10 +100,9 @@ def test_raw_bytes_are_read_once_if_few_and_never_outlive_the_log(
     monkeypatch.setattr(scanner, "ONE_PASS_BYTES", 0)
     for number in range(2):
         folder.write_log(data(folder, f"{number}", row(f"k{number}", 1, "x" * 1000)))
-    scan, split = folder.scan(), folder.split()
+    scan = folder.scan()
     storage = CountingStorage(open_storage(scan.base_path))
-    files = LogFiles(storage, split.logs, scan.table, held_bytes)
-    found = read_log(files, scan, split, read_shape(scan), SplitTally(), compiled=True)
+    found = read_log(context_of(folder, scan, storage), held_bytes=held_bytes)
     gc.collect()
     assert found is not None
     assert len(found.rows) == 2
@@ -189,7 +192,7 @@ def test_a_log_that_changes_between_two_passes_is_named(folder: SliceFolder) -> 
 
 
 def test_of_a_near_log_that_was_let_go_parts_are_read(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_bytes, "_WORTH_RETURNING_BYTES", 0)
+    monkeypatch.setattr(file_bytes, "_WORTH_RETURNING_BYTES", 0)
     folder.write_log(*(data(folder, f"{number}", row(f"k{number}", 1)) for number in range(3)))
     path = folder.folder / folder.logs[0].path
     whole = path.read_bytes()
@@ -209,8 +212,8 @@ def test_of_a_near_log_that_was_let_go_parts_are_read(folder: SliceFolder, monke
 
 
 def test_a_log_far_away_is_read_once(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_bytes, "_WORTH_RETURNING_BYTES", 0)
-    monkeypatch.setattr(log_bytes, "is_local", lambda storage: False)
+    monkeypatch.setattr(file_bytes, "_WORTH_RETURNING_BYTES", 0)
+    monkeypatch.setattr(file_bytes, "is_local", lambda storage: False)
     folder.write_log(data(folder, "1", row("a", 1)))
     storage = CountingStorage(open_storage(str(folder.folder)))
     files = LogFiles(storage, folder.logs, "orders")

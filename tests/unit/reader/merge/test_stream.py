@@ -16,7 +16,7 @@ from penstock.reader.merge.keys import number_keys
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.ordering_columns import OrderingColumns
-from penstock.reader.merge.stream import LogWinners, Merge, MergeShape
+from penstock.reader.merge.stream import LogWinners, Merge, MergeSpec
 from tests.oracle.merge import DATA, DELETE, Record
 from tests.oracle.merge import merge as slow_merge
 
@@ -42,7 +42,7 @@ SCHEMA = pa.schema([("key", pa.string()), ("ts", pa.int64()), ("v", pa.int64())]
 class Group:
     rows: list[tuple[str, int | None, int]]
     batch_rows: int
-    hands_on: bool = True
+    emits_rows: bool = True
 
     @property
     def num_rows(self) -> int:
@@ -51,7 +51,7 @@ class Group:
     def batches(self) -> Iterator[pa.RecordBatch]:
         for first in range(0, len(self.rows), self.batch_rows):
             batch = batch_of(self.rows[first : first + self.batch_rows])
-            yield batch if self.hands_on else batch.select(["key", "ts"])
+            yield batch if self.emits_rows else batch.select(["key", "ts"])
 
     def keys(self) -> pa.Array:
         return pa.array([row[0] for row in self.rows], pa.string())
@@ -112,7 +112,7 @@ def test_rows_order_and_outcomes_are_the_oracles(
     that hands nothing on are counted where they would be."""
     count = iter(range(10_000))
     base = [[(key, ordering, next(count)) for key, ordering in group] for _, group in groups]
-    silent = {row[2] for rows, (hands_on, _) in zip(base, groups, strict=True) if not hands_on for row in rows}
+    silent = {row[2] for rows, (emits_rows, _) in zip(base, groups, strict=True) if not emits_rows for row in rows}
     records = [
         Record(key, what, ordering, what == DELETE and ordering is None, (key, ordering, 100_000 + place))
         for place, (key, what, ordering) in enumerate(history)
@@ -122,7 +122,7 @@ def test_rows_order_and_outcomes_are_the_oracles(
     )
     merge = Merge(
         winners(records, event_time, compiled, hash_bits),
-        MergeShape(
+        MergeSpec(
             columns=COLUMNS,
             key="key",
             ordering=by("ts") if event_time else by(),
@@ -130,7 +130,7 @@ def test_rows_order_and_outcomes_are_the_oracles(
             batch_bytes=1 << 20,
         ),
     )
-    run = [Group(rows, batch_rows, hands_on) for rows, (hands_on, _) in zip(base, groups, strict=True)]
+    run = [Group(rows, batch_rows, emits_rows) for rows, (emits_rows, _) in zip(base, groups, strict=True)]
     numbered: list[tuple[int, tuple[str, int | None, int]]] = []
     ordinal = 0
     for found in merge.run(run):
@@ -156,8 +156,8 @@ def test_a_batch_without_a_hit_passes_as_it_is() -> None:
             yield held
 
     records = [Record("log", DATA, 5, row=("log", 5, 99))]
-    shape = MergeShape(columns=COLUMNS, key="key", ordering=by("ts"), batch_rows=100, batch_bytes=1 << 20)
-    first, *rest = Merge(winners(records, True, True, 64), shape).run([Held(rows, 100)])
+    spec = MergeSpec(columns=COLUMNS, key="key", ordering=by("ts"), batch_rows=100, batch_bytes=1 << 20)
+    first, *rest = Merge(winners(records, True, True, 64), spec).run([Held(rows, 100)])
     assert [column.buffers()[-1].address for column in first.columns] == [
         column.buffers()[-1].address for column in held.select(list(COLUMNS)).columns
     ]

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.proto.model.splits import FileRef, WholeFile
-from penstock.reader.base.decoded_size import BatchSize
 from penstock.reader.base.file import BaseFile
+from penstock.reader.split.emit import BatchSize
 from penstock.reader.values.dictionary_text import (
     IndexOutOfDictionary,
     PlainText,
     among,
     checked,
     concatenated,
+    constant_columns,
     encoded_constants,
     is_encoded,
     text_bytes,
-    told_constants,
 )
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage.filesystem import open_storage
@@ -133,7 +133,7 @@ def test_indices_into_no_values_are_refused() -> None:
 
 def told(path: pathlib.Path, columns: tuple[str, ...] = NAMES) -> list[dict[str, str]]:
     footer = pq.read_metadata(path)
-    return [told_constants(footer, number, columns) for number in range(footer.num_row_groups)]
+    return [constant_columns(footer, number, columns) for number in range(footer.num_row_groups)]
 
 
 def test_what_the_footer_tells_to_be_one_value_is_not_decoded(written: tuple[pathlib.Path, pa.Table]) -> None:
@@ -173,7 +173,7 @@ def test_statistics_that_do_not_prove_one_value_tell_none(values: list[str], nul
     pq.write_table(pa.table({"one": pa.array(rows, pa.string())}), kept, write_statistics=statistics)
     footer = pq.read_metadata(pa.BufferReader(kept.getvalue()))
     same = statistics and not null and len(set(values)) == 1 and len(values[0].encode()) <= 256
-    assert told_constants(footer, 0, ("one",)) == ({"one": values[0]} if same else {})
+    assert constant_columns(footer, 0, ("one",)) == ({"one": values[0]} if same else {})
 
 
 def test_a_text_that_is_no_text_is_not_told(tmp_path: pathlib.Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.proto.errors import PenstockError
-from penstock.reader.filter import evaluate
+from penstock.reader.split.filter import evaluate
 from penstock.table.partitions.pruning import PartitionPruning
 from penstock.table.partitions.scalars import partition_scalar
 from penstock.table.partitions.values import partition_values

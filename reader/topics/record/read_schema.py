@@ -23,7 +23,7 @@ _FLAG: Final = AvroField(DELETE_MARK, Primitive("boolean"), True, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicShape:
+class TopicReadSchema:
     """The columns of one read of a topic.
 
     table: the table's columns. fields: those that records are decoded to, of which the last may be a delete mark that
@@ -53,7 +53,7 @@ class TopicShape:
         return tuple(dict.fromkeys(top_level(name) for name in self.topic.key_fields))
 
 
-def topic_shape(scan: Scan, *, event_time: str = "") -> TopicShape:
+def topic_read_schema(scan: Scan, *, event_time: str = "") -> TopicReadSchema:
     """What to decode for a scan of a topic. ConfigurationError for a column or filter that does not suit it."""
     topic = scan.topic
     changes = isinstance(scan.rows, ChangesOf) and scan.rows.format is ChangeFormat.ROWS
@@ -68,7 +68,7 @@ def topic_shape(scan: Scan, *, event_time: str = "") -> TopicShape:
     carried = _chosen(whole, (*output.names, *more, *((event_time,) if event_time else ())), scan)
     marks = replace(delete_marks(scan, record), operation="")
     own = record.by_name()
-    shape = TopicShape(
+    read_schema = TopicReadSchema(
         topic=topic,
         table=record,
         fields=(),
@@ -79,18 +79,18 @@ def topic_shape(scan: Scan, *, event_time: str = "") -> TopicShape:
         predicate=predicate,
         marks=marks,
     )
-    wanted = {*carried.names, *marks.columns, *(shape.key_columns if shape.by_key else ())}
+    wanted = {*carried.names, *marks.columns, *(read_schema.key_columns if read_schema.by_key else ())}
     meta = (*META_COLUMNS, OPERATION)
     fields = tuple(field for field in record.fields if field.name in wanted and field.name not in meta)
     if DELETE_MARK not in own:
         fields, marks = (*fields, _FLAG), replace(marks, flag=DELETE_MARK)
     decoded = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
-    return replace(shape, fields=fields, decoded=decoded, marks=marks)
+    return replace(read_schema, fields=fields, decoded=decoded, marks=marks)
 
 
 def topic_output(scan: Scan) -> pa.Schema:
     """The Arrow schema of a scan's batches."""
-    return topic_shape(scan).output
+    return topic_read_schema(scan).output
 
 
 def _chosen(schema: pa.Schema, names: tuple[str, ...], scan: Scan) -> pa.Schema:

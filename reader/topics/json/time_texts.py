@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from penstock.reader.topics.errors import Unfit
+from penstock.reader.topics.record.decoded import Unfit
 
 _DATE: Final = r"(\d{4}|\+\d{5,9}|-\d{4,9})-(\d\d)-(\d\d)"
 _TIME: Final = r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?"

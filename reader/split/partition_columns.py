@@ -14,8 +14,6 @@ from penstock.proto.errors import CorruptFile
 from penstock.proto.model.splits import Scan, Split
 from penstock.table.partitions.scalars import partition_scalar
 
-__all__ = ["PartitionConstants", "partition_scalar"]
-
 
 class PartitionConstants:
     """The constant columns of one split's batches."""

@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.reader import memory
-from penstock.reader.memory import frugal
+from penstock.reader.values import memory_pool
+from penstock.reader.values.memory_pool import with_system_pool
 
 ROWS = list(range(1000))
 
@@ -16,7 +16,7 @@ ROWS = list(range(1000))
 @pytest.fixture(autouse=True)
 def own_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[pa.MemoryPool]:
     """A default pool that is told from the system's, whatever the environment says."""
-    monkeypatch.setattr(memory, "_CHOSEN", False)
+    monkeypatch.setattr(memory_pool, "_CHOSEN", False)
     before, own = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
     pa.set_memory_pool(own)
     yield own
@@ -37,7 +37,7 @@ def arrays(number: int) -> Generator[pa.Array, None, None]:
 
 def test_batches_are_not_of_the_users_pool_and_what_is_made_between_is(own_pool: pa.MemoryPool) -> None:
     held = []
-    for batch in frugal(arrays(20)):
+    for batch in with_system_pool(arrays(20)):
         assert own_pool.bytes_allocated() == 0
         assert is_default(own_pool)
         held.append(batch)
@@ -46,14 +46,14 @@ def test_batches_are_not_of_the_users_pool_and_what_is_made_between_is(own_pool:
 
 
 def test_several_at_a_time_and_one_within_another(own_pool: pa.MemoryPool) -> None:
-    inner = frugal(arrays(3))
+    inner = with_system_pool(arrays(3))
 
     def outer() -> Generator[pa.Array, None, None]:
         for one in inner:
             assert not is_default(own_pool)
             yield one
 
-    assert len(list(zip(frugal(outer()), frugal(arrays(3)), strict=True))) == 3
+    assert len(list(zip(with_system_pool(outer()), with_system_pool(arrays(3)), strict=True))) == 3
     assert is_default(own_pool)
 
 
@@ -68,8 +68,8 @@ def test_failing_and_closing_leave_the_pool_as_it_was(own_pool: pa.MemoryPool) -
             ended.append(is_default(own_pool))
 
     with pytest.raises(ValueError, match="damaged"):
-        list(frugal(failing()))
-    closed = frugal(failing())
+        list(with_system_pool(failing()))
+    closed = with_system_pool(failing())
     next(closed)
     closed.close()
     assert ended == [False, False]
@@ -77,6 +77,6 @@ def test_failing_and_closing_leave_the_pool_as_it_was(own_pool: pa.MemoryPool) -
 
 
 def test_a_pool_that_the_environment_names_stays(own_pool: pa.MemoryPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_CHOSEN", True)
-    held = list(frugal(arrays(1)))
+    monkeypatch.setattr(memory_pool, "_CHOSEN", True)
+    held = list(with_system_pool(arrays(1)))
     assert own_pool.bytes_allocated() >= held[0].nbytes

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
-from penstock.reader.partition_columns import PartitionConstants, partition_scalar
+from penstock.reader.split.partition_columns import PartitionConstants
+from penstock.table.partitions.scalars import partition_scalar
 from tests.unit.reader.slices import SliceFolder
 
 

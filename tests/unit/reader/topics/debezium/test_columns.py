@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.proto.model.hybrid import ValueFormat
 from penstock.reader.topics.debezium.columns import DebeziumColumns
 from penstock.reader.topics.debezium.json import DebeziumJson
-from penstock.reader.topics.shape import topic_shape
+from penstock.reader.topics.record.read_schema import topic_read_schema
 from tests.unit.reader.topics.fake_topic import topic_scan
 
 TEXT, LONG = ["null", "string"], ["null", "long"]
@@ -24,7 +24,7 @@ FIELDS = (
     {"name": "_event_pos", "type": TEXT},
     {"name": "_event_seq", "type": TEXT},
 )
-SHAPE = topic_shape(topic_scan(*FIELDS, value_format=ValueFormat.DEBEZIUM_JSON))
+SHAPE = topic_read_schema(topic_scan(*FIELDS, value_format=ValueFormat.DEBEZIUM_JSON))
 VALUE = st.sampled_from(
     [b"1", b"-7", b"null", b'"x"', b'"12"', b"1.5", b"true", b"{}", b"[1]", b'"\\u00e9"', b"2147483648", b"01"]
 )

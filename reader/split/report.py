@@ -80,7 +80,7 @@ class SplitTally:
                 return
             yield item  # type: ignore[misc]  # only the mark that nothing is left is a SplitTally
 
-    def within(self) -> SplitTally:
+    def nested(self) -> SplitTally:
         """A tally for a read that is part of this one: its phases count here at once, the rest by `absorb`."""
         return SplitTally(self._phases)
 
@@ -88,7 +88,7 @@ class SplitTally:
         """The bytes on storage of the split that is read."""
         self._size_bytes = size_bytes
 
-    def handed_on(self, carried: pa.RecordBatch) -> None:
+    def count_batch(self, carried: pa.RecordBatch) -> None:
         """A batch that goes out, with the event-time column if one is named."""
         self._rows += carried.num_rows
         if self.event_time:
@@ -96,26 +96,26 @@ class SplitTally:
             if highest is not None and (self._max_event_time_us is None or highest > self._max_event_time_us):
                 self._max_event_time_us = highest
 
-    def merged(self, outcomes: MergeOutcomes) -> None:
+    def set_outcomes(self, outcomes: MergeOutcomes) -> None:
         """What became of the log's records, once the merge has ended."""
         self._outcomes = outcomes
 
-    def skipped(self, gaps: int, size_bytes: int) -> None:
+    def count_gaps(self, gaps: int, size_bytes: int) -> None:
         """Damaged stretches of a log file that were passed over, and their length together."""
         self._skipped_gaps += gaps
         self._skipped_bytes += size_bytes
 
     def absorb(self, inner: SplitTally) -> None:
-        """The gaps of a read within this one (`within`); its rows are not handed on."""
+        """The gaps of a read within this one (`nested`); its rows are not handed on."""
         self._skipped_gaps += inner._skipped_gaps
         self._skipped_bytes += inner._skipped_bytes
 
-    def pruned(self, rows: int) -> None:
+    def count_pruned(self, rows: int) -> None:
         """A row group of so many rows that was not decoded, for the filters keep none of them."""
         self._pruned_row_groups += 1
         self._pruned_rows += rows
 
-    def counted(self, name: str, number: int) -> None:
+    def add_count(self, name: str, number: int) -> None:
         """So many more of what the report counts under this name."""
         if number:
             self._counts[name] = self._counts.get(name, 0) + number

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.reader.filter import evaluate
+from penstock.reader.split.filter import evaluate
 from penstock.table.predicate.bounds import (
     ONLY_NULLS,
     UNKNOWN,
@@ -23,7 +23,7 @@ from penstock.table.predicate.bounds import (
 )
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Column
-from tests.unit.reader.test_filter import ROW, SCHEMA, TREES
+from tests.unit.reader.split.test_filter import ROW, SCHEMA, TREES
 
 
 def column_of(batch: pa.RecordBatch, column: Column) -> pa.Array:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from penstock.proto.errors import CorruptFile, PositionExpired
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import FileRef, RowGroupRun, RowsOf
-from penstock.reader.filter import evaluate
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
+from penstock.reader.split.filter import evaluate
 from penstock.table.predicate.parse import parse_predicate
 from tests.unit.reader.slices import BASE_INSTANT, SliceFolder, ordinals_of, rows_of, table_of
 

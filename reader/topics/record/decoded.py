@@ -16,6 +16,10 @@ BAD: Final = 2
 PASSED: Final = 3
 
 
+class Unfit(ValueError):
+    """The message says what is wrong; it goes on "the record's " or names a column first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Values:
     """One row for each value handed in, null where there is none or it is unfit.
@@ -34,7 +38,7 @@ class ValuesDecoder(Protocol):
     """One form of values."""
 
     def values(self, texts: Sequence[bytes | None]) -> Values:
-        """Their columns (`TopicShape.decoded`). Never raises for what a value holds."""
+        """Their columns (`TopicReadSchema.decoded`). Never raises for what a value holds."""
         ...
 
 

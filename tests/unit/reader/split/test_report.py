@@ -11,7 +11,7 @@ import pytest
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.reports import PHASES, MergeOutcomes
-from penstock.reader.report import SplitTally, max_event_time_us
+from penstock.reader.split.report import SplitTally, max_event_time_us
 
 
 def test_phases_add_up_by_the_clock_given() -> None:
@@ -30,7 +30,7 @@ def test_phases_add_up_by_the_clock_given() -> None:
 def test_time_within_a_phase_counts_for_the_inner_one() -> None:
     now = 0.0
     tally = SplitTally(clock=lambda: now)
-    inner = tally.within()
+    inner = tally.nested()
     with tally.phase("merge"):
         now = 1.0
         with inner.phase("base_decode"):
@@ -58,8 +58,8 @@ def test_rows_bytes_outcomes_and_the_highest_event_time() -> None:
     tally.begin(123)
     kind = pa.timestamp("us", "UTC")
     for values in ([5, None], [9, 7], [None], []):
-        tally.handed_on(pa.record_batch({"at": pa.array(values, kind)}))
-    tally.merged(MergeOutcomes(won=2))
+        tally.count_batch(pa.record_batch({"at": pa.array(values, kind)}))
+    tally.set_outcomes(MergeOutcomes(won=2))
     report = tally.report()
     assert (report.rows, report.size_bytes, report.outcomes.won, report.max_event_time_us) == (5, 123, 2, 9)
 

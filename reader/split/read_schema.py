@@ -23,7 +23,7 @@ COMMIT_TIME: Final = "_hoodie_commit_time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadShape:
+class ReadSchema:
     """The columns of one read.
 
     record, table: the table's columns, as Avro and as Arrow. output: as the scan names them. carried: what a merged
@@ -50,22 +50,22 @@ class ReadShape:
         return self.keys.columns()
 
     @property
-    def base_with_log(self) -> tuple[str, ...]:
+    def base_columns(self) -> tuple[str, ...]:
         """The columns of a base file that meets a log."""
-        return _unique(*self.stored, *self.merged_by)
+        return _unique(*self.stored, *self.merge_columns)
 
     @property
-    def merged_by(self) -> tuple[str, ...]:
+    def merge_columns(self) -> tuple[str, ...]:
         """The columns of a base file that decide against a log."""
         return _unique(*self.key_fields, *self.ordering.names)
 
     @property
-    def handed_through(self) -> tuple[str, ...]:
+    def pass_through(self) -> tuple[str, ...]:
         """The columns of files whose values only filters and the one who asked look at."""
-        return tuple(name for name in self.stored if name not in self.merged_by and name != RECORD_KEY)
+        return tuple(name for name in self.stored if name not in self.merge_columns and name != RECORD_KEY)
 
     @property
-    def log_keys(self) -> tuple[str, ...]:
+    def log_merge_columns(self) -> tuple[str, ...]:
         """The columns of a log record that decide what becomes of it."""
         return _unique(*self.key_fields, *self.ordering.names, *self.deletes.columns)
 
@@ -99,7 +99,7 @@ def output_schema(scan: Scan) -> pa.Schema:
     return pa.schema([schema.field(name) for name in scan.columns])
 
 
-def read_shape(scan: Scan, *, event_time: str = "", keyed: bool = False) -> ReadShape:
+def read_schema_of(scan: Scan, *, event_time: str = "", keyed: bool = False) -> ReadSchema:
     """What to read for this scan; `event_time` names one more column that the report looks at, `keyed` asks for the
     record key too.
 
@@ -123,7 +123,7 @@ def read_shape(scan: Scan, *, event_time: str = "", keyed: bool = False) -> Read
     stored = tuple(name for name in carried if name not in scan.partition_fields)
     if not stored:
         stored = (RECORD_KEY,) if RECORD_KEY in schema.names else (schema.names[0],)
-    return ReadShape(
+    return ReadSchema(
         record=record,
         table=schema,
         output=output,

@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.splits import AllRows, Scan
-from penstock.reader.read_schema import ReadShape, read_shape
+from penstock.reader.split.read_schema import ReadSchema, read_schema_of
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
@@ -18,7 +18,7 @@ from penstock.table.schema.changes import change_schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeShape:
+class ChangesReadSchema:
     """The columns of one read of changes.
 
     format: what a change becomes. carried: the columns of the finished change for output, filter and report. output:
@@ -30,7 +30,7 @@ class ChangeShape:
     output: pa.Schema
     images: tuple[str, ...]
     predicate: Predicate | None
-    table: ReadShape
+    table: ReadSchema
 
 
 def changes_output(scan: Scan) -> pa.Schema:
@@ -38,7 +38,7 @@ def changes_output(scan: Scan) -> pa.Schema:
     return _chosen(_schema(scan), scan.columns, scan)
 
 
-def change_shape(scan: Scan, *, event_time: str = "") -> ChangeShape:
+def changes_read_schema(scan: Scan, *, event_time: str = "") -> ChangesReadSchema:
     """What to read for a scan of changes. ConfigurationError for a column or filter that does not suit it."""
     schema = _schema(scan)
     output = _chosen(schema, scan.columns, scan)
@@ -53,8 +53,8 @@ def change_shape(scan: Scan, *, event_time: str = "") -> ChangeShape:
         images = tuple(own) if needed else (own[0],)
     else:
         images = tuple(name for name in carried.names if name in own) or (own[0],)
-    table = read_shape(replace(scan, columns=images, where="", rows=AllRows()))
-    return ChangeShape(
+    table = read_schema_of(replace(scan, columns=images, where="", rows=AllRows()))
+    return ChangesReadSchema(
         format=_format(scan), carried=carried, output=output, images=images, predicate=predicate, table=table
     )
 

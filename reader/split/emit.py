@@ -16,15 +16,35 @@ import pyarrow.compute as pc
 
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.splits import Exclusions, Origin, RowLineage, RowsOf, Scan, Split
-from penstock.reader.filter import kept_rows
-from penstock.reader.partition_columns import PartitionConstants
-from penstock.reader.read_schema import COMMIT_TIME, ReadShape
+from penstock.reader.split.filter import kept_rows
+from penstock.reader.split.partition_columns import PartitionConstants
+from penstock.reader.split.read_schema import COMMIT_TIME, ReadSchema
 from penstock.reader.values.dictionary_text import PlainText, among
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.predicate.tree import columns_of
 
 BATCH_BYTES: Final = 16 << 20
 """About how many bytes a batch has at most, however wide its rows are."""
+
+_TARGET_BYTES: Final = 1 << 20
+_TARGET_ROWS: Final = 8192
+"""A batch has about `_TARGET_BYTES`, or `_TARGET_ROWS` rows if those are larger. More would only take memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """The size limits of a batch."""
+
+    rows: int
+    """The most rows."""
+    size_bytes: int
+    """About the most bytes."""
+
+    def rows_of(self, row_bytes: int) -> int:
+        """How many rows of this size to decode at once; at least 1."""
+        row_bytes = max(1, row_bytes)
+        return max(1, min(self.rows, self.size_bytes // row_bytes, max(_TARGET_ROWS, _TARGET_BYTES // row_bytes)))
+
 
 KeysOf = Callable[[Origin], pa.Array]
 
@@ -54,10 +74,10 @@ class BatchFinisher:
     """What turns merged batches into split batches: one split's constants, filters and columns."""
 
     def __init__(
-        self, scan: Scan, split: Split, shape: ReadShape, constants: PartitionConstants, keys_of: KeysOf
+        self, scan: Scan, split: Split, read_schema: ReadSchema, constants: PartitionConstants, keys_of: KeysOf
     ) -> None:
         """`keys_of` reads an origin of the split's ancestry: the keys of its rows that are of the range."""
-        self._split_id, self._shape, self._constants = split.split_id, shape, constants
+        self._split_id, self._read_schema, self._constants = split.split_id, read_schema, constants
         self._table = scan.table
         self._instants = self._unknown = None
         self._origins = {}
@@ -72,7 +92,7 @@ class BatchFinisher:
                 self._unknown = pa.array(sorted(unknown), pa.string())
                 self._origins = {str(origin.service): origin for origin in ancestry.origins}
         self._plain = PlainText()
-        self._filtered_by = () if shape.predicate is None else columns_of(shape.predicate)
+        self._filtered_by = () if read_schema.predicate is None else columns_of(read_schema.predicate)
         self._keys_of = keys_of
         self._keys: dict[str, pa.Array] = {}
 
@@ -94,9 +114,9 @@ class BatchFinisher:
             if not len(kept):
                 return None
             carried = carried.take(pa.array(kept))
-        names = self._shape.output.names
+        names = self._read_schema.output.names
         columns = [self._plain.column(name, carried.column(name)) for name in names]
-        batch = pa.RecordBatch.from_arrays(columns, schema=self._shape.output)
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._read_schema.output)
         return SplitBatch(self._split_id, ordinal, next_ordinal, batch, kept), carried
 
     def _is_wanted(self, carried: pa.RecordBatch) -> pa.Array:
@@ -136,10 +156,10 @@ class BatchFinisher:
 
     def _carried(self, merged: pa.RecordBatch) -> pa.RecordBatch:
         columns: list[pa.Array] = []
-        for name in self._shape.carried:
+        for name in self._read_schema.carried:
             constant = self._constants.column(name, merged.num_rows)
             columns.append(merged.column(name) if constant is None else constant)
-        return pa.RecordBatch.from_arrays(columns, names=list(self._shape.carried))
+        return pa.RecordBatch.from_arrays(columns, names=list(self._read_schema.carried))
 
     def _kept(self, carried: pa.RecordBatch) -> np.ndarray | None:
         """Offsets of the rows that the instants asked for and the filter keep; None for all."""
@@ -149,9 +169,9 @@ class BatchFinisher:
             if answers.true_count < len(answers):
                 kept = np.flatnonzero(answers.to_numpy(zero_copy_only=False))
                 carried = carried.take(pa.array(kept))
-        if self._shape.predicate is None or (kept is not None and not len(kept)):
+        if self._read_schema.predicate is None or (kept is not None and not len(kept)):
             return kept
-        filtered = kept_rows(self._shape.predicate, self._plain.batch(carried.select(self._filtered_by)))
+        filtered = kept_rows(self._read_schema.predicate, self._plain.batch(carried.select(self._filtered_by)))
         if filtered is None:
             return kept
         return filtered if kept is None else kept[filtered]

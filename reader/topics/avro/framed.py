@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.kafka.protocols import SchemaRegistry, UnusableSchema
 from penstock.proto.errors import CorruptBlock, FormatError, SchemaMismatch
 from penstock.reader.avro.decoder import AvroDecoder
-from penstock.reader.topics.errors import Unfit
+from penstock.reader.topics.record.decoded import Unfit
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.avro import (
     ArrayType,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.reader.filter import evaluate, kept_rows
+from penstock.reader.split.filter import evaluate, kept_rows
 from penstock.table.predicate.parse import parse_predicate
 
 SCHEMA = pa.schema(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.splits import FileRef
-from penstock.reader.memory import return_unused
+from penstock.reader.values.memory_pool import return_unused
 from penstock.table.storage.filesystem import Storage, is_local
 
 _WORTH_RETURNING_BYTES: Final = 4 << 20

@@ -11,7 +11,7 @@ import pytest
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.proto.model.splits import DeleteMarker, EventTimeOrdering
 from penstock.reader.merge.delete_markers import DeleteMarks
-from penstock.reader.read_schema import output_schema, read_shape
+from penstock.reader.split.read_schema import output_schema, read_schema_of
 from tests.unit.reader.slices import SliceFolder, rows_of
 
 FIELDS: dict[str, Any] = {"id": "string", "ts": "long", "v": "double", "p": "string", "_hoodie_is_deleted": "boolean"}
@@ -23,26 +23,26 @@ def folder(tmp_path: pathlib.Path) -> SliceFolder:
 
 
 def test_only_what_is_needed_is_read(folder: SliceFolder) -> None:
-    shape = read_shape(folder.scan(columns=("v",)))
+    shape = read_schema_of(folder.scan(columns=("v",)))
     assert (shape.carried, shape.stored) == (("v",), ("v",))
-    assert shape.base_with_log == ("v", "_hoodie_record_key", "ts")
-    assert shape.log_keys == ("_hoodie_record_key", "ts", "_hoodie_is_deleted")
+    assert shape.base_columns == ("v", "_hoodie_record_key", "ts")
+    assert shape.log_merge_columns == ("_hoodie_record_key", "ts", "_hoodie_is_deleted")
 
 
 def test_filters_ranges_and_reports_add_their_columns(folder: SliceFolder) -> None:
     scan = folder.scan(columns=("v",), where="ID = 'x' and v > 1", rows=rows_of("1"))
-    assert read_shape(scan, event_time="ts").carried == ("v", "id", "_hoodie_commit_time", "ts")
+    assert read_schema_of(scan, event_time="ts").carried == ("v", "id", "_hoodie_commit_time", "ts")
 
 
 def test_partition_columns_are_not_read(folder: SliceFolder) -> None:
     scan = folder.scan(columns=("p", "v"), partition_fields=("p",))
-    assert read_shape(scan).stored == ("v",)
-    assert read_shape(folder.scan(columns=("p",), partition_fields=("p",))).stored == ("_hoodie_record_key",)
+    assert read_schema_of(scan).stored == ("v",)
+    assert read_schema_of(folder.scan(columns=("p",), partition_fields=("p",))).stored == ("_hoodie_record_key",)
 
 
 def test_commit_time_needs_no_ordering_column(tmp_path: pathlib.Path) -> None:
-    assert not read_shape(SliceFolder(tmp_path, FIELDS).scan()).ordering
-    assert not read_shape(SliceFolder(tmp_path, FIELDS, EventTimeOrdering(())).scan()).ordering
+    assert not read_schema_of(SliceFolder(tmp_path, FIELDS).scan()).ordering
+    assert not read_schema_of(SliceFolder(tmp_path, FIELDS, EventTimeOrdering(())).scan()).ordering
 
 
 def test_the_output_schema_is_the_tables(folder: SliceFolder) -> None:
@@ -60,9 +60,9 @@ def test_the_output_schema_is_the_tables(folder: SliceFolder) -> None:
 )
 def test_columns_that_are_not_there(folder: SliceFolder, changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        read_shape(folder.scan(**changed))
+        read_schema_of(folder.scan(**changed))
     with pytest.raises(ConfigurationError, match="no column nope"):
-        read_shape(folder.scan(), event_time="nope")
+        read_schema_of(folder.scan(), event_time="nope")
 
 
 @pytest.mark.parametrize(
@@ -78,21 +78,21 @@ def test_tables_that_cannot_be_merged(
     tmp_path: pathlib.Path, names: tuple[str, ...], fields: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
-        read_shape(SliceFolder(tmp_path, fields, EventTimeOrdering(names)).scan())
+        read_schema_of(SliceFolder(tmp_path, fields, EventTimeOrdering(names)).scan())
 
 
 def test_only_a_boolean_marks_deletes(tmp_path: pathlib.Path) -> None:
     fields = {**FIELDS, "_hoodie_is_deleted": "string"}
-    assert read_shape(SliceFolder(tmp_path, fields).scan()).deletes == DeleteMarks()
+    assert read_schema_of(SliceFolder(tmp_path, fields).scan()).deletes == DeleteMarks()
 
 
 def test_all_that_marks_deletes_is_read(tmp_path: pathlib.Path) -> None:
     folder = SliceFolder(tmp_path, {**FIELDS, "_hoodie_operation": "string"})
-    shape = read_shape(folder.scan())
+    shape = read_schema_of(folder.scan())
     assert shape.deletes == DeleteMarks(flag="_hoodie_is_deleted", operation="_hoodie_operation")
-    marked = read_shape(folder.scan(delete_marker=DeleteMarker("id", "x")))
-    assert marked.log_keys == ("_hoodie_record_key", "_hoodie_is_deleted", "_hoodie_operation", "id")
-    assert read_shape(folder.scan(delete_marker=DeleteMarker("gone", "x"))).deletes.custom is None
+    marked = read_schema_of(folder.scan(delete_marker=DeleteMarker("id", "x")))
+    assert marked.log_merge_columns == ("_hoodie_record_key", "_hoodie_is_deleted", "_hoodie_operation", "id")
+    assert read_schema_of(folder.scan(delete_marker=DeleteMarker("gone", "x"))).deletes.custom is None
     nested = SliceFolder(tmp_path, {"v": {"type": "array", "items": "int"}})
     with pytest.raises(ConfigurationError, match="column 'v' marks deletes and is"):
-        read_shape(nested.scan(delete_marker=DeleteMarker("v", "1.0")))
+        read_schema_of(nested.scan(delete_marker=DeleteMarker("v", "1.0")))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.kafka.protocols import SchemaRegistry
-from penstock.reader.topics.avro_framed import FramedAvro, relaxed
-from penstock.reader.topics.decoded import Values, gathered
-from penstock.reader.topics.errors import Unfit
+from penstock.reader.topics.avro.framed import FramedAvro, relaxed
 from penstock.reader.topics.json.keys import JsonKeys
-from penstock.reader.topics.shape import TopicShape
+from penstock.reader.topics.record.decoded import Unfit, Values, gathered
+from penstock.reader.topics.record.read_schema import TopicReadSchema
 from penstock.table.schema.avro import RecordSchema
 
 
@@ -17,9 +16,9 @@ class AvroRows:
     """Values whose schema is a record of the table's columns: each is read as those of log files are, but that a
     column which the writer lacks is null whatever its default. Not for two threads at once."""
 
-    def __init__(self, shape: TopicShape, registry: SchemaRegistry, *, compiled: bool) -> None:
-        target = RecordSchema("row", relaxed(shape.fields), "")
-        self._shape = shape
+    def __init__(self, read_schema: TopicReadSchema, registry: SchemaRegistry, *, compiled: bool) -> None:
+        target = RecordSchema("row", relaxed(read_schema.fields), "")
+        self._read_schema = read_schema
         self._framed = FramedAvro(registry, lambda _writer: target, compiled=compiled)
 
     def values(self, texts: Sequence[bytes | None]) -> Values:
@@ -27,22 +26,22 @@ class AvroRows:
         reasons: dict[int, str] = {}
         groups = list(self._framed.groups(texts, reasons))
         unknown = sum(
-            len(group.places) * sum(field.name not in self._shape.known for field in group.writer.fields)
+            len(group.places) * sum(field.name not in self._read_schema.known for field in group.writer.fields)
             for group in groups
         )
         parts = [(group.places, group.rows) for group in groups]
-        rows = gathered(parts, len(texts), self._shape.decoded)
+        rows = gathered(parts, len(texts), self._read_schema.decoded)
         return Values(rows=rows, reasons=reasons, unknown=unknown)
 
 
 class AvroKeys:
     """Keys with a schema's id in front: a record of the key columns, or the value of the one there is; else text."""
 
-    def __init__(self, shape: TopicShape, registry: SchemaRegistry) -> None:
-        own = shape.table.by_name()
-        columns = [own[name] for name in shape.key_columns if name in own]
-        self._texts = JsonKeys(shape.topic.key_fields, shape.table)
-        self._paths = [name if name in own else tuple(name.split(".")) for name in shape.topic.key_fields]
+    def __init__(self, read_schema: TopicReadSchema, registry: SchemaRegistry) -> None:
+        own = read_schema.table.by_name()
+        columns = [own[name] for name in read_schema.key_columns if name in own]
+        self._texts = JsonKeys(read_schema.topic.key_fields, read_schema.table)
+        self._paths = [name if name in own else tuple(name.split(".")) for name in read_schema.topic.key_fields]
         target = RecordSchema("key", relaxed(columns), "")
         lone = columns[0].name if len(columns) == 1 else ""
         self._framed = FramedAvro(registry, lambda _writer: target, compiled=False, lone_column=lone, what="key")

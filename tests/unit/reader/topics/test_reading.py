@@ -16,8 +16,8 @@ from penstock.kafka.protocols import RecordChunk
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StorageError, UndecodableRecord
 from penstock.proto.model.hybrid import HybridMode, KafkaAccess, KafkaRange
 from penstock.proto.model.splits import DeleteMarker
-from penstock.reader.emit import BATCH_BYTES
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
+from penstock.reader.split.emit import BATCH_BYTES
 from penstock.reader.topics import dead_letters
 from penstock.reader.topics.reading import TopicReading
 from tests.unit.reader.topics.fake_topic import (

@@ -55,7 +55,7 @@ class _SystemPool:
 _system_pool: Final = _SystemPool()
 
 
-def frugal(batches: Generator[T, None, None]) -> Generator[T, None, None]:
+def with_system_pool(batches: Generator[T, None, None]) -> Generator[T, None, None]:
     """The same batches, each made out of the system's pool; closing it closes them."""
     if _CHOSEN:
         yield from batches

@@ -1,0 +1,56 @@
+"""What the read of one split has in common: its scan and split, the columns to read, storage, report and options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.splits import Scan, Split
+from penstock.reader.split.emit import BATCH_BYTES, BatchSize
+from penstock.reader.split.read_schema import ReadSchema
+from penstock.reader.split.report import SplitTally
+from penstock.table.storage.filesystem import Storage
+
+MAX_BATCH_ROWS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a split is read. Options never change the rows that are returned."""
+
+    batch_rows: int = 32768
+    """The most rows of a batch, 1 to 2^24."""
+    compiled: bool = True
+    """Whether the compiled kernels are used. Without them fastavro and Arrow functions do the same work."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch_rows <= MAX_BATCH_ROWS:
+            raise ConfigurationError(f"batch rows {self.batch_rows}: expected 1 to {MAX_BATCH_ROWS}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitContext:
+    """One read of one split. It is passed through all steps of the read: log, base file, merge and changes."""
+
+    scan: Scan
+    """The scan that the split belongs to."""
+    split: Split
+    """The split to read."""
+    schema: ReadSchema
+    """The columns to read."""
+    storage: Storage
+    """Where the table's files are."""
+    tally: SplitTally
+    """Counts for the split's report."""
+    options: ReadOptions = field(default_factory=ReadOptions)
+    """How to read."""
+
+    @property
+    def batch_size(self) -> BatchSize:
+        """The size of the batches to produce."""
+        return BatchSize(self.options.batch_rows, BATCH_BYTES)
+
+    @property
+    def where(self) -> str:
+        """Table and split, the beginning of error texts."""
+        return f"table {self.scan.table}: split {self.split.split_id}"
