@@ -62,7 +62,7 @@ def test_one_missing_row_is_found(data: pathlib.Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_whole_demo_from_any_folder(tmp_path: pathlib.Path) -> None:
     """All four roads in the way a user starts them; two slots pulled splits; nothing is left behind."""
     command = [sys.executable, "-m", "penstock", "demo"]

@@ -38,7 +38,7 @@ def followed_pages() -> Iterator[Any]:
         found = [block for block in blocks(page) if block.runs]
         if found:
             needs_spark = any(block.needs_spark for block in found)
-            marks = [pytest.mark.spark, pytest.mark.timeout(600)] if needs_spark else []
+            marks = [pytest.mark.spark, pytest.mark.timeout(900)] if needs_spark else []
             yield pytest.param(found, id=page, marks=marks)
 
 

@@ -27,8 +27,8 @@ from penstock.engine.consumer import Consumer
 from penstock.proto.client.client import CallLimits, EnumeratorClient
 from tests.golden.changes import hudi_changes, lost_decimals
 from tests.loopback_ports import free_port
+from tests.progress import PROGRESS_S
 
-PATIENCE_S: Final = 60.0
 CASE: Final = "B_v9_cdc_cow_data_before_after"
 """A table of ten commits (updates, deletes, moves, replacements) with the 24 changes that Hudi returned for it."""
 ONCE: Final = CallLimits(deadline_ms=20_000, attempts=1)
@@ -36,7 +36,7 @@ OFTEN: Final = CallLimits(deadline_ms=40_000, attempts=60, first_pause_ms=50, lo
 _T = TypeVar("_T")
 
 
-def until(found: Callable[[], _T], what: str, patience_s: float = PATIENCE_S) -> _T:
+def until(found: Callable[[], _T], what: str, patience_s: float = PROGRESS_S) -> _T:
     """The first answer that is true; fails when the time is over."""
     end_s = time.monotonic() + patience_s
     while not (answer := found()):
@@ -118,7 +118,7 @@ class Served:
     def wait_killed(self) -> None:
         """It was ended by -9: by a failpoint, or `kill`."""
         assert self.process is not None
-        assert self.process.wait(PATIENCE_S) == -signal.SIGKILL, self.log.read_text()[-2000:]
+        assert self.process.wait(PROGRESS_S) == -signal.SIGKILL, self.log.read_text()[-2000:]
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -161,7 +161,7 @@ def end(process: subprocess.Popen[str] | None) -> None:
     with contextlib.suppress(OSError):
         process.send_signal(signal.SIGCONT)
     process.kill()
-    process.wait(PATIENCE_S)
+    process.wait(PROGRESS_S)
     if process.stdout is not None:
         process.stdout.close()
 

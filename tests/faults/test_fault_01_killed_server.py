@@ -23,7 +23,8 @@ from penstock.proto.model.queries import Changes, PlanRequest, RoundLimits
 from penstock.proto.model.reports import EndOfSlot
 from penstock.proto.model.splits import Scan, Split
 from penstock.reader.read_split import read_split
-from tests.faults.served import CASE, ONCE, PATIENCE_S, Served, differing, end, penstock, until, written
+from tests.faults.served import CASE, ONCE, Served, differing, end, penstock, until, written
+from tests.progress import PROGRESS_S
 
 pytestmark = pytest.mark.golden
 REQUEST = PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))
@@ -159,7 +160,7 @@ def test_fault_01_a_reader_outlives_a_server_that_is_killed_again_and_again(
                 server.wait_killed()
                 server.start(f"{failpoint}=kill@12", ready=False)
                 lives += 1
-            assert reader.wait(PATIENCE_S) == 0, log.read_text()[-2000:]
+            assert reader.wait(PROGRESS_S) == 0, log.read_text()[-2000:]
         finally:
             end(reader)
     assert lives >= 4

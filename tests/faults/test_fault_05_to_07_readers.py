@@ -23,7 +23,6 @@ from tests.faults.served import (
     CASE,
     OFTEN,
     ONCE,
-    PATIENCE_S,
     Served,
     differing,
     drain,
@@ -33,6 +32,7 @@ from tests.faults.served import (
     until,
     written,
 )
+from tests.progress import PROGRESS_S
 
 pytestmark = pytest.mark.golden
 PROGRAM = pathlib.Path(__file__).with_name("reader_process.py")
@@ -86,7 +86,7 @@ def test_fault_05_a_reader_that_was_stopped_longer_than_its_lease_commits_nothin
         log = tmp_path / "tail.log"
         tail = penstock("tail", *arguments, "--format", "jsonl", "--output-dir", out, "--exit-at-end", log=log)
         try:
-            assert tail.wait(PATIENCE_S) == 0, log.read_text()
+            assert tail.wait(PROGRESS_S) == 0, log.read_text()
         finally:
             end(tail)
         assert not differing(golden, written(out))

@@ -26,6 +26,7 @@ from penstock.proto.errors import (
 )
 from tests.hybrid.topic_records import ends
 from tests.kafka_broker import USERS
+from tests.progress import PROGRESS_S
 
 CASE = "C_v6_streamer"
 TOPIC = "orders"
@@ -165,7 +166,7 @@ def test_a_broker_that_is_not_there(
     )
     given: Any = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": "127.0.0.1:9"}}
     consumer = penstock.Consumer(None, reading.table, group=reading.group, reader_id="r", door=reading.door, **given)
-    deadline = time.monotonic() + 45
+    deadline = time.monotonic() + PROGRESS_S
     with consumer:
         while "no answer from the Kafka brokers" not in caplog.text:
             assert time.monotonic() < deadline, f"nothing was said of the broker: {caplog.text[-2000:]}"

@@ -18,12 +18,12 @@ from tests.hybrid.hybrid_cast import Door, HybridCast, Moment, Strike, Victim
 from tests.hybrid.lake_rounds import Kind, LakeFiller, Road
 from tests.hybrid.topic_fold import append_problems, change_problems
 from tests.hybrid.topic_records import TopicProducer, make_topic, read_topic
+from tests.progress import PROGRESS_S
 
 pytestmark = pytest.mark.timeout(900)
 
 RUNS: Final = int(os.environ.get("PENSTOCK_HYBRID_RUNS", "50"))
 SEED: Final = int(os.environ.get("PENSTOCK_SEED", "20261121"))
-WITHIN_S: Final = 240.0
 EVERY: Final = tuple(itertools.product(Kind, Road, Door))
 SHORT: Final = (
     (Kind.APPEND, Road.STREAMER, Door.GROUP),
@@ -93,19 +93,19 @@ def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pyte
         producer.start()
         cast.begin(strikes)
         filler.start()
-        cast.carry_out(strikes, rng, WITHIN_S)
-        cast.wait(lambda: cast.has_come(Moment.KAFKA), WITHIN_S, "rows of the topic")
+        cast.carry_out(strikes, rng, PROGRESS_S)
+        cast.wait(lambda: cast.has_come(Moment.KAFKA), PROGRESS_S, "rows of the topic")
         producer.wake_idle()
         _stop(producer, filler)
-        cast.wait(lambda: not producer.is_alive() and not filler.is_alive(), WITHIN_S, "the writers' end")
-        cast.wait(lambda: _is_all_there(cast, producer), WITHIN_S, "the last records")
+        cast.wait(lambda: not producer.is_alive() and not filler.is_alive(), PROGRESS_S, "the writers' end")
+        cast.wait(lambda: _is_all_there(cast, producer), PROGRESS_S, "the last records")
         cast.end()
     finally:
         cast.abandon()
         _stop(producer, filler)
         for writer in (producer, filler):
             if writer.is_alive():
-                writer.join(WITHIN_S)  # the next run has Hudi to itself
+                writer.join(PROGRESS_S)  # the next run has Hudi to itself
     note = (
         f"hand-over {plot.kind} {plot.road} {plot.door}: seed {plot.seed}, {dict(filler.happened)}, "
         f"{dict(cast.happened)}, {time.monotonic() - began:.0f} s"
@@ -125,7 +125,7 @@ def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pyte
 
 def _begin(producer: TopicProducer, filler: LakeFiller) -> None:
     """Rounds until there is a table: the first transaction may be aborted, or not be in the topic's end yet."""
-    give_up = time.monotonic() + WITHIN_S
+    give_up = time.monotonic() + PROGRESS_S
     filler.begin(1)
     while not filler.table.exists():
         assert time.monotonic() < give_up, f"no round made a table: {dict(filler.happened)}"

@@ -22,7 +22,7 @@ from tests.streaming import reference_model as model
 from tests.streaming.driven import Driven, Live
 from tests.streaming.operators import as_rows
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 SECOND_US = 1_000_000
 ALLOWED_MS = 400

@@ -19,6 +19,8 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.progress import PROGRESS_S
+
 PARTITIONS: Final = 3
 KEYS: Final = 45
 REGIONS: Final = ("eu", "us", "ap")
@@ -27,7 +29,6 @@ FIRST_MS: Final = int(time.time() - 600) * 1000
 has and did not acknowledge a second time."""
 QUIET: Final[Mapping[str, Any]] = {"log_level": 0}
 """librdkafka writes to stderr of brokers that were killed on purpose."""
-PATIENCE_S: Final = 60.0
 KEEPS_ALL: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
 
 COLUMNS: Final = ("id", "region", "ts", "n", "at", "amount", "note")
@@ -57,7 +58,7 @@ def make_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None
     """A topic that keeps all of its records, whatever their time."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=KEEPS_ALL)
-    admin.create_topics([new])[topic].result(PATIENCE_S)
+    admin.create_topics([new])[topic].result(PROGRESS_S)
 
 
 def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, int]:
@@ -75,7 +76,7 @@ def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, 
 def read_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list[Record]:
     """Every committed record, by partition and offset."""
     consumer, left, found = _reader(bootstrap), set(range(partitions)), list[Record]()
-    give_up = time.monotonic() + PATIENCE_S
+    give_up = time.monotonic() + PROGRESS_S
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
         while left:
@@ -132,7 +133,7 @@ class TopicProducer(threading.Thread):
     def begin(self, records: int) -> None:
         """Records before it runs, in the caller's thread."""
         if self._is_transactional and not self._sent:
-            self._producer.init_transactions(PATIENCE_S)
+            self._producer.init_transactions(PROGRESS_S)
         self._burst(records)
 
     def run(self) -> None:
@@ -161,12 +162,12 @@ class TopicProducer(threading.Thread):
         """Sends, acknowledged at the end; as one transaction where there are any."""
         if not self._is_transactional:
             send()
-            assert self._producer.flush(PATIENCE_S) == 0, "records were not acknowledged in time"
+            assert self._producer.flush(PROGRESS_S) == 0, "records were not acknowledged in time"
             return
         self._producer.begin_transaction()
         send()
         if aborts:
-            self._producer.flush(PATIENCE_S)
+            self._producer.flush(PROGRESS_S)
             self._again(self._producer.abort_transaction)
             return
         try:
@@ -182,7 +183,7 @@ class TopicProducer(threading.Thread):
     def _again(self, step: Callable[[float], object]) -> None:
         for attempt in range(5):
             try:
-                step(PATIENCE_S)
+                step(PROGRESS_S)
                 return
             except KafkaException as error:
                 if attempt == 4 or not error.args[0].retriable():

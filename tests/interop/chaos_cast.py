@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import psutil
@@ -24,6 +25,7 @@ import penstock
 from penstock.proto.errors import Fenced, PenstockError
 from tests.interop.chaos_writer import waited
 from tests.loopback_ports import free_port
+from tests.progress import PROGRESS_S
 
 LEASE_S = 4
 READERS = 4
@@ -71,7 +73,7 @@ class Actor:
         self.killed, self.again_at, self.continue_at = True, time.monotonic() + away_s, 0.0
         self.send(signal.SIGKILL)
         if self.process is not None:
-            self.process.wait(10)
+            self.process.wait(PROGRESS_S)
 
     def pause(self, seconds: float) -> None:
         """Stands still for a while."""
@@ -114,15 +116,17 @@ class Cast:
         for actor in (self.server, *self.readers):
             actor.start()
 
-    def chaos(self, seconds: float) -> None:
-        """Kills and stops processes at random, once all work; in the last third of the time readers alone."""
-        waited(self._all_work, 60, "a first file of output")
+    def chaos(self, seconds: float, is_enough: Callable[[], bool]) -> None:
+        """Kills and stops processes at random after the first output: for `seconds`, and on a slow machine until
+        `is_enough`. In the last third of the time it strikes readers alone."""
+        waited(self._all_work, PROGRESS_S, "a first file of output")
         began = time.monotonic()
         strike_at = began
         measured_at = began
-        while (now := time.monotonic()) < began + seconds:
+        while (now := time.monotonic()) < began + seconds or not is_enough():
+            assert now < began + seconds + PROGRESS_S, f"not enough after {now - began:.0f} s: {dict(self.happened)}"
             self.attend()
-            spares_server = now > began + seconds * 2 / 3
+            spares_server = now > began + seconds * 2 / 3 and self.happened["server killed"] > 0
             if now >= strike_at:
                 self._strike(spares_server)
                 strike_at = now + self.rng.uniform(0.5, 4)
@@ -159,9 +163,9 @@ class Cast:
         """Ends all by SIGTERM, which is no error."""
         for actor in (*self.readers, self.server):
             actor.send(signal.SIGCONT)
-            is_young = time.monotonic() - actor.started_at < 10  # it may not have come to its handler of signals yet
+            is_young = time.monotonic() - actor.started_at < 60  # it may not have come to its handler of signals yet
             actor.send(signal.SIGTERM)
-            status = 0 if actor.process is None else actor.process.wait(60)
+            status = 0 if actor.process is None else actor.process.wait(PROGRESS_S)
             if status != 0 and not actor.continue_at and not (is_young and status == -signal.SIGTERM):
                 self.problems.append(f"{actor.name} ended with {status}: {_told(actor)}")
 
@@ -170,7 +174,7 @@ class Cast:
         for actor in (*self.readers, self.server):
             if actor.is_up and actor.process is not None:
                 actor.process.kill()
-                actor.process.wait(10)
+                actor.process.wait(PROGRESS_S)
 
     def _strike(self, spares_server: bool) -> None:
         rng = self.rng

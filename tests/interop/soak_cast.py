@@ -26,9 +26,9 @@ from tests.interop.chaos_cast import Actor
 from tests.interop.chaos_writer import waited
 from tests.interop.soak_samples import Samples, processes_of
 from tests.loopback_ports import free_port
+from tests.progress import PROGRESS_S
 
 QUERIES: Final = ("changes", "windows")
-STARTED_S: Final = 240.0
 KINDS: Final = {"server": 0.3, "driver": 0.15, "planner": 0.15, "executor": 0.4}
 """Who is killed, how often."""
 
@@ -84,7 +84,7 @@ class Soak:
 
     def run(self, seconds: float, kill_all_s: float) -> None:
         """For so many seconds, once rows flow: all are killed for the first `kill_all_s`, then Python workers alone."""
-        waited(self._has_begun, STARTED_S, "a first micro-batch of each stream")
+        waited(self._has_begun, PROGRESS_S, "a first micro-batch of each stream")
         began = time.monotonic()
         first = list(KINDS)
         self.rng.shuffle(first)

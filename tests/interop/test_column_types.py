@@ -13,7 +13,7 @@ import penstock
 from tests.interop.history_changes import ask, decoded
 from tests.interop.test_types_and_keys import options, shown
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
 CDC = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "data_before_after"}
 

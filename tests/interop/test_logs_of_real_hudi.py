@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
 COLUMNS = (("id", "c0"), ("p", "'x'"), ("ts", "c1"), ("v", "c2"))
 OPTIONS = {

@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
 NUMBERS = ("0", "7", "-7", "12", "123", "-123", "999", "12345678", "1600000000", "1600000000000", "1600000000000000")
 YEARS = ("1000", "2020", "-2020", "002020", "12345", "-12345", "123456", "202001", "-202001", "-290307", "-0000")

@@ -13,7 +13,7 @@ import pytest
 import penstock
 from penstock.engine.demo.comparison import compare_rows
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
 COLUMNS = (
     ("id", "c0"),

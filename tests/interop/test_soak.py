@@ -26,6 +26,7 @@ from tests.interop.soak_cast import QUERIES, Soak
 from tests.interop.soak_plot import draw
 from tests.interop.soak_samples import Samples, sparks
 from tests.interop.soak_writer import SoakWriter, Window
+from tests.progress import PROGRESS_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(3 * 3600)]
 
@@ -106,7 +107,7 @@ def _catch_up(soak: Soak, writer: SoakWriter) -> None:
         return is_out and all(soak.committed(query) == newest for query in QUERIES)
 
     try:
-        waited(is_there, 180, f"both streams at {newest}")
+        waited(is_there, PROGRESS_S, f"both streams at {newest}")
     except AssertionError as error:
         said = {query: soak.committed(query) for query in QUERIES}
         failed = soak.events("failed")[-2:]

@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
 CHANGES: dict[str, tuple[str, str, Sequence[str]]] = {
     "text_as_date": ("string", "date", ("'2020-01-05'", "'2020-12-03'", "null")),

@@ -26,7 +26,7 @@ from penstock.enumerator.server.auth.tokens import new_token
 from tests.faults.served import end, until
 from tests.ops.places import REPOSITORY
 
-pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(900)]
 CASE = "A_merge_event_long_v9_h120"
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 EXTRAS = ("server", "kafka")

@@ -21,10 +21,11 @@ import penstock
 from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.load import load_settings
 from tests.certificates import Authority
-from tests.faults.served import PATIENCE_S, end, until
+from tests.faults.served import end, until
 from tests.loopback_ports import free_port
 from tests.ops import image
 from tests.ops.places import DEPLOY
+from tests.progress import PROGRESS_S
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden]
 CASE = "A_merge_event_long_v9_h120"
@@ -128,7 +129,7 @@ def test_it_serves_probes_readers_and_prometheus_and_ends_in_order(running: Runn
     assert '"level"' in running.log.read_text()
     running.process.send_signal(signal.SIGTERM)
     until(lambda: running.serves() == "NOT_SERVING", "probes are told that it drains", 5)
-    assert running.process.wait(PATIENCE_S) == 0, running.log.read_text()
+    assert running.process.wait(PROGRESS_S) == 0, running.log.read_text()
 
 
 def test_a_configuration_that_is_not_there_is_one_line_and_exit_code_2(binary: pathlib.Path) -> None:

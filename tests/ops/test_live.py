@@ -12,12 +12,12 @@ import pytest
 from tests.faults.served import until
 from tests.ops.expressions import expressions, metrics_in, names_in, rules_of
 from tests.ops.places import ALERTS
+from tests.progress import PROGRESS_S
 
-pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(900)]
 
 RULES = rules_of(ALERTS.read_text())
 NAMES = [rule["alert"] for rule in RULES]
-PATIENCE_S = 150.0
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +30,9 @@ def fired(stage: Any) -> set[str]:
         return wanted <= seen
 
     try:
-        until(lambda: look({"PenstockCallsFail"}), "refused calls are noticed", PATIENCE_S)
+        until(lambda: look({"PenstockCallsFail"}), "refused calls are noticed", PROGRESS_S)
         stage.kill_second()
-        until(lambda: look(set(NAMES)), "every alert fires", PATIENCE_S)
+        until(lambda: look(set(NAMES)), "every alert fires", PROGRESS_S)
     except AssertionError:
         pass  # which one did not is told by its own test
     return seen

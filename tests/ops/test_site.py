@@ -21,7 +21,7 @@ import pytest
 from tests.docs.doc_pages import pages
 from tests.ops.places import REPOSITORY, missing
 
-pytestmark = [pytest.mark.ops, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ops, pytest.mark.timeout(900)]
 TOOL = REPOSITORY / "tools" / "make_site.py"
 PYTHON = REPOSITORY / ".venv" / "bin" / "python"
 

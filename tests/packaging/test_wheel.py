@@ -18,7 +18,7 @@ from packaging.metadata import Metadata
 
 from penstock.version import __version__
 
-pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())

@@ -22,7 +22,7 @@ from tests.s3.bucket import BUCKET
 from tests.s3.s3_proxy import Fault, Request
 from tests.s3.weather import Weather, growing
 
-pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(900)]
 MERGED = "A_merge_event_long_v9_h120"
 """Merge on read: base files and logs, read in ranges."""
 

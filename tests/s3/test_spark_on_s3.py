@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.ops,
     pytest.mark.spark,
     pytest.mark.golden,
-    pytest.mark.timeout(280),
+    pytest.mark.timeout(900),
     # py4j and pyspark close their sockets when they are collected, not when they are done.
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]

@@ -86,7 +86,7 @@ def check(summary: Summary, schedules: int) -> None:
     assert all(summary.features[feature] >= LEAST_OF_A_KIND * schedules / SCHEDULES for feature in FEATURES)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_ten_thousand_schedules() -> None:
     check(run_many(0, SCHEDULES), SCHEDULES)
 

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from penstock.spark import register
 
-HARM_S = 90.0
+HARM_S = 600.0
 
 
 class StreamAsked(TypedDict):

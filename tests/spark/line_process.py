@@ -14,8 +14,7 @@ import subprocess
 import threading
 
 from penstock.engine.spark import interpreter
-
-DEADLINE_S = 120
+from tests.progress import PROGRESS_S
 
 
 class LineProcess:
@@ -44,7 +43,7 @@ class LineProcess:
     def line(self) -> str:
         """The next line; fails the test if none comes in time or the process ended."""
         try:
-            line = self._lines.get(timeout=DEADLINE_S)
+            line = self._lines.get(timeout=PROGRESS_S)
         except queue.Empty:
             line = ""
         assert line, f"no line in time: {self._log.read_text()[-3000:]}"
@@ -67,7 +66,7 @@ class LineProcess:
         """kill -9 of the process and all it started (a driver: its JVM and Python workers)."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(DEADLINE_S)
+        self._process.wait(PROGRESS_S)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):

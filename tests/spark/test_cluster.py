@@ -26,7 +26,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 from tests.loopback_ports import free_port
-from tests.spark.line_process import DEADLINE_S, LineProcess
+from tests.progress import PROGRESS_S
+from tests.spark.line_process import LineProcess
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 CASE = "B_v9_inc_mor"
@@ -167,9 +168,9 @@ class Stream:
 
 def waited(until: Callable[[], object], what: str) -> None:
     """Waits for a condition."""
-    give_up = time.monotonic() + DEADLINE_S
+    give_up = time.monotonic() + PROGRESS_S
     while not until():
-        assert time.monotonic() < give_up, f"not within {DEADLINE_S} s: {what}"
+        assert time.monotonic() < give_up, f"not within {PROGRESS_S} s: {what}"
         time.sleep(0.05)
 
 

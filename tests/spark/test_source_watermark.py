@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from penstock.proto.errors import ConfigurationError
 from penstock.spark import await_end, with_source_watermark
+from tests.progress import PROGRESS_S
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 CASE = "A_merge_event_timestamp_v9_h120"
@@ -21,7 +22,6 @@ CASE = "A_merge_event_timestamp_v9_h120"
 LAST = "20261120213117962"
 COLUMNS = ["_penstock_watermark", "_penstock_marker"]
 END = "9999-01-01 00:00:00"
-DEADLINE_S = 120
 
 
 class MicroBatches:
@@ -57,7 +57,7 @@ def to_its_end(frame: DataFrame, folder: pathlib.Path, mode: str = "append") -> 
     writer = frame.writeStream.foreachBatch(found).outputMode(mode)
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
     try:
-        await_end(query, DEADLINE_S)
+        await_end(query, PROGRESS_S)
     finally:
         query.stop()
     return found, query.recentProgress
@@ -97,7 +97,7 @@ def test_a_tumbling_window_holds_every_row(spark: SparkSession, golden: Any, tmp
         query.option("checkpointLocation", str(tmp_path / "plain"))
         .trigger(availableNow=True)
         .start()
-        .awaitTermination(DEADLINE_S)
+        .awaitTermination(PROGRESS_S)
     )
     expected = Counter(row["ts"].hour for row in rows.rows)
     assert len(expected) == 5
@@ -126,7 +126,7 @@ def test_the_last_window_of_an_idle_table_closes_by_the_clock(
     query = writer.option("checkpointLocation", str(tmp_path)).start()
     try:
         waits, expected = 0, Counter(time.hour for time in golden.expected(CASE, "snapshot")["ts"].to_pylist())
-        while len(found.rows) < len(expected) and waits < 10 * DEADLINE_S:
+        while len(found.rows) < len(expected) and waits < 10 * PROGRESS_S:
             assert not query.awaitTermination(0.1)
             waits += 1
         assert {row["hour"]: row["count"] for row in found.rows} == expected

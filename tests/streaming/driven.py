@@ -19,9 +19,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from tests.progress import PROGRESS_S
 from tests.streaming.trail import NOWHERE, Leg, Mark
 
-DEADLINE_S = 90
 NEVER = Mark(NOWHERE, None, None, False)
 
 
@@ -182,7 +182,7 @@ class Driven:
         for view, step in zip(self._views, steps, strict=True):
             view.reveal(step)
         assert self._query is not None
-        assert not self._query.awaitTermination(DEADLINE_S), "the sink was not asked to fail"
+        assert not self._query.awaitTermination(PROGRESS_S), "the sink was not asked to fail"
         raise AssertionError("the query ended by itself")
 
     def _settle(self, steps: tuple[int, ...]) -> None:
@@ -202,7 +202,7 @@ class Driven:
 
     def _wait(self, until: Callable[[], Any]) -> None:
         """For a condition, while the query is alive."""
-        give_up = time.monotonic() + DEADLINE_S
+        give_up = time.monotonic() + PROGRESS_S
         assert self._query is not None
         while not until():
             assert not self._query.awaitTermination(0.05), "the query ended by itself"
