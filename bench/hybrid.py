@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from penstock.kafka.config import reader_config
+from penstock.kafka.config import consumer_config
 from penstock.kafka.record_reader import KafkaRecords
 from penstock.kafka.topic_metadata import KafkaTopics
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
@@ -130,7 +130,7 @@ def bare(source: Filled, *, touched: bool) -> int:
     """`consume()` alone, with the settings of Penstock's reader; `touched`: each message is asked for its parts."""
     count = 0
     for wanted in source.ranges(""):
-        consumer = Consumer(reader_config(source.client, "bench"))
+        consumer = Consumer(consumer_config(source.client, "bench"))
         consumer.assign([TopicPartition(wanted.topic, wanted.partition, 0)])
         left = wanted.end
         while left:

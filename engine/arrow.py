@@ -22,10 +22,10 @@ from penstock.engine.connect import enumerator_for
 from penstock.engine.requests.batch import no_files_warning, plan_request
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation, PenstockError, code_and_text
-from penstock.proto.logging import tell_to
+from penstock.proto.logging import log_event_to
 from penstock.proto.model.reports import EndOfSlot, NextSplit, OpenedPlan, SplitReport
 from penstock.proto.model.splits import Scan
-from penstock.proto.options.registry import EntryPoint, GivenOptions, parse_options
+from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 from penstock.proto.retry import Retry
 from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
 from penstock.table.columns import resolve_column
@@ -53,7 +53,7 @@ class Reading:
     schema: pa.Schema
     enumerator: Enumerator
     opened: OpenedPlan
-    options: GivenOptions
+    options: ParsedOptions
     event_time: str = ""
 
     def batches(
@@ -90,8 +90,15 @@ class Reading:
                         if on_progress is not None:
                             on_progress(Progress(rows, done, self.opened.splits))
                 report = replace(tally.report(), rows=rows - before)
-                tell_to(log, "split read", **self._ids, slot=slot, index=index, split=answer.split.split_id,
-                        rows=report.rows)  # fmt: skip
+                log_event_to(
+                    log,
+                    "split read",
+                    **self._ids,
+                    slot=slot,
+                    index=index,
+                    split=answer.split.split_id,
+                    rows=report.rows,
+                )
                 self._deliver(slot, index, report)
                 if on_report is not None:
                     on_report(report)
@@ -105,8 +112,16 @@ class Reading:
             self._retry.call(partial(self.enumerator.finish_split, self.opened.plan_id, slot, index, report))
         except (PenstockError, InvariantViolation) as error:  # the latter: a bug of the server
             code, text = code_and_text(error)
-            tell_to(log, "report not delivered", level=logging.WARNING, **self._ids, slot=slot, index=index,
-                    code=code, error=text[:500])  # fmt: skip
+            log_event_to(
+                log,
+                "report not delivered",
+                level=logging.WARNING,
+                **self._ids,
+                slot=slot,
+                index=index,
+                code=code,
+                error=text[:500],
+            )
 
     @property
     def _retry(self) -> Retry:
@@ -130,7 +145,7 @@ class Reading:
                     yield piece.batch
 
 
-def open_reading(table: str, options: GivenOptions) -> Reading:
+def open_reading(table: str, options: ParsedOptions) -> Reading:
     """Plans a read; `table` is a path or URI, or with `server` a name. Errors: `penstock.proto.errors`."""
     enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry_if_given)
     request = plan_request(table, options, lambda: retry.call(lambda: enumerator.describe_table(table)), slots=1)
@@ -181,7 +196,7 @@ def read(
         "limit": limit,
         "server": server,
     }
-    parsed = parse_options({**explicit, **options}, door=EntryPoint.ARROW, environment=os.environ)
+    parsed = parse_options({**explicit, **options}, entry_point=EntryPoint.ARROW, environment=os.environ)
     for text in parsed.warnings:
         warnings.warn(f"penstock.read: {text}", UserWarning, stacklevel=2)
     reading = open_reading(os.fspath(table), parsed)

@@ -71,7 +71,7 @@ class Consumer(GroupReader):
             "on_lost_range": on_lost_range,
             "max_splits": max_splits,
         }
-        parsed = parse_options({**explicit, **options}, door=EntryPoint.CONSUMER, environment=os.environ)
+        parsed = parse_options({**explicit, **options}, entry_point=EntryPoint.CONSUMER, environment=os.environ)
         for text in parsed.warnings:
             warnings.warn(f"penstock.Consumer: {text}", UserWarning, stacklevel=2)
         super().__init__(os.fspath(table), parsed, door or group_enumerator_for(parsed.server, parsed.access), runtime)

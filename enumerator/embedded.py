@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer, WatermarkPlanned
 from penstock.enumerator.report_totals import total
 from penstock.enumerator.tables.open_tables import OpenedTables
@@ -139,7 +139,7 @@ class EmbeddedEnumerator:
             at_us = found.point.watermark.at_us
             if at_us is not None and at_us < END_OF_TIME_US:
                 self._observer.observe(WatermarkPlanned(self._name(table), at_us))
-            tell(
+            log_event(
                 "batch of a stream",
                 table=self._name(table),
                 after=point.progress.position,

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import logging
 
-from penstock.proto.logging import tell_to
+from penstock.proto.logging import log_event_to
 
 log = logging.getLogger("penstock.enumerator")
 
 _REASON_CHARS = 500
 
 
-def tell(what: str, *, level: int = logging.INFO, exc_info: BaseException | None = None, **fields: object) -> None:
+def log_event(what: str, *, level: int = logging.INFO, exc_info: BaseException | None = None, **fields: object) -> None:
     """Logs one event, with the traceback of `exc_info`; costs nothing where the level is off."""
-    tell_to(log, what, level=level, exc_info=exc_info, **fields)
+    log_event_to(log, what, level=level, exc_info=exc_info, **fields)
 
 
-def tell_fallback(table: str, reason: str) -> None:
+def log_fallback(table: str, reason: str) -> None:
     """That a table's metadata table could not be used: `metadata table passed over`, a warning."""
-    tell("metadata table passed over", level=logging.WARNING, table=table, reason=reason[:_REASON_CHARS])
+    log_event("metadata table passed over", level=logging.WARNING, table=table, reason=reason[:_REASON_CHARS])

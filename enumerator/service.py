@@ -27,7 +27,7 @@ from penstock.enumerator.groups.descriptions import description_of, reset_outcom
 from penstock.enumerator.groups.discovery_threads import DiscoveryThreads
 from penstock.enumerator.groups.server_status import status_of
 from penstock.enumerator.groups.split_discovery import Follows, SplitDiscovery
-from penstock.enumerator.log import log, tell
+from penstock.enumerator.log import log, log_event
 from penstock.enumerator.observer import (
     CompositeObserver,
     ReaderSplits,
@@ -173,7 +173,7 @@ class EnumeratorService(EmbeddedEnumerator):
             self.coordinator.handle(created)
         event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id, principal=spec.principal)
         joined = self.coordinator.handle(event)
-        tell("reader joined", table=key.table, group=group, reader=reader_id, epoch=joined.member.epoch)
+        log_event("reader joined", table=key.table, group=group, reader=reader_id, epoch=joined.member.epoch)
         if self._threads is not None:
             self._threads.wake()
         return joined
@@ -216,7 +216,7 @@ class EnumeratorService(EmbeddedEnumerator):
     def leave_group(self, member: Member) -> None:
         """See `GroupService.leave_group`."""
         self.coordinator.handle(ev.Leave(member))
-        tell("reader left", table=member.table, group=member.group, reader=member.reader_id)
+        log_event("reader left", table=member.table, group=member.group, reader=member.reader_id)
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
         """See `GroupService.list_groups`."""
@@ -246,7 +246,7 @@ class EnumeratorService(EmbeddedEnumerator):
             lag = self._service_reads.lag(self._path(table), progress, description.summary.committed)
         except Exception as error:  # noqa: BLE001 - whatever it is, the group is described
             code, text = code_and_text(error)
-            tell(
+            log_event(
                 "lag cannot be measured", level=logging.WARNING, table=table, group=group, code=code, reason=text[:500]
             )
             if description.error:
@@ -271,7 +271,7 @@ class EnumeratorService(EmbeddedEnumerator):
         found = self.coordinator.look(outcome)
         if not dry_run:
             self.coordinator.handle(ev.Reset(key, progress))
-            tell("group reset", table=table, group=group, before=found.before, after=found.after)
+            log_event("group reset", table=table, group=group, before=found.before, after=found.after)
             if self._threads is not None:
                 self._threads.wake()
         return found
@@ -279,7 +279,7 @@ class EnumeratorService(EmbeddedEnumerator):
     def delete_group(self, table: str, group: str) -> None:
         """See `GroupService.delete_group`."""
         self.coordinator.handle(ev.Delete(GroupKey(table, group)))
-        tell("group deleted", table=table, group=group)
+        log_event("group deleted", table=table, group=group)
 
     def describe_server(self, table: str = "") -> ServerStatus:
         """See `GroupService.describe_server`."""
@@ -304,8 +304,14 @@ class EnumeratorService(EmbeddedEnumerator):
             observer = self.coordinator.observer
             observer.observe(SplitsCounted(SplitEvent.FENCED, member.table, member.group, kind))
             observer.observe(ReaderSplits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ()))
-            tell("reader fenced", level=logging.WARNING, table=member.table, group=member.group,
-                 reader=member.reader_id, epoch=member.epoch)  # fmt: skip
+            log_event(
+                "reader fenced",
+                level=logging.WARNING,
+                table=member.table,
+                group=member.group,
+                reader=member.reader_id,
+                epoch=member.epoch,
+            )
             raise
 
     def _waiting(self) -> set[GroupKey]:
@@ -361,4 +367,4 @@ def _tell(what: str, member: Member, ref: SplitRef, **more: Any) -> None:
     """A line about a split that a member holds. DEBUG: a group hands splits out without end, and two lines a split cost
     more than deciding who gets it; rounds are logged at INFO, and metrics count splits."""
     ids: dict[str, Any] = {"table": member.table, "group": member.group, "reader": member.reader_id}
-    tell(what, level=logging.DEBUG, **ids, plan=ref.plan_id, index=ref.index, **more)
+    log_event(what, level=logging.DEBUG, **ids, plan=ref.plan_id, index=ref.index, **more)

@@ -9,16 +9,16 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.kafka.config import refused, without_secrets
-from penstock.kafka.errors import Said
+from penstock.kafka.config import redacted, rejected_settings
+from penstock.kafka.errors import ReportedError
 from penstock.proto.errors import ConfigurationError
 
 NEEDS_EXTRA: Final = "reading a topic needs the extra `kafka`: pip install 'penstock[kafka]'"
 
-NewClient = Callable[[Mapping[str, str], "Heard"], Any]
+NewClient = Callable[[Mapping[str, str], "ErrorLog"], Any]
 
 
-class Heard:
+class ErrorLog:
     """What a client says apart from answers: lost connections, refused credentials. Any thread.
 
     The same error is said again every while only, so one that denies is kept until an answer proves it wrong.
@@ -27,21 +27,21 @@ class Heard:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        self._last: Said | None = None
-        self._denial: Said | None = None
+        self._last: ReportedError | None = None
+        self._denial: ReportedError | None = None
 
     def __call__(self, error: Any) -> None:
         """One more; the client's `error_cb`."""
         said = self.said(error)
         with self._lock:
-            if said.denies:
+            if said.denies_access:
                 self._denial = said
             elif said.name != "_ALL_BROKERS_DOWN" or self._last is None:
                 self._last = said
 
-    def said(self, error: Any) -> Said:
+    def said(self, error: Any) -> ReportedError:
         """A client's error, without the secrets that a broker may have put into its text."""
-        return Said(str(error.name()), without_secrets(str(error.str()).strip(), self._settings))
+        return ReportedError(str(error.name()), redacted(str(error.str()).strip(), self._settings))
 
     def answered(self) -> None:
         """The brokers did answer: forgets."""
@@ -49,12 +49,12 @@ class Heard:
             self._last = self._denial = None
 
     @property
-    def denial(self) -> Said | None:
+    def denial(self) -> ReportedError | None:
         """That the brokers do not know who asks."""
         return self._denial
 
     @property
-    def last(self) -> Said | None:
+    def last(self) -> ReportedError | None:
         """The newest of the others."""
         return self._last
 
@@ -69,20 +69,20 @@ def library() -> Any:
     return confluent_kafka
 
 
-def new_reader(settings: Mapping[str, str], heard: Heard) -> Any:
+def new_consumer(settings: Mapping[str, str], heard: ErrorLog) -> Any:
     """A `Consumer`; ConfigurationError naming the setting that it refuses."""
     kafka = library()
     return _made(kafka, kafka.Consumer, settings, heard)
 
 
-def new_asker(settings: Mapping[str, str], heard: Heard) -> Any:
+def new_admin_client(settings: Mapping[str, str], heard: ErrorLog) -> Any:
     """An `AdminClient`; ConfigurationError naming the setting that it refuses."""
     kafka = library()
     return _made(kafka, kafka.admin.AdminClient, settings, heard)
 
 
-def _made(kafka: Any, kind: Any, settings: Mapping[str, str], heard: Heard) -> Any:
+def _made(kafka: Any, kind: Any, settings: Mapping[str, str], heard: ErrorLog) -> Any:
     try:
         return kind({**settings, "error_cb": heard})
     except (kafka.KafkaException, TypeError, ValueError) as error:
-        raise refused(str(error), settings) from None
+        raise rejected_settings(str(error), settings) from None

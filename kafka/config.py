@@ -102,20 +102,20 @@ def isolation_level(settings: Mapping[str, str]) -> str:
     return level
 
 
-def reader_config(client: ClientConfig, group_id: str) -> dict[str, str]:
+def consumer_config(client: ClientConfig, group_id: str) -> dict[str, str]:
     """Settings of a client that reads a range. `group_id` is needed by syntax only; the user's own comes first."""
     settings = checked_settings(client)
     level = {"isolation.level": isolation_level(settings), "group.id": group_id}
     return {**_EITHER, **_READING, **level, **settings, **FORCED}
 
 
-def asker_config(client: ClientConfig) -> dict[str, str]:
+def admin_config(client: ClientConfig) -> dict[str, str]:
     """Settings of a client that asks what a topic is now: without those that are a reader's only."""
     settings = checked_settings(client)
     return {**_EITHER, **{name: value for name, value in settings.items() if name not in _ONLY_READING}}
 
 
-def without_secrets(text: str, settings: Mapping[str, str]) -> str:
+def redacted(text: str, settings: Mapping[str, str]) -> str:
     """The text with every value of a setting that may be a secret replaced by the setting's name."""
     for name, value in sorted(settings.items(), key=lambda setting: -len(setting[1])):
         if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET_CHARS:
@@ -123,7 +123,7 @@ def without_secrets(text: str, settings: Mapping[str, str]) -> str:
     return text
 
 
-def refused(text: str, settings: Mapping[str, str]) -> ConfigurationError:
+def rejected_settings(text: str, settings: Mapping[str, str]) -> ConfigurationError:
     """What a client said when it refused its settings, as an error that names the setting and shows no value."""
     named = [name for name in settings if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", text)]
     if "JAAS" in text:

@@ -21,7 +21,7 @@ from penstock.proto.errors import (
 
 END_OF_PARTITION: Final = "_PARTITION_EOF"
 OUT_OF_RANGE: Final = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
-CUT_BACK: Final = frozenset({"_LOG_TRUNCATION"})
+TRUNCATED: Final = frozenset({"_LOG_TRUNCATION"})
 DAMAGED: Final = frozenset(
     {
         "_BAD_COMPRESSION",
@@ -42,7 +42,7 @@ GONE: Final = frozenset(
 STALE: Final = frozenset({"_NOENT"})
 """The client's own list of leaders is out of date (seen straight after a broker's restart)."""
 
-PASSING: Final = frozenset(
+TRANSIENT: Final = frozenset(
     {
         "_ALL_BROKERS_DOWN",
         "_DESTROY_BROKER",
@@ -96,14 +96,14 @@ _CERTIFICATE: Final = ("certificate", "alert")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReportedError:
     """An error as the client names it, and its text."""
 
     name: str
     text: str
 
     @property
-    def denies(self) -> bool:
+    def denies_access(self) -> bool:
         """Whether the brokers do not know who asks, or the two do not trust each other's certificates; a line that
         broke while they were finding out is none of that."""
         folded = self.text.lower()
@@ -112,10 +112,10 @@ class Said:
         return self.name in _NOT_KNOWN or (self.name == "_SSL" and any(sign in folded for sign in _CERTIFICATE))
 
 
-def lasting(said: Said, what: str) -> PenstockError | None:
+def permanent_error(said: ReportedError, what: str) -> PenstockError | None:
     """The error for what asking again cannot mend; None for the rest. Its text begins with `what` was done, to what."""
     text = f"{what}: {said.text} ({said.name})"
-    if said.denies:
+    if said.denies_access:
         return Unauthenticated(
             f"{text}; check kafka.security.protocol and the credentials under kafka.sasl.*, kafka.ssl.*"
         )
@@ -130,7 +130,7 @@ def lasting(said: Said, what: str) -> PenstockError | None:
     return None
 
 
-def unavailable(said: Said | None, what: str, waited_s: float) -> KafkaUnavailable:
+def unavailable_error(said: ReportedError | None, what: str, waited_s: float) -> KafkaUnavailable:
     """The error for brokers that did not answer for so long."""
     why = f": {said.text} ({said.name})" if said else ""
     return KafkaUnavailable(

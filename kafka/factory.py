@@ -6,7 +6,7 @@ Shell. Not here: what the doors do (`topics`, `records`).
 
 from __future__ import annotations
 
-from penstock.kafka.protocols import RecordsDoor, SchemaRegistry, TopicMetadata
+from penstock.kafka.protocols import RangeReader, SchemaRegistry, TopicMetadata
 from penstock.kafka.secrets import with_secrets
 from penstock.proto.model.hybrid import KafkaAccess
 
@@ -18,8 +18,8 @@ def open_topic(access: KafkaAccess) -> TopicMetadata:
     return topic_metadata.open_topic(with_secrets(access))
 
 
-def open_records(access: KafkaAccess, *, fail_on_data_loss: bool = True) -> RecordsDoor:
-    """See `doors.RecordsDoor`. Errors as for `open_topic`."""
+def open_records(access: KafkaAccess, *, fail_on_data_loss: bool = True) -> RangeReader:
+    """See `doors.RangeReader`. Errors as for `open_topic`."""
     from penstock.kafka import record_reader
 
     return record_reader.open_records(with_secrets(access), fail_on_data_loss=fail_on_data_loss)

@@ -1,4 +1,4 @@
-"""The seams to Kafka: `TopicMetadata` for whoever plans, `RecordsDoor` for whoever reads. Values and protocols, no
+"""The seams to Kafka: `TopicMetadata` for whoever plans, `RangeReader` for whoever reads. Values and protocols, no
 client.
 
 Errors, the same for every implementation: KafkaUnavailable for brokers that do not answer (asking again may help);
@@ -20,7 +20,7 @@ from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionFacts:
+class PartitionOffsets:
     """`log_start` is the first offset that is there, `end` the one behind the last that may be read: the last stable
     offset (`isolation.level=read_committed`), else the high watermark. `high_watermark` is behind the last record
     of all, those of open transactions included. `leader_epoch` -1: not told."""
@@ -32,12 +32,12 @@ class PartitionFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFacts:
+class TopicDescription:
     """A topic now. `topic_id` is the broker's own, '' where it has none; `partitions` by number, ascending."""
 
     topic: str
     topic_id: str
-    partitions: Mapping[int, PartitionFacts]
+    partitions: Mapping[int, PartitionOffsets]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,7 +57,7 @@ class RecordChunk:
 class TopicMetadata(Protocol):
     """What a topic is now. Any thread."""
 
-    def facts(self, topic: str) -> TopicFacts:
+    def facts(self, topic: str) -> TopicDescription:
         """Asked of the brokers at each call."""
         ...
 
@@ -70,7 +70,7 @@ class TopicMetadata(Protocol):
         ...
 
 
-class RecordsDoor(Protocol):
+class RangeReader(Protocol):
     """Records of ranges. Any thread; each read has a client of its own, closed with its generator."""
 
     def read(self, wanted: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:

@@ -1,4 +1,4 @@
-"""The records of a range of a partition, exactly once and up to its end: `RecordsDoor` with confluent-kafka's consumer.
+"""The records of a range of a partition, exactly once and up to its end: `RangeReader` with confluent-kafka's consumer.
 
 The client is told where to read (assign) and never asks a group. What it keeps silent about is asked of the brokers:
 whether topic and partition are there, and are the same as when the range was planned, before anything is read, while
@@ -14,10 +14,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.kafka.client import Heard, NewClient, library, new_reader
-from penstock.kafka.config import checked_settings, reader_config
-from penstock.kafka.errors import CUT_BACK, DAMAGED, GONE, OUT_OF_RANGE, PASSING, Said, lasting, unavailable
-from penstock.kafka.protocols import RecordChunk, RecordsDoor
+from penstock.kafka.client import ErrorLog, NewClient, library, new_consumer
+from penstock.kafka.config import checked_settings, consumer_config
+from penstock.kafka.errors import (
+    DAMAGED,
+    GONE,
+    OUT_OF_RANGE,
+    TRANSIENT,
+    TRUNCATED,
+    ReportedError,
+    permanent_error,
+    unavailable_error,
+)
+from penstock.kafka.protocols import RangeReader, RecordChunk
 from penstock.kafka.range_progress import RangeProgress
 from penstock.kafka.topic_metadata import KafkaTopics, topics_of
 from penstock.proto.errors import (
@@ -56,15 +65,15 @@ class _Silence:
     waited_s: float = 0.0
     asked_at_s: float = 0.0
     short: int = 0
-    heard: Said | None = field(default=None)
+    heard: ReportedError | None = field(default=None)
 
     def is_due(self) -> bool:
         """Whether the brokers are to be asked."""
         return self.waited_s - self.asked_at_s >= CHECK_S
 
 
-class KafkaRecords(RecordsDoor):
-    """A `RecordsDoor` (there is what its method promises)."""
+class KafkaRecords(RangeReader):
+    """A `RangeReader` (there is what its method promises)."""
 
     def __init__(
         self,
@@ -74,7 +83,7 @@ class KafkaRecords(RecordsDoor):
         patience_s: float = PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
-        connect: NewClient = new_reader,
+        connect: NewClient = new_consumer,
         fail_on_data_loss: bool = True,
     ) -> None:
         self._settings = checked_settings(client)
@@ -83,13 +92,13 @@ class KafkaRecords(RecordsDoor):
         self._patience_s, self._clock, self._pause, self._connect = patience_s, clock, pause, connect
 
     def read(self, wanted: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
-        """See `RecordsDoor.read`."""
+        """See `RangeReader.read`."""
         progress = RangeProgress(wanted, first, chunk_rows)
         if progress.is_passed:
             return
         self._check_same(wanted, self._patience_s)
-        heard = Heard(self._settings)
-        config = reader_config(self._client, f"penstock-{uuid.uuid4().hex}")
+        heard = ErrorLog(self._settings)
+        config = consumer_config(self._client, f"penstock-{uuid.uuid4().hex}")
         consumer = self._connect(config, heard)
         try:
             yield from self._chunks(consumer, heard, progress)
@@ -97,7 +106,7 @@ class KafkaRecords(RecordsDoor):
             consumer.close()
         self._check_same(wanted, self._patience_s)
 
-    def _chunks(self, consumer: Any, heard: Heard, progress: RangeProgress) -> Generator[RecordChunk, None, None]:
+    def _chunks(self, consumer: Any, heard: ErrorLog, progress: RangeProgress) -> Generator[RecordChunk, None, None]:
         _assign(consumer, progress)
         silence = _Silence()
         while not progress.is_passed:
@@ -115,7 +124,7 @@ class KafkaRecords(RecordsDoor):
         if progress.has_news:
             yield progress.take()
 
-    def _gather(self, consumer: Any, heard: Heard, progress: RangeProgress, silence: _Silence) -> None:
+    def _gather(self, consumer: Any, heard: ErrorLog, progress: RangeProgress, silence: _Silence) -> None:
         """What is there now, at most what the chunk takes; waits for the first of it."""
         kafka = library()
         try:
@@ -129,7 +138,7 @@ class KafkaRecords(RecordsDoor):
         if failure is not None:
             self._judge(consumer, heard.said(failure), progress, silence)
 
-    def _judge(self, consumer: Any, said: Said, progress: RangeProgress, silence: _Silence) -> None:
+    def _judge(self, consumer: Any, said: ReportedError, progress: RangeProgress, silence: _Silence) -> None:
         """An error in the place of a record: raises what it means, or returns where reading goes on by itself."""
         what = _reading(progress)
         silence.heard = said
@@ -138,16 +147,16 @@ class KafkaRecords(RecordsDoor):
                 self._check_bounds(progress)
             self._pause(WAIT_S)
             _assign(consumer, progress)
-        elif said.name in CUT_BACK:
+        elif said.name in TRUNCATED:
             raise DataInvalidated(f"{what}: the log was cut back ({said.text}); {_AGAIN}")
         elif said.name in DAMAGED:
             raise UndecodableRecord(f"{what}: the client cannot take the records apart: {said.text} ({said.name})")
         elif said.name in GONE:
             self._check_same(progress.wanted, self._patience_s)
-        elif said.name not in PASSING:
-            raise lasting(said, what) or KafkaUnavailable(f"{what}: {said.text} ({said.name})")
+        elif said.name not in TRANSIENT:
+            raise permanent_error(said, what) or KafkaUnavailable(f"{what}: {said.text} ({said.name})")
 
-    def _look_around(self, consumer: Any, heard: Heard, progress: RangeProgress, silence: _Silence) -> None:
+    def _look_around(self, consumer: Any, heard: ErrorLog, progress: RangeProgress, silence: _Silence) -> None:
         """Nothing came: is the topic still the one to read, and is there anything to come? Raises if not."""
         if silence.waited_s >= self._patience_s:
             self._give_up(heard, progress, silence)
@@ -172,10 +181,10 @@ class KafkaRecords(RecordsDoor):
                 )
         silence.waited_s += self._clock() - began
 
-    def _give_up(self, heard: Heard, progress: RangeProgress, silence: _Silence) -> None:
+    def _give_up(self, heard: ErrorLog, progress: RangeProgress, silence: _Silence) -> None:
         what = _reading(progress)
         denial = heard.denial
-        error = lasting(denial, what) if denial else None
+        error = permanent_error(denial, what) if denial else None
         if error is not None:
             raise error
         if 0 <= progress.ended_at < progress.wanted.end and (heard.last or silence.heard) is None:
@@ -184,7 +193,7 @@ class KafkaRecords(RecordsDoor):
                 f"range ends at {progress.wanted.end}: a transaction is open, or kafka.isolation.level is not that of "
                 "whoever planned the read"
             )
-        raise unavailable(heard.last or silence.heard, what, silence.waited_s)
+        raise unavailable_error(heard.last or silence.heard, what, silence.waited_s)
 
     def _check_same(self, wanted: KafkaRange, patience_s: float) -> None:
         """TopicGone, DataInvalidated: the partition is not there, or the topic is another one."""
@@ -220,7 +229,7 @@ class KafkaRecords(RecordsDoor):
         return marks.written
 
 
-def open_records(access: KafkaAccess, *, fail_on_data_loss: bool = True) -> RecordsDoor:
+def open_records(access: KafkaAccess, *, fail_on_data_loss: bool = True) -> RangeReader:
     """The door to the records of the brokers that the access names."""
     return KafkaRecords(access.client, fail_on_data_loss=fail_on_data_loss)
 

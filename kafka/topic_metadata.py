@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from penstock.kafka.client import Heard, NewClient, library, new_asker
-from penstock.kafka.config import READ_COMMITTED, asker_config, checked_settings, isolation_level
-from penstock.kafka.errors import GONE, STALE, Said, lasting, unavailable
-from penstock.kafka.protocols import PartitionFacts, TopicFacts, TopicMetadata
+from penstock.kafka.client import ErrorLog, NewClient, library, new_admin_client
+from penstock.kafka.config import READ_COMMITTED, admin_config, checked_settings, isolation_level
+from penstock.kafka.errors import GONE, STALE, ReportedError, permanent_error, unavailable_error
+from penstock.kafka.protocols import PartitionOffsets, TopicDescription, TopicMetadata
 from penstock.proto.errors import TopicGone
 from penstock.proto.model.hybrid import ClientConfig, KafkaAccess
 
@@ -72,18 +72,18 @@ class KafkaTopics(TopicMetadata):
         patience_s: float = PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
-        connect: NewClient = new_asker,
+        connect: NewClient = new_admin_client,
     ) -> None:
         settings = checked_settings(client)
         self._committed = isolation_level(settings) == READ_COMMITTED
-        self._config = asker_config(client)
+        self._config = admin_config(client)
         self._patience_s, self._clock, self._pause, self._connect = patience_s, clock, pause, connect
         self._lock = threading.Lock()
-        self._heard = Heard(settings)
+        self._heard = ErrorLog(settings)
         self._admin: Any = None
         self._is_mock: bool | None = None
 
-    def facts(self, topic: str) -> TopicFacts:
+    def facts(self, topic: str) -> TopicDescription:
         """See `TopicMetadata.facts`."""
         look = self.look(topic)
         # The starts come first: retention in between would put them above the ends.
@@ -91,12 +91,12 @@ class KafkaTopics(TopicMetadata):
         ends = self._offsets(topic, look.partitions, "latest", committed=self._committed)
         written = self._offsets(topic, look.partitions, "latest", committed=False) if self._committed else ends
         partitions = {
-            number: PartitionFacts(
+            number: PartitionOffsets(
                 log_start=starts[number][0], end=end, high_watermark=written[number][0], leader_epoch=epoch
             )
             for number, (end, epoch) in ends.items()
         }
-        return TopicFacts(topic=topic, topic_id=look.topic_id, partitions=partitions)
+        return TopicDescription(topic=topic, topic_id=look.topic_id, partitions=partitions)
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> Mapping[int, int]:
         """See `TopicMetadata.offsets_at`."""
@@ -197,18 +197,18 @@ class KafkaTopics(TopicMetadata):
             except kafka.KafkaException as error:
                 said = self._heard.said(error.args[0])
             except NoAnswer:
-                said = Said("_TIMED_OUT", "no answer")
+                said = ReportedError("_TIMED_OUT", "no answer")
             else:
                 self._heard.answered()
                 return answer
             admin.poll(0)
             said = self._heard.denial or said
-            end = lasting(said, what)
+            end = permanent_error(said, what)
             gone = gone + 1 if said.name in GONE else 0
             if end is not None and (gone >= SURE_AFTER or not isinstance(end, TopicGone)):
                 raise end
             if self._clock() - began >= patience:
-                raise end or unavailable(self._heard.last or said, what, patience)
+                raise end or unavailable_error(self._heard.last or said, what, patience)
             if said.name in STALE:
                 self._refresh(admin)
             self._pause(PAUSE_S)

@@ -1,7 +1,7 @@
-"""What a log line carries beside its words: fields of its own, and those that all lines of a request share.
+"""Structured log events: a name with key=value fields, and context fields that all lines of a request share.
 
-`bound` is how lines correlate: whatever is logged while it holds, in this thread, is of that request, table, group,
-reader, plan or split. Belongs here: fields and their text. Not here: handlers, levels, forms of lines (`engine.cli`).
+`log_context` correlates lines: every line that this thread logs inside the block has the fields of the request, table,
+group, reader, plan or split. Handlers, levels and line formats are in `penstock.engine.cli`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_FIELD_CHARS: Final = 2000
-"""Of one value in a line: some are foreign text."""
+"""The longest value in a line of text; some values come from tables or servers."""
 _PLAIN = re.compile(r"[A-Za-z0-9._:/@%+,~-]+")
 
 Fields = Mapping[str, object]
-_BOUND: ContextVar[tuple[Callable[[], Fields], ...]] = ContextVar("penstock_log_fields", default=())
+_CONTEXT: ContextVar[tuple[Callable[[], Fields], ...]] = ContextVar("penstock_log_fields", default=())
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What happened, and the line's own fields, in order: `record.told` of a line that `tell_to` logged."""
+class LogEvent:
+    """The attribute `log_event` of a record that `log_event_to` logged."""
 
     what: str
+    """The event's name."""
     fields: Fields
+    """The event's own fields, in order."""
 
 
-def tell_to(
+def log_event_to(
     logger: logging.Logger,
     what: str,
     *,
@@ -39,20 +41,20 @@ def tell_to(
     exc_info: BaseException | None = None,
     **fields: object,
 ) -> None:
-    """Logs one event, as text `what key=value …`, with the traceback of `exc_info`; costs nothing where the level is
-    off."""
+    """Logs one event as `what key=value …`, with the traceback of `exc_info`. Formats nothing if the level is off."""
     if logger.isEnabledFor(level):
-        logger.log(level, "%s", event_text(what, **fields), extra={"told": Told(what, fields)}, exc_info=exc_info)
+        extra = {"log_event": LogEvent(what, fields)}
+        logger.log(level, "%s", event_text(what, **fields), extra=extra, exc_info=exc_info)
 
 
 def event_text(what: str, **fields: object) -> str:
-    """`what key=value key=value`, in the order given. Values that hold a space, a quote, '=' or anything unprintable
-    are written as JSON strings, so that a line can always be taken apart."""
-    return " ".join([what, *(f"{key}={shown_value(value)}" for key, value in fields.items())])
+    """`what key=value key=value`, in the order given. A value with a space, a quote, '=' or an unprintable character is
+    written as a JSON string, so that a line can always be parsed."""
+    return " ".join([what, *(f"{key}={field_text(value)}" for key, value in fields.items())])
 
 
-def shown_value(value: object) -> str:
-    """A field's value as it stands in a line of text."""
+def field_text(value: object) -> str:
+    """A field's value in a line of text, at most MAX_FIELD_CHARS characters of it."""
     text = str(value)
     if len(text) > MAX_FIELD_CHARS:
         text = text[:MAX_FIELD_CHARS] + "…"
@@ -60,18 +62,18 @@ def shown_value(value: object) -> str:
 
 
 @contextmanager
-def bound(made: Callable[[], Fields] | None = None, **fields: object) -> Iterator[None]:
-    """Lines that are logged while the block runs carry these fields. `made` is asked only if a line is logged."""
-    token = _BOUND.set((*_BOUND.get(), made or (lambda: fields)))
+def log_context(compute: Callable[[], Fields] | None = None, **fields: object) -> Iterator[None]:
+    """Adds fields to the lines that are logged inside the block. `compute` is called only when a line is logged."""
+    token = _CONTEXT.set((*_CONTEXT.get(), compute or (lambda: fields)))
     try:
         yield
     finally:
-        _BOUND.reset(token)
+        _CONTEXT.reset(token)
 
 
-def bound_fields() -> dict[str, object]:
-    """The fields that hold now; of one name the innermost."""
-    found: dict[str, object] = {}
-    for made in _BOUND.get():
-        found.update(made())
-    return found
+def context_fields() -> dict[str, object]:
+    """The current context fields; an inner block overrides an outer one."""
+    fields: dict[str, object] = {}
+    for compute in _CONTEXT.get():
+        fields.update(compute())
+    return fields

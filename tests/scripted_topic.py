@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.kafka.protocols import PartitionFacts, RecordChunk, TopicFacts
+from penstock.kafka.protocols import PartitionOffsets, RecordChunk, TopicDescription
 from penstock.proto.errors import KafkaUnavailable, PositionExpired, TopicGone
 from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
 
@@ -80,17 +80,17 @@ class ScriptedTopic:
         """As `kafka.factory.open_records`."""
         return ScriptedRecords(self.open(access), fail_on_data_loss)
 
-    def facts(self, topic: str) -> TopicFacts:
+    def facts(self, topic: str) -> TopicDescription:
         self.asked += 1
         if self.down:
             raise KafkaUnavailable("the scripted brokers are down")
         if topic != self.topic:
             raise TopicGone(f"no topic {topic}")
-        return TopicFacts(
+        return TopicDescription(
             topic=topic,
             topic_id=self.topic_id,
             partitions={
-                number: PartitionFacts(
+                number: PartitionOffsets(
                     log_start=self.starts[number],
                     end=end,
                     high_watermark=end,
@@ -113,7 +113,7 @@ class ScriptedTopic:
 
 @dataclass(frozen=True)
 class ScriptedRecords:
-    """The topic as a `RecordsDoor`."""
+    """The topic as a `RangeReader`."""
 
     topic: ScriptedTopic
     fail_on_data_loss: bool

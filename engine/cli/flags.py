@@ -17,12 +17,12 @@ from penstock.proto.options.registry import OPTIONS, EntryPoint, Option
 from penstock.proto.options.types import (
     Address,
     Choice,
+    ClientSettings,
     Duration,
     Names,
     Number,
     OnOff,
     OptionType,
-    Settings,
     Text,
     TrueFalse,
 )
@@ -31,14 +31,14 @@ Command = Callable[..., None]
 
 
 def with_registry_flags(
-    *, but: Collection[str] = (), only: Collection[str] | None = None, door: EntryPoint = EntryPoint.CLI
+    *, but: Collection[str] = (), only: Collection[str] | None = None, entry_point: EntryPoint = EntryPoint.CLI
 ) -> Callable[[Command], Command]:
     """Gives a command a flag for each option that applies at the door, except those named in `but`; or for `only` few.
 
     The command takes `flags`, a dict of what was typed (None: nothing) by option name, in place of a parameter an
     option. The flags stand behind the context and the first argument in `--help`.
     """
-    options = [option for option in OPTIONS if door in option.doors and option.name not in but]
+    options = [option for option in OPTIONS if entry_point in option.entry_points and option.name not in but]
     if only is not None:
         options = [option for option in options if option.name in only]
 
@@ -72,7 +72,7 @@ def with_registry_flags(
 def _annotation(option: Option) -> Any:
     """Settings may be given as often as there are some, any other option once."""
     flag = registry_flag(option.name, metavar=_metavar(option.type))
-    return Annotated[list[str] | None, flag] if isinstance(option.type, Settings) else Annotated[str | None, flag]
+    return Annotated[list[str] | None, flag] if isinstance(option.type, ClientSettings) else Annotated[str | None, flag]
 
 
 def _typed(option: Option, value: Any) -> str | None:
@@ -96,7 +96,7 @@ def _metavar(kind: OptionType) -> str:
             return "A,B"
         case Number():
             return "N"
-        case Settings():
+        case ClientSettings():
             return "KEY=VALUE"
         case OnOff():
             return "on|off"

@@ -22,7 +22,7 @@ from penstock.engine.cli.errors import EXIT_USAGE
 from penstock.engine.cli.output.log_format import JsonLines, TextLines
 from penstock.engine.cli.output.terminal_text import printable
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options.registry import EntryPoint, GivenOptions, Option, option_named, parse_options
+from penstock.proto.options.registry import EntryPoint, Option, ParsedOptions, option_named, parse_options
 from penstock.proto.options.types import Choice, OnOff, TrueFalse
 
 
@@ -115,7 +115,7 @@ def show_help(context: typer.Context) -> None:
 
 def local_options(
     shell: Shell, flags: Mapping[str, str | None], extra: Sequence[str] = (), table: str | None = None
-) -> tuple[str, GivenOptions]:
+) -> tuple[str, ParsedOptions]:
     """As `given_options`, for a command that asks no server: `server` is an error, PENSTOCK_SERVER a warning. Also the
     table's path: the client's file may know it by the name that was given."""
     name = _registered("server").environment_name
@@ -142,11 +142,11 @@ def given_options(
     flags: Mapping[str, str | None],
     extra: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
-    door: EntryPoint = EntryPoint.CLI,
+    entry_point: EntryPoint = EntryPoint.CLI,
     table: str | None = None,
     *,
     asks_server: bool = True,
-) -> GivenOptions:
+) -> ParsedOptions:
     """The options that flags (by option name) and `--option KEY=VALUE` gave, then the environment's, then those of the
     client's file for the table (without `asks_server` but those that say how a server is reached); warnings shown."""
     given: dict[str, object] = {_registered(name).flag: value for name, value in flags.items()}
@@ -159,7 +159,7 @@ def given_options(
         given[key] = value
     parsed = parse_options(
         given,
-        door=door,
+        entry_point=entry_point,
         environment=os.environ if environment is None else environment,
         file=shell.file.options_of(table, asks_server=asks_server),
     )

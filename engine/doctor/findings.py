@@ -136,8 +136,8 @@ def judged_certificate(check: str, held: Validity | None, now: datetime) -> Find
     """Whether a certificate holds now, and for how long."""
     if held is None:
         return Finding(check, Level.WARN, "holds no certificate that can be read", "give a PEM file")
-    if trouble := held.trouble(now):
-        return Finding(check, Level.FAIL, trouble, "renew it")
+    if problem := held.problem(now):
+        return Finding(check, Level.FAIL, problem, "renew it")
     left = held.end - now
     text = f"until {held.end:%Y-%m-%d}, {left.days} days"
     if left < EXPIRY_WARN:

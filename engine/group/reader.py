@@ -28,7 +28,7 @@ from penstock.engine.kafka_access import topic_reading
 from penstock.engine.requests.group import group_spec, group_start
 from penstock.engine.requests.hybrid import access_of
 from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, LeaseError, PenstockError
-from penstock.proto.logging import bound, tell_to
+from penstock.proto.logging import log_context, log_event_to
 from penstock.proto.model.groups import (
     MAX_SPLITS_A_REQUEST,
     AssignedSplit,
@@ -43,7 +43,7 @@ from penstock.proto.model.groups import (
 )
 from penstock.proto.model.positions import Position
 from penstock.proto.model.splits import Scan
-from penstock.proto.options.registry import GivenOptions
+from penstock.proto.options.registry import ParsedOptions
 from penstock.proto.retry import Retry
 from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, read_split
 from penstock.table.columns import resolve_column
@@ -97,7 +97,7 @@ class GroupReader:
     """
 
     def __init__(
-        self, table: str, options: GivenOptions, door: GroupEnumerator, runtime: Runtime | None = None
+        self, table: str, options: ParsedOptions, door: GroupEnumerator, runtime: Runtime | None = None
     ) -> None:
         """Nothing is asked but, if a time needs it, the table's zone. ConfigurationError: no group, no reader id, or
         options that exclude each other."""
@@ -154,7 +154,7 @@ class GroupReader:
         first_s = joined.lease_ms / 1000 / BEATS_A_LEASE
         pulse = self._around.pulse(partial(membership.beat, self._door), first_s)
         self._end_pulse = weakref.finalize(self, pulse.stop)  # a reader that nobody has any more holds nothing
-        tell_to(log, "joined", **self._ids, epoch=joined.member.epoch)
+        log_event_to(log, "joined", **self._ids, epoch=joined.member.epoch)
 
     def poll(self, timeout_ms: float | None = None) -> ConsumedBatch | None:
         """The next batch; None when there is none within `timeout_ms` (None: wait for ever), when the group has ended,
@@ -231,7 +231,7 @@ class GroupReader:
         except PenstockError as error:
             if not (error.retryable or isinstance(error, LeaseError)):
                 raise
-            tell_to(log, "did not leave: the lease will end", level=logging.WARNING, **self._ids, error=str(error))
+            log_event_to(log, "did not leave: the lease will end", level=logging.WARNING, **self._ids, error=str(error))
 
     def __enter__(self) -> Self:
         self.join()
@@ -275,15 +275,15 @@ class GroupReader:
         while self._open is not None or self._queue:
             if self._open is None:
                 self._open = SplitReader(self._queue.popleft(), self._read, self._tally)
-                tell_to(
+                log_event_to(
                     log, "split begun", **self._ids, **_split_ids(self._open.assigned), start=self._open.next_ordinal
                 )
             split = self._open
-            with bound(**self._ids, **_split_ids(split.assigned)):
+            with log_context(**self._ids, **_split_ids(split.assigned)):
                 piece = self._retry.call(split.take)
             membership.require()
             if split.ended:
-                tell_to(log, "split read", **self._ids, **_split_ids(split.assigned), rows=split.rows)
+                log_event_to(log, "split read", **self._ids, **_split_ids(split.assigned), rows=split.rows)
             if piece is not None:
                 return self._hand_out(split, piece)
             empty = split.rows == 0
@@ -320,7 +320,7 @@ class GroupReader:
         member, most = membership.member, self._options.max_splits
         number = self._asked + 1  # kept until it is answered: asked again, the server answers the same
         request_id = uuid.uuid4().hex
-        with bound(**self._ids, request=request_id):
+        with log_context(**self._ids, request=request_id):
             answer: GroupAnswer = self._retry.call(
                 lambda: membership.asked(lambda: self._door.request_splits(member, most, number))
             )
@@ -329,7 +329,7 @@ class GroupReader:
             case Assignments(splits):
                 self._queue.extend(splits)
                 for one in splits:
-                    tell_to(log, "split received", **self._ids, **_split_ids(one), request=request_id)
+                    log_event_to(log, "split received", **self._ids, **_split_ids(one), request=request_id)
                 self._ask_at_ms = 0 if splits else self._around.now_ms() + _LEAST_WAIT_MS
             case NothingYet(retry_ms, caught_up):
                 self._ask_at_ms = self._around.now_ms() + min(max(retry_ms, _LEAST_WAIT_MS), _LONGEST_WAIT_MS)
@@ -343,11 +343,19 @@ class GroupReader:
             part = done[first : first + MAX_SPLITS_A_REQUEST]
             call = partial(self._door.commit_splits, membership.member, part)
             request_id = uuid.uuid4().hex
-            with bound(**self._ids, request=request_id):
+            with log_context(**self._ids, request=request_id):
                 self._retry.call(partial(membership.asked, call))
             for one in part:
-                tell_to(log, "split committed", **self._ids, plan=one.ref.plan_id, index=one.ref.index,
-                        finished=one.finished, next=one.ordinal, request=request_id)  # fmt: skip
+                log_event_to(
+                    log,
+                    "split committed",
+                    **self._ids,
+                    plan=one.ref.plan_id,
+                    index=one.ref.index,
+                    finished=one.finished,
+                    next=one.ordinal,
+                    request=request_id,
+                )
 
     def _read(self, assigned: AssignedSplit, start: int, tally: SplitTally) -> Generator[SplitBatch, None, None]:
         scan = self._scan(assigned.ref.plan_id)

@@ -28,7 +28,7 @@ from penstock.proto.model.queries import (
 )
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.splits import DeleteMarker
-from penstock.proto.options.registry import GivenOptions
+from penstock.proto.options.registry import ParsedOptions
 from penstock.table.storage.filesystem import redacted_uri
 
 RANGES: Final = ("incremental", "cdc")
@@ -38,14 +38,14 @@ Describe = Callable[[], TableDescription]
 """Asks the enumerator for the table's description; called only if an option needs it, and once at most."""
 
 
-def plan_request(table: str, options: GivenOptions, describe: Describe, *, slots: int | None = None) -> PlanRequest:
+def plan_request(table: str, options: ParsedOptions, describe: Describe, *, slots: int | None = None) -> PlanRequest:
     """The request of a batch read. `slots` overrides the option. ConfigurationError: options exclude each other."""
     return request_of(table, query_of(table, options, describe), options, slots=slots)
 
 
-def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | None = None) -> PlanRequest:
+def request_of(table: str, query: Query, options: ParsedOptions, *, slots: int | None = None) -> PlanRequest:
     """A query with those options that only say how it is planned and what of it is returned."""
-    if "cdcFormat" in options.given and not isinstance(query, Changes):
+    if "cdcFormat" in options.explicit and not isinstance(query, Changes):
         raise ConfigurationError(
             "option cdcFormat says what changes look like: give query=cdc with it, or leave it out"
         )
@@ -67,7 +67,7 @@ def request_of(table: str, query: Query, options: GivenOptions, *, slots: int | 
     )
 
 
-def _delete_marker(options: GivenOptions) -> DeleteMarker | None:
+def _delete_marker(options: ParsedOptions) -> DeleteMarker | None:
     if bool(options.delete_field) != bool(options.delete_marker):
         given, lacking = ("deleteField", "deleteMarker") if options.delete_field else ("deleteMarker", "deleteField")
         raise ConfigurationError(
@@ -76,7 +76,7 @@ def _delete_marker(options: GivenOptions) -> DeleteMarker | None:
     return DeleteMarker(options.delete_field, options.delete_marker) if options.delete_field else None
 
 
-def query_of(table: str, options: GivenOptions, describe: Describe) -> Query:
+def query_of(table: str, options: ParsedOptions, describe: Describe) -> Query:
     """The query that `query`, `after`, `upto` and `asOf` ask for, or ConfigurationError."""
     describe = cache(describe)
     if options.query in RANGES:
@@ -111,14 +111,14 @@ def no_files_warning(request: PlanRequest, splits: int) -> str:
     )
 
 
-def _range_query(options: GivenOptions, after: Position, upto: Position | Latest) -> RangeQuery:
+def _range_query(options: ParsedOptions, after: Position, upto: Position | Latest) -> RangeQuery:
     """The rows of a range, or its changes."""
     if options.query == "cdc":
         return Changes(ChangeFormat(options.cdc_format), after, upto)
     return Incremental(after, upto)
 
 
-def _range(table: str, options: GivenOptions, describe: Describe) -> tuple[Position, Position | Latest]:
+def _range(table: str, options: ParsedOptions, describe: Describe) -> tuple[Position, Position | Latest]:
     if options.as_of is not None:
         raise ConfigurationError("option asOf goes with query=snapshot: a range ends at upto (an order key)")
     if options.after is None:
@@ -140,5 +140,5 @@ def _range(table: str, options: GivenOptions, describe: Describe) -> tuple[Posit
     return after, upto
 
 
-def _zone(table: str, options: GivenOptions, describe: Describe) -> ZoneFor:
+def _zone(table: str, options: ParsedOptions, describe: Describe) -> ZoneFor:
     return lambda text: TimelineZone(table, describe().timeline_timezone, options.timeline_timezone).required(text)

@@ -15,10 +15,10 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.groups import GroupScope, GroupSpec, GroupStart, OnLostRange, StartAt, StartLatest
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits
-from penstock.proto.options.registry import EntryPoint, GivenOptions
+from penstock.proto.options.registry import EntryPoint, ParsedOptions
 
 
-def group_spec(table: str, options: GivenOptions, describe: Describe) -> GroupSpec:
+def group_spec(table: str, options: ParsedOptions, describe: Describe) -> GroupSpec:
     """What the group consumes, from where, in which rounds. The table is described only if a time needs its zone.
 
     ConfigurationError: options that exclude each other. Without `after` a group starts before every instant.
@@ -52,8 +52,8 @@ def group_start(option: str, text: str, table: str, timezone: str | None, descri
     return StartLatest() if isinstance(bound, Latest) else StartAt(bound)
 
 
-def _query(options: GivenOptions) -> RangeQuery:
-    kind = options.query if "query" in options.given else "incremental"
+def _query(options: ParsedOptions) -> RangeQuery:
+    kind = options.query if "query" in options.explicit else "incremental"
     if kind not in RANGES:
         raise ConfigurationError(
             f"query={kind} cannot be consumed by a group: its rounds are ranges of instants; give query=incremental "
@@ -63,13 +63,13 @@ def _query(options: GivenOptions) -> RangeQuery:
     return Incremental() if changes is None else Changes(changes)
 
 
-def _start(table: str, options: GivenOptions, describe: Describe) -> GroupStart:
+def _start(table: str, options: ParsedOptions, describe: Describe) -> GroupStart:
     if options.after is None:
         return StartAt()
     return group_start("after", options.after, table, options.timeline_timezone, describe)
 
 
-def _upto(table: str, options: GivenOptions, describe: Describe) -> Position | None:
+def _upto(table: str, options: ParsedOptions, describe: Describe) -> Position | None:
     if options.upto is None:
         return None
     match group_start("upto", options.upto, table, options.timeline_timezone, describe):

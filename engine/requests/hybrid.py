@@ -15,7 +15,7 @@ from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess, ValueFormat
 from penstock.proto.model.lost_ranges import OnLostRange
 from penstock.proto.options.kafka import CLIENT, KAFKA_OPTIONS, TOPIC, checkpoints_of
-from penstock.proto.options.registry import EntryPoint, GivenOptions
+from penstock.proto.options.registry import EntryPoint, ParsedOptions
 from penstock.table.storage.filesystem import folder_uri
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _REGISTERED: Final = (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
 
 
-def hybrid_of(options: GivenOptions, door: EntryPoint, policy: OnLostRange = OnLostRange.FAIL) -> Hybrid | None:
+def hybrid_of(options: ParsedOptions, entry_point: EntryPoint, policy: OnLostRange = OnLostRange.FAIL) -> Hybrid | None:
     """The topic that a stream (`Door.STREAM`) or a group goes on in; None where `hybrid` is not given.
 
     `policy` FAIL stops at offsets that have expired, anything else goes on behind them. ConfigurationError for options
@@ -35,7 +35,7 @@ def hybrid_of(options: GivenOptions, door: EntryPoint, policy: OnLostRange = OnL
         return None
     mode = HybridMode(options.hybrid)
     _check_query(options, mode)
-    _check_range(options, mode, door)
+    _check_range(options, mode, entry_point)
     _check_event_time(options)
     if policy is OnLostRange.SNAPSHOT:
         raise ConfigurationError(
@@ -53,7 +53,7 @@ def hybrid_of(options: GivenOptions, door: EntryPoint, policy: OnLostRange = OnL
     )
 
 
-def changes_read(options: GivenOptions) -> ChangeFormat | None:
+def changes_read(options: ParsedOptions) -> ChangeFormat | None:
     """The format of the changes that a stream or a group returns; None for rows."""
     if options.hybrid is not None:
         return ChangeFormat.ROWS if HybridMode(options.hybrid) is HybridMode.CHANGELOG else None
@@ -71,9 +71,9 @@ def given_offsets(name: str, text: str, topic: str) -> OffsetMap:
         raise ConfigurationError(f"{name}: {error}") from None
 
 
-def _refuse_without_hybrid(options: GivenOptions) -> None:
+def _refuse_without_hybrid(options: ParsedOptions) -> None:
     for option in KAFKA_OPTIONS:
-        if option.name in options.given:
+        if option.name in options.explicit:
             shown = f"{CLIENT}.*" if option.name == CLIENT else option.name
             raise ConfigurationError(
                 f"option {shown} is about the topic that a hybrid read goes on in: give hybrid=changelog or "
@@ -81,9 +81,9 @@ def _refuse_without_hybrid(options: GivenOptions) -> None:
             )
 
 
-def _check_query(options: GivenOptions, mode: HybridMode) -> None:
+def _check_query(options: ParsedOptions, mode: HybridMode) -> None:
     wanted = "cdc" if mode is HybridMode.CHANGELOG else "incremental"
-    if "query" in options.given and options.query != wanted:
+    if "query" in options.explicit and options.query != wanted:
         other = HybridMode.APPEND if mode is HybridMode.CHANGELOG else HybridMode.CHANGELOG
         returned = "changes" if mode is HybridMode.CHANGELOG else "rows"
         raise ConfigurationError(
@@ -97,7 +97,7 @@ def _check_query(options: GivenOptions, mode: HybridMode) -> None:
         )
 
 
-def _check_range(options: GivenOptions, mode: HybridMode, door: EntryPoint) -> None:
+def _check_range(options: ParsedOptions, mode: HybridMode, entry_point: EntryPoint) -> None:
     if options.upto is not None:
         raise ConfigurationError(
             "option upto ends a stream in the lake, and hybrid goes on behind it for ever: give one of them"
@@ -109,7 +109,7 @@ def _check_range(options: GivenOptions, mode: HybridMode, door: EntryPoint) -> N
     if mode is not HybridMode.CHANGELOG or options.after is None:
         return
     begin = options.after.strip()
-    start = "snapshot" if door is EntryPoint.STREAM else "earliest"
+    start = "snapshot" if entry_point is EntryPoint.STREAM else "earliest"
     if begin != start and not (start == "earliest" and re.fullmatch("0{1,14}|0{17}", begin)):
         raise ConfigurationError(
             f"hybrid=changelog begins with every row of the table, for commits alone do not tell its deletes: got "
@@ -117,7 +117,7 @@ def _check_range(options: GivenOptions, mode: HybridMode, door: EntryPoint) -> N
         )
 
 
-def _check_event_time(options: GivenOptions) -> None:
+def _check_event_time(options: ParsedOptions) -> None:
     if options.event_time and options.watermark_fallback != "scan":
         raise ConfigurationError(
             f"watermarkFallback={options.watermark_fallback} with hybrid: of a topic's records only the records "
@@ -125,7 +125,7 @@ def _check_event_time(options: GivenOptions) -> None:
         )
 
 
-def _topic(options: GivenOptions) -> str:
+def _topic(options: ParsedOptions) -> str:
     if options.kafka_topic is None:
         raise ConfigurationError(
             f"hybrid={options.hybrid} goes on in a topic: give kafka.topic (in Python kafka_topic) with it"
@@ -138,7 +138,7 @@ def _topic(options: GivenOptions) -> str:
         raise ConfigurationError(f"option kafka.topic: {error}") from None
 
 
-def _value_format(options: GivenOptions) -> ValueFormat:
+def _value_format(options: ParsedOptions) -> ValueFormat:
     form = ValueFormat(options.kafka_value_format)
     if form in _REGISTERED and not options.schema_registry_url:
         raise ConfigurationError(
@@ -153,7 +153,7 @@ def _value_format(options: GivenOptions) -> ValueFormat:
     return form
 
 
-def _rules(options: GivenOptions, topic: str) -> HandOverRules:
+def _rules(options: ParsedOptions, topic: str) -> HandOverRules:
     from penstock.enumerator.handover.commit_offsets import NEVER_A_POSITION
 
     key, form = options.kafka_offsets_key, options.kafka_offsets_format
@@ -181,7 +181,7 @@ def _rules(options: GivenOptions, topic: str) -> HandOverRules:
     )
 
 
-def access_of(options: GivenOptions) -> KafkaAccess | None:
+def access_of(options: ParsedOptions) -> KafkaAccess | None:
     """How this process reaches the topic; None for a read that has none. ConfigurationError as `hybrid_of`."""
     if options.hybrid is None:
         return None

@@ -26,7 +26,7 @@ from penstock.proto.model.streams import (
     StreamStart,
     WatermarkFallback,
 )
-from penstock.proto.options.registry import EntryPoint, GivenOptions
+from penstock.proto.options.registry import EntryPoint, ParsedOptions
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
 
@@ -39,19 +39,19 @@ _NEED_EVENT_TIME: Final = {
 }
 
 
-def check_streamable(options: GivenOptions) -> None:
+def check_streamable(options: ParsedOptions) -> None:
     """ConfigurationError for a query that no stream has."""
-    if "query" in options.given and options.query not in RANGES:
+    if "query" in options.explicit and options.query not in RANGES:
         raise ConfigurationError(
             f"query={options.query} cannot be streamed: a stream returns the rows of one range after the other "
             "(query=incremental), or their changes (query=cdc); leave query out, or read a batch"
         )
 
 
-def check_stream_options(options: GivenOptions) -> None:
+def check_stream_options(options: ParsedOptions) -> None:
     """ConfigurationError for options that no stream of any table can have together."""
     check_streamable(options)
-    if "cdcFormat" in options.given and options.query != "cdc":
+    if "cdcFormat" in options.explicit and options.query != "cdc":
         raise ConfigurationError(
             "option cdcFormat says what changes look like: give query=cdc with it, or leave it out"
         )
@@ -66,10 +66,10 @@ def check_stream_options(options: GivenOptions) -> None:
         )
 
 
-def _check_event_time(options: GivenOptions) -> None:
+def _check_event_time(options: ParsedOptions) -> None:
     if not options.event_time:
         for name, meaning in _NEED_EVENT_TIME.items():
-            if name in options.given:
+            if name in options.explicit:
                 raise ConfigurationError(f"option {name} {meaning}: give eventTime (a column) with it, or leave it out")
         return
     if options.query == "cdc" and options.cdc_format == "hudi":
@@ -84,13 +84,13 @@ def _check_event_time(options: GivenOptions) -> None:
         )
     if options.idle_timeout_us == 0:
         raise ConfigurationError("option idleTimeout: got 0, expected more than 0; leave it out for none")
-    if "endWatermark" in options.given and options.upto is None:
+    if "endWatermark" in options.explicit and options.upto is None:
         raise ConfigurationError(
             "option endWatermark says where the watermark goes when a stream ends: give upto with it, or leave it out"
         )
 
 
-def lost_range_policy(options: GivenOptions) -> OnLostRange:
+def lost_range_policy(options: ParsedOptions) -> OnLostRange:
     """What `onLostRange`, or Spark's `failOnDataLoss`, asks for. ConfigurationError where they disagree."""
     said = options.on_lost_range
     if options.fail_on_data_loss is not None:
@@ -110,7 +110,7 @@ def lost_range_policy(options: GivenOptions) -> OnLostRange:
     return policy
 
 
-def stream_scope(table: str, options: GivenOptions, describe: Describe) -> StreamScope:
+def stream_scope(table: str, options: ParsedOptions, describe: Describe) -> StreamScope:
     """What the stream reads, without limits and target (`stream_limits`).
 
     ConfigurationError for options that exclude each other, also for this table. The table is described only if an
@@ -128,7 +128,7 @@ def stream_scope(table: str, options: GivenOptions, describe: Describe) -> Strea
     )
 
 
-def stream_limits(options: GivenOptions) -> RoundLimits:
+def stream_limits(options: ParsedOptions) -> RoundLimits:
     """How far one micro-batch may go."""
     return RoundLimits(
         max_commits=options.max_commits_per_trigger,
@@ -138,7 +138,7 @@ def stream_limits(options: GivenOptions) -> RoundLimits:
     )
 
 
-def stream_start(table: str, options: GivenOptions, describe: Describe) -> StreamStart:
+def stream_start(table: str, options: ParsedOptions, describe: Describe) -> StreamStart:
     """Where a stream starts that has no checkpoint: `after`, else with the table as it is then.
 
     ConfigurationError: no time, or one behind `upto`.
@@ -154,7 +154,7 @@ def stream_start(table: str, options: GivenOptions, describe: Describe) -> Strea
     return StartAfter(bound)
 
 
-def check_order(table: str, options: GivenOptions, after: Position, upto: Position) -> None:
+def check_order(table: str, options: ParsedOptions, after: Position, upto: Position) -> None:
     """ConfigurationError for a stream that would end before it starts."""
     if upto < after:
         raise ConfigurationError(
@@ -163,19 +163,19 @@ def check_order(table: str, options: GivenOptions, after: Position, upto: Positi
         )
 
 
-def _query(options: GivenOptions) -> RangeQuery:
+def _query(options: ParsedOptions) -> RangeQuery:
     changes = changes_read(options)
     return Incremental() if changes is None else Changes(changes)
 
 
-def _upto(table: str, options: GivenOptions, describe: Describe) -> Position | None:
+def _upto(table: str, options: ParsedOptions, describe: Describe) -> Position | None:
     if options.upto is None or options.upto.strip() == "latest":
         return None
     bound = _bound("upto", options.upto, table, options, describe)
     return None if isinstance(bound, Latest) else bound
 
 
-def _bound(name: str, text: str, table: str, options: GivenOptions, describe: Describe) -> Position | Latest:
+def _bound(name: str, text: str, table: str, options: ParsedOptions, describe: Describe) -> Position | Latest:
     return range_bound(
         name,
         text,
@@ -183,7 +183,7 @@ def _bound(name: str, text: str, table: str, options: GivenOptions, describe: De
     )
 
 
-def _rule(table: str, options: GivenOptions, describe: Describe) -> EventTimeRule | None:
+def _rule(table: str, options: ParsedOptions, describe: Describe) -> EventTimeRule | None:
     if not options.event_time or options.max_out_of_orderness_us is None:
         return None
     fallback = WatermarkFallback(options.watermark_fallback)

@@ -19,7 +19,7 @@ from penstock.engine.spark.task.input_partitions import SlotReading
 from penstock.engine.spark.watermark.columns import WATERMARK, event_time_column, table_part
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.lost_ranges import OnLostRange
-from penstock.proto.options.registry import OPTIONS, EntryPoint, GivenOptions, option_named, parse_options
+from penstock.proto.options.registry import OPTIONS, EntryPoint, ParsedOptions, option_named, parse_options
 
 _TABLE_KEY = "path"
 _TABLES_KEY = "paths"
@@ -30,10 +30,10 @@ class Loaded:
     """A table and what is asked of it: small, picklable, the state of every reader."""
 
     table: str
-    options: GivenOptions
+    options: ParsedOptions
 
 
-def loaded(given: Mapping[str, str], door: EntryPoint, environment: Mapping[str, str]) -> Loaded:
+def loaded(given: Mapping[str, str], entry_point: EntryPoint, environment: Mapping[str, str]) -> Loaded:
     """The options as Spark hands them over. ConfigurationError: no table, several, an unknown or misplaced option."""
     by_name = {name.lower(): value for name, value in given.items()}
     if _TABLES_KEY in by_name:
@@ -41,7 +41,7 @@ def loaded(given: Mapping[str, str], door: EntryPoint, environment: Mapping[str,
     table = by_name.pop(_TABLE_KEY, "")
     if not table:
         raise ConfigurationError("no table: give load() its path, or with the option server the name it serves")
-    return Loaded(table, parse_options(by_name, door=door, environment=environment))
+    return Loaded(table, parse_options(by_name, entry_point=entry_point, environment=environment))
 
 
 _OF_SPARK: Final = frozenset({EntryPoint.BATCH, EntryPoint.STREAM})
@@ -53,23 +53,25 @@ def door_before_use(given: Mapping[str, str]) -> EntryPoint:
     ours = [option for option in map(option_named, given) if option is not None]
     return (
         EntryPoint.STREAM
-        if any(option.doors & _OF_SPARK == {EntryPoint.STREAM} for option in ours)
+        if any(option.entry_points & _OF_SPARK == {EntryPoint.STREAM} for option in ours)
         else EntryPoint.BATCH
     )
 
 
-def only_a_batch(options: GivenOptions) -> bool:
+def only_a_batch(options: ParsedOptions) -> bool:
     """Whether no stream could have these options, so that a batch's rules hold already at load()."""
-    never_streamed = {option.name for option in OPTIONS if EntryPoint.STREAM not in option.doors}
-    return bool(options.given & never_streamed) or ("query" in options.given and options.query not in RANGES)
+    never_streamed = {option.name for option in OPTIONS if EntryPoint.STREAM not in option.entry_points}
+    return bool(options.explicit & never_streamed) or ("query" in options.explicit and options.query not in RANGES)
 
 
-def only_a_stream(options: GivenOptions) -> bool:
+def only_a_stream(options: ParsedOptions) -> bool:
     """Whether no batch could have these options, so that a stream's rules hold already at load()."""
-    return any(option.doors & _OF_SPARK == {EntryPoint.STREAM} for option in OPTIONS if option.name in options.given)
+    return any(
+        option.entry_points & _OF_SPARK == {EntryPoint.STREAM} for option in OPTIONS if option.name in options.explicit
+    )
 
 
-def wanted_columns(schema: StructType, options: GivenOptions) -> tuple[str, ...]:
+def wanted_columns(schema: StructType, options: ParsedOptions) -> tuple[str, ...]:
     """The columns a reader with this schema asks for: always named, so that a column which the table gains between
     load() and the plan does not show. ConfigurationError if `.schema()` says otherwise than the option `columns`."""
     names: list[str] = schema.fieldNames()

@@ -29,7 +29,7 @@ from penstock.proto.errors import InvariantViolation, SchemaMismatch
 from penstock.proto.model.access import NO_ACCESS, ServerAccess
 from penstock.proto.model.queries import PlanRequest, SnapshotAsOf
 from penstock.proto.model.reports import TableDescription
-from penstock.proto.options.registry import GivenOptions
+from penstock.proto.options.registry import ParsedOptions
 from penstock.proto.retry import Retry
 from penstock.reader.output_schema import output_schema
 from penstock.table.columns import resolve_columns
@@ -77,7 +77,7 @@ def schema_of(load: Loaded) -> StructType:
     return _shown(spark_schema(pa.schema([schema.field(name) for name in columns])), options)
 
 
-def _shown(table: StructType, options: GivenOptions) -> StructType:
+def _shown(table: StructType, options: ParsedOptions) -> StructType:
     """The schema of a load of these columns of the table."""
     if not options.event_time:
         return table

@@ -25,7 +25,7 @@ from penstock.enumerator.continuous.consistency import (
 from penstock.enumerator.continuous.lag import instant_ms
 from penstock.enumerator.continuous.round_limits import data_instants_behind, next_end, reshaped_in
 from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound, NothingNew, Progress
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.archived_timeline import with_archive
 from penstock.enumerator.planning.commit_order import cut_at, horizon, is_earliest
 from penstock.enumerator.planning.discovery import complete_from, pending_clusterings, read_timeline
@@ -164,10 +164,13 @@ def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Prog
             refuse_archived_late(facts, with_archive(facts, table.archive()), progress, gone)
     if progress.layout != layout:
         progress = on_layout(with_archive(facts, table.archive()), progress, layout)
-        tell(
-            "progress moved to another timeline layout", table=facts.table, layout=layout, position=progress.position,
+        log_event(
+            "progress moved to another timeline layout",
+            table=facts.table,
+            layout=layout,
+            position=progress.position,
             ahead=len(progress.ahead),
-        )  # fmt: skip
+        )
     refuse_late(facts, progress)
     return progress
 
@@ -246,10 +249,15 @@ def _planned(
             lost = lost or error
             continue
         if place:
-            tell(
-                "round beyond its limits", level=logging.WARNING, table=name, after=position, limit=end, upto=later,
+            log_event(
+                "round beyond its limits",
+                level=logging.WARNING,
+                table=name,
+                after=position,
+                limit=end,
+                upto=later,
                 reason=str(lost)[:300],
-            )  # fmt: skip
+            )
         return plan
     if lost is None:
         raise InvariantViolation(f"table {name}: no end of a round was tried")
@@ -284,7 +292,7 @@ def _tell_passed_over(name: str, passed_over: Collection[str], commit_range: Com
     """Told once a group: by the round that passes it."""
     for instant in passed_over:
         if commit_range.after.order_key < instant <= commit_range.upto.order_key:
-            tell("hollow instant passed over", level=logging.WARNING, table=name, instant=instant)
+            log_event("hollow instant passed over", level=logging.WARNING, table=name, instant=instant)
 
 
 def _hollow(table: HudiTable, hollow_after_ms: int | None, now_ms: int) -> tuple[str, ...]:

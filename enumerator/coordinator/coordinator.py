@@ -25,7 +25,7 @@ from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.records import Durable, Gone, GroupDeleted, PlanOpened, ReaderGone, Record, RoundPlanned
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import State, apply
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer
 from penstock.enumerator.store.errors import again
 from penstock.enumerator.store.journal import AnyJournal, Ticket
@@ -168,12 +168,23 @@ class Coordinator:
 def _log_lost_readers(state: State, records: Sequence[Record]) -> None:
     for record in records:
         if isinstance(record, GroupDeleted) and record.expired:
-            tell("group expired", level=logging.WARNING, table=record.key.table, group=record.key.group,
-                 committed=state.groups[record.key].committed)  # fmt: skip
+            log_event(
+                "group expired",
+                level=logging.WARNING,
+                table=record.key.table,
+                group=record.key.group,
+                committed=state.groups[record.key].committed,
+            )
         if isinstance(record, ReaderGone) and record.cause is Gone.EXPIRED:
             held = len(state.groups[record.key].readers[record.reader_id].held)
-            tell("reader lost", level=logging.WARNING, table=record.key.table, group=record.key.group,
-                 reader=record.reader_id, splits=held)  # fmt: skip
+            log_event(
+                "reader lost",
+                level=logging.WARNING,
+                table=record.key.table,
+                group=record.key.group,
+                reader=record.reader_id,
+                splits=held,
+            )
 
 
 def _holds(record: Durable, plan_id: str) -> bool:

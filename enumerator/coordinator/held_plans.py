@@ -18,7 +18,7 @@ from penstock.enumerator.core.records import PlanQuery, QueryKind
 from penstock.enumerator.core.results import PlanHeld
 from penstock.enumerator.core.slot_assigner import Assigned, choose_slots
 from penstock.enumerator.core.split_facts import sizes_alone
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import (
     Duration,
     DurationMeasured,
@@ -129,7 +129,7 @@ class KeptPlans:
         took_ms = self._clock_ms() - begin_ms
         self._observer.observe(DurationMeasured(Duration.PLAN, took_ms / 1000))
         self._count(SplitEvent.DISCOVERED, request.table, query, len(facts))
-        tell(
+        log_event(
             "plan opened",
             plan=opened.plan_id,
             table=self._shown(request.table),
@@ -163,7 +163,7 @@ class KeptPlans:
         self._observer.observe(DurationMeasured(Duration.ASSIGN, time.perf_counter() - begin_s))
         if not isinstance(assignment, Assigned):
             level = logging.DEBUG if replayed else logging.INFO
-            tell("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
+            log_event("slot sealed", level=level, plan=plan_id, slot=slot, splits=index)
             return EndOfSlot()
         try:
             split = self._coordinator.plan_store.splits(plan_id, [assignment.split])[0]
@@ -172,7 +172,7 @@ class KeptPlans:
         if not replayed:
             self._count(SplitEvent.ASSIGNED, entry.table, entry.query)
         what = "split repeated" if replayed else "split assigned"
-        tell(what, level=logging.DEBUG, plan=plan_id, slot=slot, index=index, split=split.split_id)
+        log_event(what, level=logging.DEBUG, plan=plan_id, slot=slot, index=index, split=split.split_id)
         return NextSplit(split)
 
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
@@ -182,7 +182,7 @@ class KeptPlans:
         if reported.is_first:
             self._observer.observe(SplitReported(reported.table, "", "", report))
             self._count(SplitEvent.FINISHED, reported.table, reported.query)
-        tell(
+        log_event(
             "split finished",
             level=logging.DEBUG,
             plan=plan_id,

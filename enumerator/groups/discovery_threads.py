@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.enumerator.groups.lag_monitor import Measurer
 from penstock.enumerator.groups.split_discovery import SLOW_LOOK_MS, SplitDiscovery
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import ThreadFailed
 from penstock.enumerator.tables.table_checks import TableChecks
 
@@ -81,7 +81,7 @@ class DiscoveryThreads:
             loop.join()
         left = self._jobs.wait(STOP_S)
         if left:
-            tell("stopped during looks", level=logging.WARNING, looks=", ".join(left)[:500])
+            log_event("stopped during looks", level=logging.WARNING, looks=", ".join(left)[:500])
 
     def check(self) -> None:
         """Starts threads again that have ended, and reports whether all go on. Any thread."""
@@ -97,7 +97,7 @@ class DiscoveryThreads:
             if reason != self._reason:
                 self._reason = reason
                 level = logging.CRITICAL if reason else logging.WARNING
-                tell("background threads", level=level, state=reason or "all go on again")
+                log_event("background threads", level=level, state=reason or "all go on again")
                 self.on_trouble(reason)
 
     def _allow_for_standstill(self) -> None:
@@ -132,12 +132,18 @@ class DiscoveryThreads:
         lost = self._split_discovery.coordinator.lost
         if lost is not None:
             if not self._ended.is_set():
-                tell("the service cannot go on", level=logging.CRITICAL, reason=str(lost)[:1000])
+                log_event("the service cannot go on", level=logging.CRITICAL, reason=str(lost)[:1000])
             self._ended.set()
             return
         self._split_discovery.coordinator.observer.observe(ThreadFailed(name))
-        tell("background work failed", level=logging.ERROR, thread=name, at=where, exc_info=error,
-             reason=f"{type(error).__name__}: {error}"[:500])  # fmt: skip
+        log_event(
+            "background work failed",
+            level=logging.ERROR,
+            thread=name,
+            at=where,
+            exc_info=error,
+            reason=f"{type(error).__name__}: {error}"[:500],
+        )
 
 
 class _Loop:

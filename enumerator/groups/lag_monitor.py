@@ -16,7 +16,7 @@ from penstock.enumerator.core.group_lifecycle import wants_more
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import GroupGauges, GroupMeasured, LagMeasured, TableMeasured, TopicMeasured
 from penstock.proto.errors import code_and_text
 from penstock.proto.model.groups import GroupLag
@@ -84,14 +84,27 @@ class Measurer:
             except Exception as error:  # noqa: BLE001 - whatever it is, other groups are measured
                 code, text = code_and_text(error)
                 observer.observe(LagMeasured(table, key.group, None))
-                tell("lag cannot be measured", level=logging.WARNING, table=table, group=key.group, code=code,
-                     reason=text[:500])  # fmt: skip
+                log_event(
+                    "lag cannot be measured",
+                    level=logging.WARNING,
+                    table=table,
+                    group=key.group,
+                    code=code,
+                    reason=text[:500],
+                )
                 continue
             observer.observe(LagMeasured(table, key.group, lag))
             lags.append(lag)
             if _is_close(lag):
-                tell("range will be lost", level=logging.WARNING, table=table, group=key.group, committed=committed,
-                     commits_left=lag.loss_commits, seconds_left=lag.loss_seconds)  # fmt: skip
+                log_event(
+                    "range will be lost",
+                    level=logging.WARNING,
+                    table=table,
+                    group=key.group,
+                    committed=committed,
+                    commits_left=lag.loss_commits,
+                    seconds_left=lag.loss_seconds,
+                )
         commits = min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None)
         seconds = min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None)
         observer.observe(TableMeasured(table=table, loss_commits=commits, loss_s=seconds))

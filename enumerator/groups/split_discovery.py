@@ -26,7 +26,7 @@ from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.split_facts import facts_of, hash_of
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.open_rounds import ChecksFiles, OpenRounds, may_lose_rounds
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import DiscoveryFailed, Duration, DurationMeasured, RecordsExpired, RoundDiscovered
 from penstock.proto.errors import (
     OutOfMemory,
@@ -288,7 +288,7 @@ class SplitDiscovery:
         self.coordinator.observer.observe(discovered)
         if found.lost_records:
             self.coordinator.observer.observe(RecordsExpired(key.table, key.group, found.lost_records))
-        tell(
+        log_event(
             "round planned",
             table=key.table,
             group=key.group,
@@ -332,8 +332,15 @@ class SplitDiscovery:
     def _move(
         self, key: GroupKey, number: int, start: Position, progress: Progress, reason: str, plan_id: str = ""
     ) -> None:
-        tell("range lost", level=logging.WARNING, table=key.table, group=key.group, after=start,
-             goes_on_behind=progress.position, reason=reason[:500])  # fmt: skip
+        log_event(
+            "range lost",
+            level=logging.WARNING,
+            table=key.table,
+            group=key.group,
+            after=start,
+            goes_on_behind=progress.position,
+            reason=reason[:500],
+        )
         self.coordinator.handle(ev.RangeLost(key=key, number=number, start=start, progress=progress, plan_id=plan_id))
 
     def _contradicted(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
@@ -347,8 +354,15 @@ class SplitDiscovery:
             self._failed(key, error)
 
     def _stop(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
-        tell("group stopped", level=logging.ERROR, table=key.table, group=key.group, at=start, code=error.code,
-             reason=str(error)[:1000])  # fmt: skip
+        log_event(
+            "group stopped",
+            level=logging.ERROR,
+            table=key.table,
+            group=key.group,
+            at=start,
+            code=error.code,
+            reason=str(error)[:1000],
+        )
         self.coordinator.handle(ev.CannotGoOn(key=key, number=number, start=start, code=error.code, text=str(error)))
         self.coordinator.observer.observe(DiscoveryFailed(key.table, key.group, error.code))
 
@@ -360,7 +374,7 @@ class SplitDiscovery:
         pause_ms = round(RETRY.backoff_ms(trouble.count, chance=0))
         trouble.until_ms = self.clock_ms() + pause_ms
         self.coordinator.observer.observe(DiscoveryFailed(key.table, key.group, trouble.code))
-        tell(
+        log_event(
             "table not there yet" if trouble.waiting else "discovery failed",
             level=logging.WARNING if isinstance(error, PenstockError) else logging.ERROR,
             table=key.table,

@@ -17,7 +17,7 @@ from penstock.enumerator.handover.resolve import resolved
 from penstock.enumerator.handover.topic_plans import topic_plan
 from penstock.enumerator.handover.topic_position import begun, checked, moved, next_ranges
 from penstock.enumerator.handover.topic_source import TopicSide
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.commit_order import is_earliest
 from penstock.enumerator.planning.plan import Planning
 from penstock.enumerator.snapshots.plan import plan_list
@@ -65,10 +65,14 @@ def switched(table: HudiTable, name: str, following: Following, hybrid: Hybrid, 
     door = side.open_topic(hybrid.access)
     outcome, instant = resolved(table, progress.position, hybrid, door)
     place = begun(outcome.offsets, door.facts(hybrid.topic), instant, progress.position)
-    tell(
-        "hand-over resolved", table=name, topic=place.topic, instant=instant, guarantee=outcome.guarantee.value,
+    log_event(
+        "hand-over resolved",
+        table=name,
+        topic=place.topic,
+        instant=instant,
+        guarantee=outcome.guarantee.value,
         offsets=",".join(f"{partition}:{offset}" for partition, offset in place.starts[:100]),
-    )  # fmt: skip
+    )
     return _round(table, name, following, side, progress, place)
 
 
@@ -87,10 +91,15 @@ def topic_round(table: HudiTable, name: str, following: Following, hybrid: Hybri
     table = table.refreshed()
     lake = check_progress(table, replace(progress, position=place.lake, kafka=None))
     for partition, count in now.lost.items():
-        tell(
-            "records lost", level=logging.WARNING, table=name, topic=place.topic, partition=partition, records=count,
+        log_event(
+            "records lost",
+            level=logging.WARNING,
+            table=name,
+            topic=place.topic,
+            partition=partition,
+            records=count,
             reason="retention took them before they were read",
-        )  # fmt: skip
+        )
     commit_range = CommitRange(progress.position, reached.position)
     plan = topic_plan(table, name, following.request, ranges, side.scan_event_time, commit_range)
     reached = with_highs(reached, plan)

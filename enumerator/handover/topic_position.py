@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.enumerator.handover.offsets import OffsetMap
-from penstock.kafka.protocols import PartitionFacts, TopicFacts
+from penstock.kafka.protocols import PartitionOffsets, TopicDescription
 from penstock.proto.errors import DataInvalidated, PositionExpired, TopicGone
 from penstock.proto.model.hybrid import KafkaPlace, KafkaRange, PartitionPlace, Phase
 from penstock.proto.model.positions import InstantTime, Position
@@ -31,7 +31,7 @@ class Checked:
     lost: Mapping[int, int]
 
 
-def begun(offsets: OffsetMap, facts: TopicFacts, instant: InstantTime, lake: Position) -> KafkaPlace:
+def begun(offsets: OffsetMap, facts: TopicDescription, instant: InstantTime, lake: Position) -> KafkaPlace:
     """The place at the hand-over: at `offsets`; a partition that those do not list came later than the commit that
     tells them, and is read from its log's start. TopicGone for one that the topic lacks."""
     told = offsets.by_partition()
@@ -50,7 +50,7 @@ def begun(offsets: OffsetMap, facts: TopicFacts, instant: InstantTime, lake: Pos
     )
 
 
-def checked(place: KafkaPlace, facts: TopicFacts, *, fail_on_data_loss: bool) -> Checked:
+def checked(place: KafkaPlace, facts: TopicDescription, *, fail_on_data_loss: bool) -> Checked:
     """The place against the topic as it is now; partitions that were added since begin at their log's start.
 
     TopicGone for a partition that is not there any more; DataInvalidated for a topic that is another one by now, or
@@ -96,7 +96,7 @@ def checked(place: KafkaPlace, facts: TopicFacts, *, fail_on_data_loss: bool) ->
     )
 
 
-def next_ranges(place: KafkaPlace, facts: TopicFacts, limits: RoundLimits) -> tuple[KafkaRange, ...]:
+def next_ranges(place: KafkaPlace, facts: TopicDescription, limits: RoundLimits) -> tuple[KafkaRange, ...]:
     """What lies behind the place, by partition, ascending; () if nothing does.
 
     With `limits.max_rows` so many offsets at most: each partition gives its part of what is there, at least one.
@@ -122,7 +122,7 @@ def next_ranges(place: KafkaPlace, facts: TopicFacts, limits: RoundLimits) -> tu
     return tuple(ranges)
 
 
-def moved(place: KafkaPlace, ranges: Iterable[KafkaRange], facts: TopicFacts) -> KafkaPlace:
+def moved(place: KafkaPlace, ranges: Iterable[KafkaRange], facts: TopicDescription) -> KafkaPlace:
     """The place once these ranges are read."""
     ends = {item.partition: item.next for item in place.places}
     for item in ranges:
@@ -132,15 +132,15 @@ def moved(place: KafkaPlace, ranges: Iterable[KafkaRange], facts: TopicFacts) ->
     return replace(place, phase=Phase.KAFKA, places=places)
 
 
-def _backlog(item: PartitionPlace, facts: TopicFacts) -> int:
+def _backlog(item: PartitionPlace, facts: TopicDescription) -> int:
     return max(0, facts.partitions[item.partition].end - item.next)
 
 
-def _epochs(facts: TopicFacts) -> tuple[tuple[int, int], ...]:
+def _epochs(facts: TopicDescription) -> tuple[tuple[int, int], ...]:
     return tuple((number, there.leader_epoch) for number, there in facts.partitions.items() if there.leader_epoch >= 0)
 
 
-def _refuse_missing(facts: TopicFacts, wanted: Mapping[int, int]) -> None:
+def _refuse_missing(facts: TopicDescription, wanted: Mapping[int, int]) -> None:
     missing = [number for number in sorted(wanted) if number not in facts.partitions]
     if missing:
         raise TopicGone(
@@ -149,7 +149,7 @@ def _refuse_missing(facts: TopicFacts, wanted: Mapping[int, int]) -> None:
         )
 
 
-def _refuse_cut_back(place: KafkaPlace, facts: TopicFacts) -> None:
+def _refuse_cut_back(place: KafkaPlace, facts: TopicDescription) -> None:
     """The log of a partition ends before the place, or its leader epoch fell: records were lost, or are others now."""
     short = [item for item in place.places if _last(facts.partitions[item.partition]) < item.next]
     if short:
@@ -172,7 +172,7 @@ def _refuse_cut_back(place: KafkaPlace, facts: TopicFacts) -> None:
         )
 
 
-def _last(there: PartitionFacts) -> int:
+def _last(there: PartitionOffsets) -> int:
     return max(there.end, there.high_watermark)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from penstock.enumerator.log import tell_fallback
+from penstock.enumerator.log import log_fallback
 from penstock.enumerator.planning.archived_timeline import asks_every_partition, checked_against, for_query
 from penstock.enumerator.planning.file_inventory import CleanedFile, files_of_groups
 from penstock.enumerator.planning.pruning.partitions import filter_of_rows, pruning_before_listing, ruled_out
@@ -80,7 +80,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
     else:
         listing = files_now.of({name for name in known if pruning is None or not pruning.drops(name)})
     if files_now.fallback:
-        tell_fallback(table_name, files_now.fallback)
+        log_fallback(table_name, files_now.fallback)
     groups = None if wanted is None else wanted | _written_groups(facts, selections, listing)
     created = table.creating_instants(frozenset(listing)) if births else {}
     facts = checked_against(facts, listing, created, request.query)

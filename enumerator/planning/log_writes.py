@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.enumerator.planning.table_state import TableState
 from penstock.proto.model.positions import InstantTime
@@ -68,6 +68,6 @@ def without_gone_logs(found: VisibleFiles | None, state: TableState) -> VisibleF
         return None
     gone = [log for log in found.logs if not log.listed and log.ref.path not in state.cleaned]
     for log in gone:
-        tell("log file gone", level=logging.WARNING, table=state.table, file=log.ref.path, instant=log.named_by)
+        log_event("log file gone", level=logging.WARNING, table=state.table, file=log.ref.path, instant=log.named_by)
     logs = tuple(log for log in found.logs if log not in gone)
     return replace(found, logs=logs) if logs or found.base else None

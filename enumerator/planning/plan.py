@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from penstock.enumerator.log import tell, tell_fallback
+from penstock.enumerator.log import log_event, log_fallback
 from penstock.enumerator.planning.archived_timeline import with_archive
 from penstock.enumerator.planning.change_planner import plan_changes
 from penstock.enumerator.planning.commit_order import is_earliest, newest_position
@@ -73,7 +73,7 @@ def plan_request(
         plan = _planned(table, table_name, replace(request, metadata=False), passed_over, sources)
         if request.metadata and FILES in indexes(table.properties):
             table.count_metadata_fallback()
-            tell_fallback(table_name, f"planned again from folders after: {error}")
+            log_fallback(table_name, f"planned again from folders after: {error}")
         return plan
 
 
@@ -155,7 +155,9 @@ def _planned(
                     raise
                 return _of_state(table, table_name, state, request, sources)
             state = replace(state, files=tuple(seen.get(file.ref.path, file) for file in state.files))
-            tell("stale listing", level=logging.WARNING, table=table_name, files=len(seen), first=error.missing_file)
+            log_event(
+                "stale listing", level=logging.WARNING, table=table_name, files=len(seen), first=error.missing_file
+            )
     raise StorageError(f"the listing of table {table_name} lacks files of many instants; asking again may help")
 
 

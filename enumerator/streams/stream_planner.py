@@ -17,7 +17,7 @@ from penstock.enumerator.continuous.retention import earliest_position
 from penstock.enumerator.continuous.round_limits import data_instants_behind
 from penstock.enumerator.continuous.types import Following, NextRound, NothingNew
 from penstock.enumerator.handover.topic_source import TopicSide
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.commit_order import horizon, is_earliest
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.planning.plan import Planning, newest_schema_json
@@ -158,10 +158,14 @@ class StreamLook:
         if again.snapshot is None and again.progress.position <= point.progress.position:
             # the range can be answered after all: a file was out of sight. A point never moves back
             return self._behind(point)
-        tell(
-            "range lost", table=self.name, after=point.progress.position, goes_on_behind=again.progress.position,
-            snapshot=again.snapshot is not None, reason=str(error)[:500],
-        )  # fmt: skip
+        log_event(
+            "range lost",
+            table=self.name,
+            after=point.progress.position,
+            goes_on_behind=again.progress.position,
+            snapshot=again.snapshot is not None,
+            reason=str(error)[:500],
+        )
         return replace(self._behind(again), lost=str(error))
 
     def _start_snapshot(self, watermark: Watermark) -> StreamPoint:

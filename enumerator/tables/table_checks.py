@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.enumerator.groups.split_discovery import RETRY, SLOW_LOOK_MS
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import Observer, TableChecked
 from penstock.proto.errors import StorageError, code_and_text
 
@@ -69,7 +69,7 @@ class TableChecks:
         if error is not None and self.is_logging:
             _log_failure(name, error, failures)
         elif error is None and before.failures:
-            tell("table can be opened again", table=name, failures=before.failures)
+            log_event("table can be opened again", table=name, failures=before.failures)
         return False
 
     def wait_for_all(self, seconds: float) -> Mapping[str, TableHealth]:
@@ -109,4 +109,6 @@ class TableChecks:
 
 def _log_failure(name: str, error: BaseException, failures: int) -> None:
     code, text = code_and_text(error)
-    tell("table cannot be opened", level=logging.WARNING, table=name, failures=failures, code=code, reason=text[:500])
+    log_event(
+        "table cannot be opened", level=logging.WARNING, table=name, failures=failures, code=code, reason=text[:500]
+    )

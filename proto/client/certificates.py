@@ -28,7 +28,7 @@ class Validity:
     begin: datetime
     end: datetime
 
-    def trouble(self, now: datetime) -> str:
+    def problem(self, now: datetime) -> str:
         """What is wrong with it now, '' if nothing is."""
         if now > self.end:
             return f"expired on {self.end:%Y-%m-%d %H:%M} UTC"

@@ -119,8 +119,8 @@ def _channel(address: str, access: ServerAccess) -> grpc.Channel:
         if data is not None and b"-----BEGIN CERTIFICATE-----" not in data:
             raise ConfigurationError(f"option {option}: file {path[:300]!r} holds no certificate in PEM")
     shown = validity_of(chain) if chain else None
-    if shown is not None and (trouble := shown.trouble(datetime.now(UTC))):
-        raise Unauthenticated(f"option serverCert: the certificate in {access.cert[:300]!r} {trouble}: renew it")
+    if shown is not None and (problem := shown.problem(datetime.now(UTC))):
+        raise Unauthenticated(f"option serverCert: the certificate in {access.cert[:300]!r} {problem}: renew it")
     channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(roots, key, chain), options=options)
     return channel
 

@@ -20,9 +20,9 @@ from penstock.proto.client.groups import GroupCalls, GroupRequest
 from penstock.proto.codec import plan_calls as calls
 from penstock.proto.codec import streams as streams
 from penstock.proto.codec.checks import encoding
-from penstock.proto.codec.errors import error_of, may_help_again, received
+from penstock.proto.codec.errors import error_of, is_worth_retrying, received
 from penstock.proto.errors import ConfigurationError, InvariantViolation
-from penstock.proto.logging import bound_fields, tell_to
+from penstock.proto.logging import context_fields, log_event_to
 from penstock.proto.model.access import NO_ACCESS, ServerAccess, client_address
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
@@ -59,7 +59,7 @@ log = logging.getLogger("penstock.client")
 
 def _named_request(call: str) -> str:
     """The request id under which the caller logs, for a call that may bear it."""
-    return str(bound_fields().get("request") or "") if call in _OF_A_MEMBER else ""
+    return str(context_fields().get("request") or "") if call in _OF_A_MEMBER else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +190,34 @@ class EnumeratorClient(GroupCalls):
             except grpc.RpcError as error:
                 failure = received(error)
                 told = error_of(failure, name, self._address)
-                tell_to(log, "call failed", level=logging.DEBUG, call=name, request=request.request_id,
-                        server=self._address, attempt=attempt, code=getattr(told, "code", "BUG"))  # fmt: skip
+                log_event_to(
+                    log,
+                    "call failed",
+                    level=logging.DEBUG,
+                    call=name,
+                    request=request.request_id,
+                    server=self._address,
+                    attempt=attempt,
+                    code=getattr(told, "code", "BUG"),
+                )
                 elapsed_ms = (time.monotonic() - begin_s) * 1000
                 delay_ms = policy.delay_ms(attempt, elapsed_ms, told, random.random())
-                if delay_ms is None or elapsed_ms + delay_ms >= deadline_ms or not may_help_again(failure, told):
+                if delay_ms is None or elapsed_ms + delay_ms >= deadline_ms or not is_worth_retrying(failure, told):
                     raise told from error
                 time.sleep(delay_ms / 1000)
                 attempt += 1
                 continue
             if not isinstance(answer, answer_type):
                 raise InvariantViolation(f"the stub of {name} gave a {type(answer).__name__}")
-            tell_to(log, "call answered", level=logging.DEBUG, call=name, request=request.request_id,
-                    server=self._address, attempt=attempt)  # fmt: skip
+            log_event_to(
+                log,
+                "call answered",
+                level=logging.DEBUG,
+                call=name,
+                request=request.request_id,
+                server=self._address,
+                attempt=attempt,
+            )
             return answer
 
     def _deadline_ms(self, name: str) -> int:

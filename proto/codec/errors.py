@@ -187,7 +187,7 @@ def _reason(details: str) -> str:
     return re.split(r": (?:OK|[A-Z_]{3,})\b|\)", details.rpartition(f"{_NOT_TRUSTED}: ")[2])[0][:200] or _NOT_TRUSTED
 
 
-def may_help_again(failure: RpcFailure, told: Exception) -> bool:
+def is_worth_retrying(failure: RpcFailure, told: Exception) -> bool:
     """Whether the same call may be answered if it is made again. A deadline that passed is the caller's own limit."""
     if isinstance(told, Unauthenticated):
         return False

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from penstock.proto.codec import checks as check
-from penstock.proto.model.hybrid import MAX_OFFSET, MAX_PARTITIONS, KafkaPlace, KafkaRange, Phase, is_behind_lake
+from penstock.proto.model.hybrid import MAX_OFFSET, MAX_PARTITIONS, KafkaPlace, KafkaRange, Phase, is_after_hand_over
 from penstock.proto.model.positions import Position
 
 MAX_TOPIC_ID_CHARS: Final = 128
@@ -59,7 +59,7 @@ def checked_ranges(what: str, field: str, items: Sequence[KafkaRange]) -> tuple[
 def checked_place(what: str, field: str, place: KafkaPlace) -> KafkaPlace:
     """No partition twice, each by its number, none before its start."""
     _topic(what, field, place.topic, place.topic_id)
-    if is_behind_lake(place.lake):
+    if is_after_hand_over(place.lake):
         raise check.breach(what, f"{field}.lake", str(place.lake), "a position of the lake")
     _by_partition(what, f"{field}.starts", place.starts, MAX_OFFSET)
     _by_partition(what, f"{field}.epochs", place.epochs, check.MAX_INDEX)

@@ -316,6 +316,6 @@ def checked_name(kind: str, text: str) -> str:
     return text
 
 
-def made_name(text: str) -> str:
+def sanitized_name(text: str) -> str:
     """A name made of any text: what may not stand in one becomes `-`."""
     return re.sub(r"[^A-Za-z0-9._:@/-]", "-", text, flags=re.ASCII)[:MAX_NAME_CHARS] or "-"

@@ -170,6 +170,6 @@ def kafka_position(phase: Phase, read: int) -> Position:
     return Position(InstantTime(f"{_ABOVE_INSTANTS}{count:022d}"))
 
 
-def is_behind_lake(position: Position) -> bool:
+def is_after_hand_over(position: Position) -> bool:
     """Whether it is one of `kafka_position`."""
     return len(position.order_key) == 24 and position.order_key.startswith(_ABOVE_INSTANTS)

@@ -39,7 +39,7 @@ class Option:
     name: str
     type: OptionType
     default: OptionValue = None
-    doors: frozenset[EntryPoint]
+    entry_points: frozenset[EntryPoint]
     doc: str
 
     @property
@@ -49,7 +49,7 @@ class Option:
 
     @property
     def field(self) -> str:
-        """The field of GivenOptions: the Python name, with the unit behind that of a duration."""
+        """The field of ParsedOptions: the Python name, with the unit behind that of a duration."""
         return f"{self.python_name}_us" if isinstance(self.type, Duration) else self.python_name
 
     @property

@@ -14,14 +14,14 @@ GROUP_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="group",
         type=Text("name"),
-        doors=GROUPS,
+        entry_points=GROUPS,
         doc="The consumer group: what its readers commit is never handed out again. At most 200 letters, digits and "
         "`. _ - : @ /`.",
     ),
     Option(
         name="readerId",
         type=Text("name"),
-        doors=GROUPS,
+        entry_points=GROUPS,
         doc="The reader within its group, one running reader a name: who joins under a name fences who had it before, "
         "and goes on with what that one held. Characters as of `group`.",
     ),
@@ -29,7 +29,7 @@ GROUP_OPTIONS: Final[tuple[Option, ...]] = (
         name="maxSplits",
         type=Number(1, 1000),
         default=4,
-        doors=GROUPS,
+        entry_points=GROUPS,
         doc="Splits that a reader takes from its group at a time.",
     ),
 )

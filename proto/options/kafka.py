@@ -13,7 +13,7 @@ from typing import Final
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.hybrid import HybridMode, ValueFormat
 from penstock.proto.options.entry import TRIGGERED, Option
-from penstock.proto.options.types import Choice, Names, Number, OnOff, Settings, Text
+from penstock.proto.options.types import Choice, ClientSettings, Names, Number, OnOff, Text
 
 CLIENT: Final = "kafka"
 TOPIC: Final = "kafka.topic"
@@ -24,7 +24,7 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="hybrid",
         type=Choice(tuple(mode.value for mode in HybridMode)),
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="The read goes on in the Kafka topic that fills the table, at the offsets that its last commit recorded "
         "(docs/reference/hybrid.md). `changelog`: the table's rows as `+I`, then the topic's records by key as `+U` "
         "and `-D`, in the shape of `query=cdc`. `append`: rows, then each record as one.",
@@ -32,14 +32,14 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name=TOPIC,
         type=Text("topic"),
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="The topic of a `hybrid` read, which needs it.",
     ),
     Option(
         name=CLIENT,
-        type=Settings("`kafka.KEY` each"),
+        type=ClientSettings("`kafka.KEY` each"),
         default=(),
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="Settings of the Kafka client (librdkafka's names) of a `hybrid` read, which needs "
         "`kafka.bootstrap.servers`: in Spark and with `--option` a name each, in Python a mapping `kafka={…}`, "
         "`--kafka KEY=VALUE` as often as needed, `PENSTOCK_KAFKA` a JSON object. A value `${env:NAME}` or "
@@ -49,7 +49,7 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         name="kafkaValueFormat",
         type=Choice(tuple(form.value for form in ValueFormat)),
         default=ValueFormat.JSON.value,
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="How a record's value is written: a JSON object of the table's columns, Avro with the id of a schema "
         "registry in front, or Debezium's envelope around either.",
     ),
@@ -57,14 +57,14 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         name="schemaRegistryUrl",
         type=Text("URL"),
         default="",
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="The schema registry of `avro` and `debezium-avro`, which need it.",
     ),
     Option(
         name="deadLetterPath",
         type=Text("folder"),
         default="",
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="A folder for records that cannot be decoded, local or a URI as of a table (`s3://…`): they are written "
         "there as JSON lines and passed over. Not given: such a record stops the read.",
     ),
@@ -72,13 +72,13 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         name="kafkaOffsetsKey",
         type=Text("key"),
         default="",
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="A key of commit metadata that holds the offsets, where none is known; with `kafkaOffsetsFormat`.",
     ),
     Option(
         name="kafkaOffsetsFormat",
         type=Choice(("streamer", "connect", "flink", "spark", "json")),
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="The form of the value under `kafkaOffsetsKey`: `topic,0:1`, `0=1`, Flink's entries, the batch of a "
         'Spark query, `{"topic":{"0":1}}`.',
     ),
@@ -86,7 +86,7 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         name="kafkaCheckpoint",
         type=Names("[ID=]FOLDER,… or a JSON list"),
         default=(),
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="The checkpoint of the Spark query that fills the table; of several queries each with its ID, which states "
         "that they read disjoint partitions. With `server` its configuration says it.",
     ),
@@ -94,21 +94,21 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         name="othersReadOtherTopics",
         type=OnOff(),
         default="off",
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="`on` states that commits without a known position do not read the topic.",
     ),
     Option(
         name="kafkaStartingGroup",
         type=Text("group"),
         default="",
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="If no commit tells: what this consumer group, the writer's, has committed to Kafka. Right where that "
         "happens behind the lake's commit; some records may come again.",
     ),
     Option(
         name="kafkaStartingTimestamp",
         type=Number(0, 2**53),
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc="If neither a commit nor a group tells: the first records at or behind this time (milliseconds since 1970 "
         "UTC). Some records may come again; none is lost if it lies before all that the table lacks.",
     ),
@@ -116,7 +116,7 @@ KAFKA_OPTIONS: Final[tuple[Option, ...]] = (
         name="kafkaStartingOffsets",
         type=Text("offsets"),
         default="",
-        doors=TRIGGERED,
+        entry_points=TRIGGERED,
         doc='If nothing else tells: `{"topic":{"0":123}}` or `topic,0:123`, the next offset of each partition.',
     ),
 )
@@ -143,7 +143,7 @@ def folded(given: Mapping[str, object]) -> dict[str, object]:
     if not settings:
         return found
     if mapping is not None:
-        own = dict(Settings().parse(mapping, found[mapping]))
+        own = dict(ClientSettings().parse(mapping, found[mapping]))
         if twice := sorted(own.keys() & settings.keys()):
             raise ConfigurationError(f"option {_PREFIX}{twice[0][:80]} is given twice, under its name and in {mapping}")
         found[mapping] = own | settings

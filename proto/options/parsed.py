@@ -13,7 +13,7 @@ from penstock.proto.retry import RetryPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenOptions:
+class ParsedOptions:
     """Parsed options, one field each (`Option.field`); None: not given and without default. Durations are
     microseconds; an endless `endWatermark` is None.
 
@@ -72,7 +72,7 @@ class GivenOptions:
     kafka_starting_group: str = ""
     kafka_starting_timestamp: int | None = None
     kafka_starting_offsets: str = ""
-    given: frozenset[str] = frozenset()
+    explicit: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
     @property

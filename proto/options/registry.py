@@ -22,7 +22,7 @@ from penstock.proto.options import foreign_names
 from penstock.proto.options.entry import EVERYWHERE, READS, EntryPoint, Option, OptionValue
 from penstock.proto.options.groups import GROUP_OPTIONS
 from penstock.proto.options.kafka import BROKERS, CLIENT, KAFKA_OPTIONS, folded, is_client_setting
-from penstock.proto.options.parsed import GivenOptions
+from penstock.proto.options.parsed import ParsedOptions
 from penstock.proto.options.streams import STREAM_OPTIONS
 from penstock.proto.options.types import (
     Address,
@@ -41,9 +41,9 @@ __all__ = [
     "OPTIONS",
     "READS",
     "EntryPoint",
-    "GivenOptions",
     "Option",
     "OptionValue",
+    "ParsedOptions",
     "option_named",
     "parse_options",
 ]
@@ -53,7 +53,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="query",
         type=Choice(("snapshot", "read_optimized", "incremental", "cdc")),
         default="snapshot",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="What is read: the table's rows, those of its base files alone, the rows that a range of instants wrote, "
         "or each change that they made (a stream or a consumer always reads ranges: rows, or with `cdc` changes).",
     ),
@@ -61,7 +61,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="cdcFormat",
         type=Choice(("rows", "hudi")),
         default="rows",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="With `query=cdc`, what a change is. `rows`: rows of the table with `_change_type` (+I, -U, +U, -D), "
         "`_change_instant` and `_change_seq`, by which they are in order. `hudi`: one row with `op`, `ts_ms`, `before` "
         "and `after`, as Hudi's own reader returns it.",
@@ -69,7 +69,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="after",
         type=Text("time"),
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="The range begins behind this order key (exclusive): completion time on timeline layout 2, requested time "
         "on layout 1. `earliest`: before every instant; a consumer group without `after` starts there, and it counts "
         "when the group is made. Streams alone take `snapshot`, where they start without `after`: first the rows of "
@@ -78,40 +78,40 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="upto",
         type=Text("time"),
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="The range ends with this order key (inclusive). Not given, or `latest`: the newest position when the plan "
         "is made. A stream or a consumer group ends there (and takes no `latest`); not given: never.",
     ),
     Option(
         name="asOf",
         type=Text("time"),
-        doors=READS,
+        entry_points=READS,
         doc="Time travel: the snapshot as of this *requested* time, as Hudi's `as.of.instant`.",
     ),
     Option(
         name="columns",
         type=Names(),
         default=(),
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="The columns to return, in this order; empty: every column. Names resolve by Spark's case rule.",
     ),
     Option(
         name="where",
         type=Text("predicate"),
         default="",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="Rows to keep: a condition as in SQL (docs/reference/semantics.md), applied after merging.",
     ),
     Option(
         name="limit",
         type=Number(0, 2**63 - 1),
-        doors=READS,
+        entry_points=READS,
         doc="At most so many rows: exact in Arrow and on the command line; in Spark each split stops after so many.",
     ),
     Option(
         name="server",
         type=Address(),
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="The enumerator to ask; the table is then a name that it serves. Not given: the enumerator runs in this "
         "process. Off the loopback interface it is reached over TLS alone (`serverCa`).",
     ),
@@ -119,7 +119,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="serverCa",
         type=Text("file"),
         default="",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="Calls to `server` go over TLS; this PEM file holds the authorities that may sign it, `system` takes those "
         "of the machine. In Spark the file must exist on the executors too.",
     ),
@@ -127,28 +127,28 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="serverCert",
         type=Text("file"),
         default="",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="The certificate (PEM) by which the client shows itself to `server`; with `serverKey`.",
     ),
     Option(
         name="serverKey",
         type=Text("file"),
         default="",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="The private key (PEM) of `serverCert`.",
     ),
     Option(
         name="serverToken",
         type=Text("file"),
         default="",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="Where the token for `server` is: a file, or `env:NAME`, an environment variable; never the token itself. "
         "It is read at each call, so a replaced one counts at once.",
     ),
     Option(
         name="retryTimeout",
         type=Duration(),
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="How long a call is repeated, with growing delays, while storage or `server` does not answer or is "
         "overloaded. Not given: 1 minute in Spark (driver and tasks) and in consumers; elsewhere the few attempts "
         "that a client makes within seconds.",
@@ -157,14 +157,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="slots",
         type=Number(0, 100_000),
         default=0,
-        doors=frozenset({EntryPoint.BATCH, EntryPoint.STREAM}),
+        entry_points=frozenset({EntryPoint.BATCH, EntryPoint.STREAM}),
         doc="Number of tasks that pull splits; 0: the planner chooses.",
     ),
     Option(
         name="splitBytes",
         type=Number(1, 2**63 - 1),
         default=128 << 20,
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="A base file without logs above this size is cut into runs of row groups, each a split. Footers of smaller "
         "files are not read for that. A stream keeps its value while it reads the snapshot it began with.",
     ),
@@ -172,7 +172,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="eventTime",
         type=Text("column"),
         default="",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="The column whose lowest and highest value each split carries as its event-time bounds. In Spark the rows "
         "have the columns `_penstock_watermark` and `_penstock_marker` then (`with_source_watermark`).",
     ),
@@ -180,7 +180,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="metadata",
         type=OnOff(),
         default="on",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="Whether planning takes listings and statistics from the table's metadata table where that is valid; "
         "`off`: folders are listed. The rows are the same.",
     ),
@@ -188,7 +188,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="columnsByName",
         type=OnOff(),
         default="off",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="On a table with a schema-on-read history, columns of older files are found by the ids that the history "
         "gives them. `on`: by name, as Hudi does unless it is told otherwise; what a renamed column held is then null, "
         "and a new column of an old name shows the old one's values.",
@@ -196,7 +196,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="timelineTimezone",
         type=Text("time zone"),
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="The writer's time zone (such as `Europe/Berlin`) of a table whose timeline is LOCAL: needed to convert "
         "ISO times and epochs. A table whose timeline is UTC does not need it.",
     ),
@@ -204,7 +204,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="deleteField",
         type=Text("column"),
         default="",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="With `deleteMarker`: log records whose value in this column is the marker are deletes. What the table's "
         "own properties say goes first.",
     ),
@@ -212,20 +212,20 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="deleteMarker",
         type=Text("value"),
         default="",
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="The value of `deleteField` that marks a delete.",
     ),
     Option(
         name="batchRows",
         type=Number(1, 2**20),
         default=32_768,
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="Rows of a record batch, at most.",
     ),
     Option(
         name="onCorrupt",
         type=Choice(("error", "skip")),
-        doors=EVERYWHERE,
+        entry_points=EVERYWHERE,
         doc="What becomes of a read when rows of a completed instant are lost, in a damaged stretch of a log file or "
         "with a log file that is gone. Not given, or `error`: it fails and says what is lost. `skip`: it goes on "
         "without those rows, as Hudi does; what was skipped is counted and logged. What a failed append left behind "
@@ -240,10 +240,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
 def parse_options(
     given: Mapping[str, object],
     *,
-    door: EntryPoint,
+    entry_point: EntryPoint,
     environment: Mapping[str, str] | None = None,
     file: Mapping[str, tuple[str, object]] | None = None,
-) -> GivenOptions:
+) -> ParsedOptions:
     """What a caller gave, checked and typed: explicit before environment before file before default. `file` is (where
     it stands, value) by option name; as of the environment, what does not apply at this door is left out.
 
@@ -267,12 +267,12 @@ def parse_options(
                 unused.append(name)
             case foreign_names.Accepted():
                 pass
-    _refuse_elsewhere(origin, door)
+    _refuse_elsewhere(origin, entry_point)
     for option, value in _from_environment(environment or {}):
-        if option.name not in origin and door in option.doors:
+        if option.name not in origin and entry_point in option.entry_points:
             values[option.name], origin[option.name] = value, option.environment_name
     for option in OPTIONS:
-        if option.name in (file or {}) and option.name not in origin and door in option.doors:
+        if option.name in (file or {}) and option.name not in origin and entry_point in option.entry_points:
             origin[option.name], values[option.name] = (file or {})[option.name]
     parsed = {
         option.field: option.type.parse(origin[option.name], values[option.name])
@@ -281,7 +281,7 @@ def parse_options(
     }
     warnings = [f"not used by Penstock's readers: {', '.join(sorted(unused))}"] if unused else []
     warnings += _misspelt(environment or {})
-    return GivenOptions(given=frozenset(origin), warnings=tuple(warnings), **parsed)  # type: ignore[arg-type]
+    return ParsedOptions(explicit=frozenset(origin), warnings=tuple(warnings), **parsed)  # type: ignore[arg-type]
 
 
 def option_named(name: str) -> Option | None:
@@ -307,12 +307,12 @@ def _given_twice(target: str, first: str, second: str) -> ConfigurationError:
     return ConfigurationError(f"options {first} and {second} both set {target}: give one of them{advice}")
 
 
-def _refuse_elsewhere(origin: Mapping[str, str], door: EntryPoint) -> None:
+def _refuse_elsewhere(origin: Mapping[str, str], entry_point: EntryPoint) -> None:
     for option in OPTIONS:
-        if option.name in origin and door not in option.doors:
+        if option.name in origin and entry_point not in option.entry_points:
             raise ConfigurationError(
-                f"option {origin[option.name]} does not apply here ({door.value}): {option.name} is for "
-                f"{', '.join(sorted(option.doors))}"
+                f"option {origin[option.name]} does not apply here ({entry_point.value}): {option.name} is for "
+                f"{', '.join(sorted(option.entry_points))}"
             )
 
 
@@ -333,5 +333,5 @@ def _misspelt(environment: Mapping[str, str]) -> list[str]:
 
 
 _BY_SPELLING: Final = {plain_spelling(name): option for option in OPTIONS for name in (option.name, option.python_name)}
-if {option.field for option in OPTIONS} != {field.name for field in fields(GivenOptions)} - {"given", "warnings"}:
-    raise InvariantViolation("options and fields of GivenOptions differ")
+if {option.field for option in OPTIONS} != {field.name for field in fields(ParsedOptions)} - {"explicit", "warnings"}:
+    raise InvariantViolation("options and fields of ParsedOptions differ")

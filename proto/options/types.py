@@ -197,7 +197,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClientSettings:
     """Settings of a client by name, whose values may be secrets: an error names the setting and never shows a value."""
 
     form: str = "a mapping"
@@ -220,7 +220,7 @@ class Settings:
         return tuple(sorted(told))
 
 
-OptionType = Text | Address | Number | OnOff | TrueFalse | Duration | Choice | Names | Settings
+OptionType = Text | Address | Number | OnOff | TrueFalse | Duration | Choice | Names | ClientSettings
 
 
 def _setting(option: str, name: object) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.kafka.protocols import RecordChunk, RecordsDoor, SchemaRegistry
+from penstock.kafka.protocols import RangeReader, RecordChunk, SchemaRegistry
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
 from penstock.proto.model.splits import Scan, Split
@@ -53,7 +53,7 @@ class TopicReading:
     """What a reader of topics needs beside scan and split: where records come from, and where a dead letter goes.
     `registry`: where schemas are, None for the one that `access` names."""
 
-    records: RecordsDoor
+    records: RangeReader
     access: KafkaAccess = field(default=KafkaAccess(), repr=False)
     registry: SchemaRegistry | None = None
 
@@ -118,7 +118,7 @@ class _Read:
     letters: DeadLetters | None
     tally: SplitTally
 
-    def batches(self, door: RecordsDoor, first: int, chunk_rows: int) -> Generator[SplitBatch, None, None]:
+    def batches(self, door: RangeReader, first: int, chunk_rows: int) -> Generator[SplitBatch, None, None]:
         size_bytes = 0
         try:
             begin = max(first - 1, self.wanted.first) if self.decoder.looks_back else first

@@ -110,11 +110,11 @@ def test_a_refused_and_a_failed_call_are_found_by_their_ids(served: tuple[str, p
 
 @pytest.mark.parametrize("form", [TextLines(), JsonLines()], ids=["text", "json"])
 def test_foreign_text_stays_within_its_line(form: logging.Formatter) -> None:
-    from penstock.proto.logging import bound
+    from penstock.proto.logging import log_context
 
     record = logging.LogRecord("penstock.x", logging.INFO, "f", 1, "said\n%s", ("a\x1b[31m",), None)
     record.__dict__["table"] = "t\nlevel=error"
-    with bound(reader="r\r\n\x00", message="x", level="y"):
+    with log_context(reader="r\r\n\x00", message="x", level="y"):
         line = form.format(record)
     assert len(line.splitlines()) == 1 and "\x1b" not in line and "\x00" not in line
     if isinstance(form, JsonLines):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.kafka.protocols import RecordChunk, TopicFacts
+from penstock.kafka.protocols import RecordChunk, TopicDescription
 from penstock.kafka.record_reader import KafkaRecords
 from penstock.kafka.topic_metadata import KafkaTopics
 from penstock.proto.model.hybrid import ClientConfig, KafkaRange
@@ -25,7 +25,7 @@ class Topic:
         return KafkaTopics(self.client)
 
     @property
-    def facts(self) -> TopicFacts:
+    def facts(self) -> TopicDescription:
         return self.door.facts(self.name)
 
     def marks(self, partition: int = 0) -> tuple[int, int]:

@@ -60,13 +60,13 @@ def page() -> Page:
 
 def row(option: Option) -> tuple[str, ...]:
     """The row of one option."""
-    doors = (
+    entry_points = (
         "everywhere"
-        if option.doors == set(EntryPoint)
-        else ", ".join(door for door in EntryPoint if door in option.doors)
+        if option.entry_points == set(EntryPoint)
+        else ", ".join(entry_point for entry_point in EntryPoint if entry_point in option.entry_points)
     )
     default = "none" if option.default is None else code(option.default) if option.default not in ("", ()) else "empty"
-    return code(option.name), option.type.form, default, doors, described(f"option {option.name}", option.doc)
+    return code(option.name), option.type.form, default, entry_points, described(f"option {option.name}", option.doc)
 
 
 def fate(rule: Rule) -> str:

@@ -15,7 +15,7 @@ from penstock.proto.options.registry import EntryPoint
 if TYPE_CHECKING:
     from penstock.engine.group.connect import GroupEnumerator
     from penstock.proto.model.groups import GroupDescription, GroupSummary, ResetOutcome
-    from penstock.proto.options.registry import GivenOptions
+    from penstock.proto.options.registry import ParsedOptions
 
 app = typer.Typer(help="Consumer groups of a server.")
 
@@ -34,7 +34,7 @@ def groups(context: typer.Context) -> None:
 
 
 @app.command("list")
-@with_registry_flags(only=_CONNECTING, door=EntryPoint.CONSUMER)
+@with_registry_flags(only=_CONNECTING, entry_point=EntryPoint.CONSUMER)
 def list_(
     context: typer.Context,
     flags: dict[str, str | None],
@@ -52,7 +52,7 @@ def list_(
 
 
 @app.command("describe")
-@with_registry_flags(only=_CONNECTING, door=EntryPoint.CONSUMER)
+@with_registry_flags(only=_CONNECTING, entry_point=EntryPoint.CONSUMER)
 def describe(
     context: typer.Context, table: _Table, group: _Group, flags: dict[str, str | None], form: _Form = ReportFormat.TABLE
 ) -> None:
@@ -80,7 +80,7 @@ def describe(
 
 
 @app.command("reset")
-@with_registry_flags(only=(*_CONNECTING, "timelineTimezone"), door=EntryPoint.CONSUMER)
+@with_registry_flags(only=(*_CONNECTING, "timelineTimezone"), entry_point=EntryPoint.CONSUMER)
 def reset(
     context: typer.Context,
     table: _Table,
@@ -106,15 +106,15 @@ def reset(
 
 
 @app.command("delete")
-@with_registry_flags(only=_CONNECTING, door=EntryPoint.CONSUMER)
+@with_registry_flags(only=_CONNECTING, entry_point=EntryPoint.CONSUMER)
 def delete(context: typer.Context, table: _Table, group: _Group, flags: dict[str, str | None]) -> None:
     """Forget a group that has no readers. One that joins under its name later begins anew."""
     door, _ = _door(context, flags, table)
     door.delete_group(table, group)
 
 
-def _door(context: typer.Context, flags: dict[str, str | None], table: str) -> tuple[GroupEnumerator, GivenOptions]:
-    options = given_options(shell_of(context), flags, door=EntryPoint.CONSUMER, table=table)
+def _door(context: typer.Context, flags: dict[str, str | None], table: str) -> tuple[GroupEnumerator, ParsedOptions]:
+    options = given_options(shell_of(context), flags, entry_point=EntryPoint.CONSUMER, table=table)
     from penstock.engine.group.connect import group_enumerator_for
 
     return group_enumerator_for(options.server, options.access), options

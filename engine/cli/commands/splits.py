@@ -58,7 +58,7 @@ def plan(
     """Plan a read and list its splits in commit order; nothing is read. --after or --upto plan a range of instants."""
     shell = shell_of(context)
     table, options = local_options(shell, flags, option or (), table=table)
-    if "query" not in options.given and options.given & {"after", "upto"}:
+    if "query" not in options.explicit and options.explicit & {"after", "upto"}:
         options = replace(options, query="incremental")
     from penstock.engine.cli.output.explain import explained
     from penstock.engine.connect import embedded_enumerator

@@ -21,13 +21,13 @@ from penstock.engine.cli.output.rows import RowFormat
 from penstock.engine.cli.shell import Shell, given_options, shell_of
 from penstock.engine.cli.signals import told_to_end
 from penstock.proto.errors import ConfigurationError, PenstockError
-from penstock.proto.model.groups import made_name
+from penstock.proto.model.groups import sanitized_name
 from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
     from penstock.engine.cli.output.tail_sink import Output
     from penstock.engine.group.reader import GroupReader
-    from penstock.proto.options.registry import GivenOptions
+    from penstock.proto.options.registry import ParsedOptions
 
 POLL_MS = 1000
 
@@ -39,7 +39,7 @@ class TailFormat(StrEnum):
     PARQUET = "parquet"
 
 
-@with_registry_flags(but=("after",), door=EntryPoint.CONSUMER)
+@with_registry_flags(but=("after",), entry_point=EntryPoint.CONSUMER)
 def tail(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table's name on the server.")],
@@ -80,7 +80,9 @@ def tail(
     """Follow a table as a reader of a consumer group: what was committed is never printed again. Without --group it is
     a group of its own, which is forgotten at the end."""
     shell = shell_of(context)
-    options = given_options(shell, {**flags, "after": begin}, option or (), door=EntryPoint.CONSUMER, table=table)
+    options = given_options(
+        shell, {**flags, "after": begin}, option or (), entry_point=EntryPoint.CONSUMER, table=table
+    )
     chosen = _checked_form(form, output_dir)
     table = shell.file.path_of(table, options.server)
     own_group = options.group is None
@@ -108,7 +110,7 @@ def tail(
         _follow(consumer, output, stop, exit_at_end, on_progress)
 
 
-def _check_group(options: GivenOptions, output_dir: str | None) -> None:
+def _check_group(options: ParsedOptions, output_dir: str | None) -> None:
     if options.group is None and output_dir is not None:
         raise ConfigurationError(
             "--output-dir without --group: files exactly once need a group that goes on where it was; name one"
@@ -164,12 +166,12 @@ def _checked_form(form: TailFormat | None, output_dir: str | None) -> RowFormat:
     return RowFormat((form or TailFormat.PARQUET).value)
 
 
-def _named(options: GivenOptions) -> GivenOptions:
+def _named(options: ParsedOptions) -> ParsedOptions:
     """With a group and a reader id of this process's own, where none were given."""
     here = f"{socket.gethostname()}-{os.getpid()}"
-    own = made_name(f"tail-{here}-{secrets.token_hex(4)}")
+    own = sanitized_name(f"tail-{here}-{secrets.token_hex(4)}")
     group = own if options.group is None else options.group
-    reader_id = made_name(here) if options.reader_id is None else options.reader_id
+    reader_id = sanitized_name(here) if options.reader_id is None else options.reader_id
     return replace(options, group=group, reader_id=reader_id)
 
 

@@ -41,7 +41,7 @@ GIVEN_UP: Final = ("bytes/s", "bytes", "expired", "fenced", "behind", "held", "c
 """What a narrow terminal does not show, the least important first."""
 
 
-@with_registry_flags(only=_CONNECTING, door=EntryPoint.CONSUMER)
+@with_registry_flags(only=_CONNECTING, entry_point=EntryPoint.CONSUMER)
 def top(
     context: typer.Context,
     *,
@@ -54,7 +54,7 @@ def top(
     """Watch a server: groups, lag, watermarks, readers, throughput. Ctrl-C ends it, exit code 0."""
     if interval < LEAST_INTERVAL_S:
         raise ConfigurationError(f"--interval {interval:g}: expected {LEAST_INTERVAL_S:g} seconds or more")
-    options = given_options(shell_of(context), flags, door=EntryPoint.CONSUMER, table=table)
+    options = given_options(shell_of(context), flags, entry_point=EntryPoint.CONSUMER, table=table)
     from penstock.engine.group.connect import group_enumerator_for
 
     door = group_enumerator_for(options.server, options.access)

@@ -9,9 +9,9 @@ import logging
 from datetime import UTC, datetime
 
 from penstock.engine.cli.output.terminal_text import printable
-from penstock.proto.logging import Told, bound_fields, shown_value
+from penstock.proto.logging import LogEvent, context_fields, field_text
 
-_PLAIN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "told"}
+_PLAIN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "log_event"}
 _OURS = ("time", "level", "logger", "message", "traceback")
 
 
@@ -20,10 +20,10 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        told = getattr(record, "told", None)
-        own = told.fields if isinstance(told, Told) else {}
+        told = getattr(record, "log_event", None)
+        own = told.fields if isinstance(told, LogEvent) else {}
         more = {name: value for name, value in _fields(record).items() if name not in own}
-        extra = "".join(f" {name}={shown_value(value)}" for name, value in more.items())
+        extra = "".join(f" {name}={field_text(value)}" for name, value in more.items())
         message = printable(record.getMessage() + extra)
         trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
         return f"{_moment(record)} {record.levelname.lower()} {record.name}: {message}{trace}"
@@ -34,13 +34,13 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        told = getattr(record, "told", None)
+        told = getattr(record, "log_event", None)
         fields = _fields(record)
         line: dict[str, object] = {
             "time": _moment(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": told.what if isinstance(told, Told) else record.getMessage(),
+            "message": told.what if isinstance(told, LogEvent) else record.getMessage(),
             **{name: value for name, value in fields.items() if name not in _OURS},
         }
         if record.exc_info:
@@ -53,8 +53,8 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
     given = vars(record)
     more = given.keys() - _PLAIN_FIELDS
     extra = {name: given[name] for name in given if name in more} if more else {}
-    told = given.get("told")
-    return {**bound_fields(), **extra, **(told.fields if isinstance(told, Told) else {})}
+    told = given.get("log_event")
+    return {**context_fields(), **extra, **(told.fields if isinstance(told, LogEvent) else {})}
 
 
 def _moment(record: logging.LogRecord) -> str:

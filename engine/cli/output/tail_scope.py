@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from penstock.engine.cli.output.rows import RowFormat
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options.registry import GivenOptions
+from penstock.proto.options.registry import ParsedOptions
 
 SCOPE_FILE: Final = ".penstock-scope.json"
 VERSION: Final = 1
@@ -36,9 +36,9 @@ class FolderState(Enum):
     """It holds files and no record: a release before this one wrote them."""
 
 
-def scope_of(table: str, options: GivenOptions, form: RowFormat) -> Scope:
+def scope_of(table: str, options: ParsedOptions, form: RowFormat) -> Scope:
     """Everything that decides which rows and columns are in the file of a split, and how splits are cut."""
-    query = options.query if "query" in options.given else "incremental"
+    query = options.query if "query" in options.explicit else "incremental"
     found: Scope = {
         "table": table,
         "query": query,

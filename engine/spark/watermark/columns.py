@@ -17,7 +17,7 @@ from penstock.table.columns import resolve_columns
 
 if TYPE_CHECKING:
     from penstock.proto.model.streams import Watermark
-    from penstock.proto.options.registry import GivenOptions
+    from penstock.proto.options.registry import ParsedOptions
 
 WATERMARK: Final = "_penstock_watermark"
 """The watermark of a row's micro-batch: the same on all of its rows; null where nothing can be said yet."""
@@ -44,7 +44,7 @@ def with_columns(table: st.StructType) -> st.StructType:
     return st.StructType([*table.fields, *COLUMNS])
 
 
-def table_part(schema: st.StructType, options: GivenOptions) -> st.StructType:
+def table_part(schema: st.StructType, options: ParsedOptions) -> st.StructType:
     """The columns of a DataFrame's schema that the table has: all of them without `eventTime`.
 
     ConfigurationError: with `eventTime` one of the two columns, or the event-time column, is not there, not nullable,
@@ -66,7 +66,7 @@ def table_part(schema: st.StructType, options: GivenOptions) -> st.StructType:
     return own
 
 
-def event_time_column(table: st.StructType, options: GivenOptions) -> st.StructField:
+def event_time_column(table: st.StructType, options: ParsedOptions) -> st.StructField:
     """The event-time column among a table's columns, by Spark's case rule.
 
     ConfigurationError: it is not there, no time (a plain number without `eventTimeUnit`, a time with one), or declared

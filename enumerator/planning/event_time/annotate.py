@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from penstock.enumerator.log import tell
+from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.event_time.bounds import EventTimeColumn, SplitBounds, together
 from penstock.enumerator.planning.event_time.file_bounds import FileTimes, TimesCache
 from penstock.enumerator.planning.event_time.other_sources import (
@@ -266,7 +266,7 @@ def _scanned(scan: Scan, splits: Sequence[Split], request: PlanRequest, sources:
 
     fresh = sum(sources.cache.get((looks, split.split_id)) is None for split in unknown)
     if fresh:
-        tell("event times read", table=scan.table, column=column, splits=fresh, of=len(splits))
+        log_event("event times read", table=scan.table, column=column, splits=fresh, of=len(splits))
     with ThreadPoolExecutor(max_workers=min(_SCANS, len(unknown))) as pool:
         found = dict(zip((split.split_id for split in unknown), pool.map(scanned, unknown), strict=True))
     return tuple(

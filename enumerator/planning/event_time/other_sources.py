@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.enumerator.log import tell_fallback
+from penstock.enumerator.log import log_fallback
 from penstock.enumerator.planning.event_time.bounds import UNIT_US, EventTimeColumn, SplitBounds, slice_bounds, together
 from penstock.enumerator.planning.event_time.file_bounds import FileTimes
 from penstock.proto.errors import InvariantViolation, PenstockError
@@ -50,13 +50,13 @@ def looked_up_bounds(
     listing = TableListing(table, timeline, metadata=True)
     metadata = listing.metadata_table()
     if metadata is None:
-        tell_fallback(table_name, listing.fallback)
+        log_fallback(table_name, listing.fallback)
         return {}
     try:
         return _looked_up(metadata, wanted, column)
     except PenstockError as error:
         table.count_metadata_fallback()
-        tell_fallback(table_name, str(error))
+        log_fallback(table_name, str(error))
         return {}
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.enumerator.log import tell_fallback
+from penstock.enumerator.log import log_fallback
 from penstock.enumerator.planning.event_time.bounds import stated_us, tells_moments
 from penstock.proto.errors import PenstockError
 from penstock.proto.model.splits import FileRef, Plan, Scan, Split
@@ -54,13 +54,13 @@ def without_ruled_out(
     listing = TableListing(table, timeline, metadata=True)
     metadata = listing.metadata_table()
     if metadata is None:
-        tell_fallback(table_name, listing.fallback)
+        log_fallback(table_name, listing.fallback)
         return plan
     try:
         stats = _looked_up(metadata, candidates, columns)
     except PenstockError as error:
         table.count_metadata_fallback()
-        tell_fallback(table_name, str(error))
+        log_fallback(table_name, str(error))
         return plan
     may_hold = may_hold_rows(scan, columns)
     kept = (split for split in plan.splits if split.split_id not in stats or may_hold(stats[split.split_id]))

@@ -22,8 +22,8 @@ def server_credentials(tls: TlsSettings) -> grpc.ServerCredentials | None:
         return None
     pair = (_pem(tls.key, "tls.key", b"PRIVATE KEY-----"), _pem(tls.cert, "tls.cert", b"-----BEGIN CERTIFICATE-----"))
     held = validity_of(pair[1])
-    if held is not None and (trouble := held.trouble(datetime.now(UTC))):
-        raise ConfigurationError(f"tls.cert: the certificate in {tls.cert[:300]!r} {trouble}: renew it")
+    if held is not None and (problem := held.problem(datetime.now(UTC))):
+        raise ConfigurationError(f"tls.cert: the certificate in {tls.cert[:300]!r} {problem}: renew it")
     roots = _pem(tls.client_ca, "tls.clientCa", b"-----BEGIN CERTIFICATE-----") if tls.client_ca else None
     made: grpc.ServerCredentials = grpc.ssl_server_credentials(
         [pair], root_certificates=roots, require_client_auth=roots is not None

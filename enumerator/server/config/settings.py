@@ -17,7 +17,7 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import checked_address, is_loopback
 from penstock.proto.model.hybrid import KafkaAccess
 from penstock.proto.options.kafka import checkpoints_of
-from penstock.proto.options.types import Settings as ClientSettings
+from penstock.proto.options.types import ClientSettings
 from penstock.table.storage.filesystem import folder_uri
 
 INSECURE_WORDS: Final = "I know that tokens and rows travel unencrypted"

@@ -38,7 +38,7 @@ from penstock.proto.errors import (
     PermissionDenied,
     StorageError,
 )
-from penstock.proto.logging import bound, tell_to
+from penstock.proto.logging import log_context, log_event_to
 
 TABLE_AT: Final = (
     ("table",),
@@ -115,7 +115,7 @@ class Guard(grpc.ServerInterceptor):
 
     def _checked(self, call: str, behaviour: Behaviour) -> Behaviour:
         def checked(request: Any, context: grpc.ServicerContext) -> Any:
-            with bound(lambda: request_fields(call, request)):
+            with log_context(lambda: request_fields(call, request)):
                 try:
                     names = self._admit(context)
                     if isinstance(request, Undecodable):
@@ -129,7 +129,9 @@ class Guard(grpc.ServerInterceptor):
                 begin_s = time.perf_counter()
                 with calling(names):
                     answer = behaviour(request, context)
-                tell_to(log, "call answered", level=logging.DEBUG, ms=round((time.perf_counter() - begin_s) * 1000, 3))
+                log_event_to(
+                    log, "call answered", level=logging.DEBUG, ms=round((time.perf_counter() - begin_s) * 1000, 3)
+                )
                 return answer
 
         return checked

@@ -231,7 +231,7 @@ def test_a_reader_dropped_early_closes_its_split(reader: Reader, plan: ScriptedE
 
 def test_progress(reader: Reader, plan: ScriptedEnumerator) -> None:
     told: list[arrow.Progress] = []
-    list(arrow.open_reading("t", arrow.parse_options({}, door=arrow.EntryPoint.ARROW)).batches(told.append))
+    list(arrow.open_reading("t", arrow.parse_options({}, entry_point=arrow.EntryPoint.ARROW)).batches(told.append))
     assert told[-1] == arrow.Progress(rows=6, splits_done=4, splits=4)
     assert [one.rows for one in told] == sorted(one.rows for one in told)
 

@@ -8,20 +8,20 @@ import pytest
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.foreign_names import RULES, Renamed
-from penstock.proto.options.registry import OPTIONS, EntryPoint, GivenOptions, Option, option_named, parse_options
+from penstock.proto.options.registry import OPTIONS, EntryPoint, Option, ParsedOptions, option_named, parse_options
 
 READS = (EntryPoint.BATCH, EntryPoint.ARROW, EntryPoint.CLI)
 
 
 def parsed(
-    door: EntryPoint = EntryPoint.CLI, environment: dict[str, str] | None = None, /, **given: object
-) -> GivenOptions:
-    return parse_options(given, door=door, environment=environment)
+    entry_point: EntryPoint = EntryPoint.CLI, environment: dict[str, str] | None = None, /, **given: object
+) -> ParsedOptions:
+    return parse_options(given, entry_point=entry_point, environment=environment)
 
 
 def test_parsed_fields_are_the_registry() -> None:
-    settings = {field.name: field.default for field in fields(GivenOptions)}
-    del settings["given"], settings["warnings"]
+    settings = {field.name: field.default for field in fields(ParsedOptions)}
+    del settings["explicit"], settings["warnings"]
     assert settings == {option.field: option.default for option in OPTIONS}
     assert MISSING not in settings.values()
 
@@ -56,15 +56,15 @@ def test_explicit_before_environment_before_default() -> None:
     environment = {"PENSTOCK_BATCH_ROWS": "7", "PENSTOCK_LIMIT": "5"}
     found = parsed(EntryPoint.CLI, environment, limit="3")
     assert (found.limit, found.batch_rows, found.split_bytes) == (3, 7, 128 << 20)
-    assert found.given == {"limit", "batchRows"}
+    assert found.explicit == {"limit", "batchRows"}
 
 
 def test_none_is_not_given() -> None:
-    assert parsed(limit=None, where=None) == GivenOptions()
+    assert parsed(limit=None, where=None) == ParsedOptions()
 
 
 def test_environment_of_another_door_is_left_alone() -> None:
-    assert parsed(EntryPoint.ARROW, {"PENSTOCK_MAX_COMMITS_PER_TRIGGER": "1"}) == GivenOptions()
+    assert parsed(EntryPoint.ARROW, {"PENSTOCK_MAX_COMMITS_PER_TRIGGER": "1"}) == ParsedOptions()
 
 
 def test_a_bad_value_of_the_environment_names_the_variable() -> None:
@@ -90,7 +90,7 @@ def test_a_misspelt_variable_is_told() -> None:
 )
 def test_an_unknown_name_offers_the_nearest(name: str, near: str) -> None:
     with pytest.raises(ConfigurationError, match=f"did you mean {near}"):
-        parse_options({name: "1"}, door=EntryPoint.STREAM)
+        parse_options({name: "1"}, entry_point=EntryPoint.STREAM)
 
 
 def test_a_name_near_to_nothing_lists_what_there_is() -> None:
@@ -98,23 +98,23 @@ def test_a_name_near_to_nothing_lists_what_there_is() -> None:
         parsed(zzzzqqq="1")
 
 
-@pytest.mark.parametrize("door", EntryPoint)
-def test_an_option_of_another_door_is_refused(door: EntryPoint) -> None:
+@pytest.mark.parametrize("entry_point", EntryPoint)
+def test_an_option_of_another_door_is_refused(entry_point: EntryPoint) -> None:
     for option in OPTIONS:
-        if door not in option.doors:
+        if entry_point not in option.entry_points:
             with pytest.raises(ConfigurationError, match=f"{option.name} does not apply here"):
-                parse_options({option.name: "1"}, door=door)
+                parse_options({option.name: "1"}, entry_point=entry_point)
 
 
 def test_streams_refuse_limit_and_bounds_of_batches() -> None:
-    refused = {option.name for option in OPTIONS if EntryPoint.STREAM not in option.doors}
-    of_groups = {option.name for option in OPTIONS if option.doors == {EntryPoint.CONSUMER}}
+    refused = {option.name for option in OPTIONS if EntryPoint.STREAM not in option.entry_points}
+    of_groups = {option.name for option in OPTIONS if option.entry_points == {EntryPoint.CONSUMER}}
     assert refused - of_groups == {"limit", "asOf"}
 
 
 def test_consumers_refuse_what_only_a_batch_has() -> None:
-    refused = {option.name for option in OPTIONS if EntryPoint.CONSUMER not in option.doors}
-    of_streams = {option.name for option in OPTIONS if option.doors == {EntryPoint.STREAM}}
+    refused = {option.name for option in OPTIONS if EntryPoint.CONSUMER not in option.entry_points}
+    of_streams = {option.name for option in OPTIONS if option.entry_points == {EntryPoint.STREAM}}
     assert refused - of_streams == {"limit", "asOf", "slots"}
     assert of_streams == {"failOnDataLoss", "maxOutOfOrderness", "watermarkFallback", "idleTimeout", "endWatermark"}
 
@@ -123,7 +123,7 @@ def test_one_option_in_two_spellings_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"options asOf and as_of both set asOf: give one of them$"):
         parsed(asOf="1", as_of="1")
     with pytest.raises(ConfigurationError, match=r"options as\.of\.instant and as_of both set asOf: .*, best as_of$"):
-        parse_options({"as.of.instant": "2026-01-31", "as_of": "1"}, door=EntryPoint.CLI)
+        parse_options({"as.of.instant": "2026-01-31", "as_of": "1"}, entry_point=EntryPoint.CLI)
 
 
 class TestValues:
@@ -224,19 +224,19 @@ class TestTranslation:
         ],
     )
     def test_exact_translations(self, name: str, value: object, field: str, expected: object) -> None:
-        found = parse_options({name: value}, door=EntryPoint.CLI)
+        found = parse_options({name: value}, entry_point=EntryPoint.CLI)
         assert getattr(found, field) == expected
         assert found.warnings == ()
 
     def test_streams_start(self) -> None:
         name = "hoodie.datasource.streaming.startOffset"
-        assert parse_options({name.lower(): "latest"}, door=EntryPoint.STREAM).after == "latest"
+        assert parse_options({name.lower(): "latest"}, entry_point=EntryPoint.STREAM).after == "latest"
         with pytest.raises(ConfigurationError, match="our option after"):
-            parse_options({name: "20260131235959123"}, door=EntryPoint.STREAM)
+            parse_options({name: "20260131235959123"}, entry_point=EntryPoint.STREAM)
 
     def test_tasks(self) -> None:
-        assert parse_options({"read.tasks": "4"}, door=EntryPoint.BATCH).slots == 4
-        assert parse_options({"hoodie.read.input.partitions": "4"}, door=EntryPoint.BATCH).slots == 4
+        assert parse_options({"read.tasks": "4"}, entry_point=EntryPoint.BATCH).slots == 4
+        assert parse_options({"hoodie.read.input.partitions": "4"}, entry_point=EntryPoint.BATCH).slots == 4
 
     @pytest.mark.parametrize(
         ("name", "value", "ours"),
@@ -262,7 +262,7 @@ class TestTranslation:
     )
     def test_what_is_not_exact_names_our_option(self, name: str, value: str, ours: str) -> None:
         with pytest.raises(ConfigurationError, match=rf"\b{ours}\b"):
-            parse_options({name: value}, door=EntryPoint.BATCH)
+            parse_options({name: value}, entry_point=EntryPoint.BATCH)
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -274,7 +274,7 @@ class TestTranslation:
     )
     def test_hudis_own_ways_to_ask_for_changes_name_ours(self, name: str, value: object) -> None:
         with pytest.raises(ConfigurationError, match=name.replace(".", r"\.") + r"=.*query=cdc.*cdcFormat"):
-            parse_options({name: value}, door=EntryPoint.CLI)
+            parse_options({name: value}, entry_point=EntryPoint.CLI)
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -289,32 +289,34 @@ class TestTranslation:
         ],
     )
     def test_what_we_do_anyway_is_accepted(self, name: str, value: str) -> None:
-        assert parse_options({name: value}, door=EntryPoint.CLI) == GivenOptions()
+        assert parse_options({name: value}, entry_point=EntryPoint.CLI) == ParsedOptions()
 
     def test_a_full_scan_fallback_is_never_taken(self) -> None:
         with pytest.raises(ConfigurationError, match="lose rows"):
-            parse_options({"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}, door=EntryPoint.BATCH)
+            parse_options(
+                {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}, entry_point=EntryPoint.BATCH
+            )
 
     @pytest.mark.parametrize("name", ["hoodie.metadata.enable", "metadata.enabled"])
     def test_the_metadata_table_is_a_switch(self, name: str) -> None:
-        assert parse_options({name: "FALSE"}, door=EntryPoint.BATCH).metadata == "off"
-        assert parse_options({name: True}, door=EntryPoint.BATCH).metadata == "on"
-        assert parse_options({"metadata": False}, door=EntryPoint.BATCH).metadata == "off"
+        assert parse_options({name: "FALSE"}, entry_point=EntryPoint.BATCH).metadata == "off"
+        assert parse_options({name: True}, entry_point=EntryPoint.BATCH).metadata == "on"
+        assert parse_options({"metadata": False}, entry_point=EntryPoint.BATCH).metadata == "off"
         for given in ({name: "yes"}, {"metadata": "yes"}):
             with pytest.raises(ConfigurationError, match="yes"):
-                parse_options(given, door=EntryPoint.BATCH)
+                parse_options(given, entry_point=EntryPoint.BATCH)
 
     def test_columns_of_an_altered_table_are_found_by_id_unless_hudi_is_told_not_to(self) -> None:
         name = "hoodie.schema.on.read.enable"
-        assert parse_options({}, door=EntryPoint.BATCH).columns_by_name == "off"
-        assert parse_options({name: "TRUE"}, door=EntryPoint.BATCH).columns_by_name == "off"
-        assert parse_options({name: False}, door=EntryPoint.CLI).columns_by_name == "on"
-        assert parse_options({"columnsByName": "on"}, door=EntryPoint.STREAM).columns_by_name == "on"
+        assert parse_options({}, entry_point=EntryPoint.BATCH).columns_by_name == "off"
+        assert parse_options({name: "TRUE"}, entry_point=EntryPoint.BATCH).columns_by_name == "off"
+        assert parse_options({name: False}, entry_point=EntryPoint.CLI).columns_by_name == "on"
+        assert parse_options({"columnsByName": "on"}, entry_point=EntryPoint.STREAM).columns_by_name == "on"
         for given in ({name: "yes"}, {"columnsByName": "yes"}):
             with pytest.raises(ConfigurationError, match="yes"):
-                parse_options(given, door=EntryPoint.BATCH)
+                parse_options(given, entry_point=EntryPoint.BATCH)
         with pytest.raises(ConfigurationError, match="both set columnsByName"):
-            parse_options({name: "true", "columns-by-name": "off"}, door=EntryPoint.BATCH)
+            parse_options({name: "true", "columns-by-name": "off"}, entry_point=EntryPoint.BATCH)
 
     def test_writers_names_are_one_warning(self) -> None:
         found = parse_options(
@@ -323,20 +325,20 @@ class TestTranslation:
                 "hoodie.upsert.shuffle.parallelism": "2",
                 "hoodie.clean.automatic": "true",
             },
-            door=EntryPoint.BATCH,
+            entry_point=EntryPoint.BATCH,
         )
         (warning,) = found.warnings
         for name in ("hoodie.table.name", "hoodie.upsert.shuffle.parallelism", "hoodie.clean.automatic"):
             assert name in warning
-        assert found.given == frozenset()
+        assert found.explicit == frozenset()
 
     def test_an_unknown_name_about_reading_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="unknown option"):
-            parse_options({"hoodie.datasource.read.something.new": "1"}, door=EntryPoint.BATCH)
+            parse_options({"hoodie.datasource.read.something.new": "1"}, entry_point=EntryPoint.BATCH)
 
     def test_ours_and_a_translated_one_together_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="both set query"):
-            parse_options({"query": "snapshot", "hoodie.datasource.query.type": "snapshot"}, door=EntryPoint.CLI)
+            parse_options({"query": "snapshot", "hoodie.datasource.query.type": "snapshot"}, entry_point=EntryPoint.CLI)
 
     def test_rules_are_lower_case_and_lead_to_options(self) -> None:
         for name, rule in RULES.items():

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from penstock.kafka.client import Heard, new_asker, new_reader
+from penstock.kafka.client import ErrorLog, new_admin_client, new_consumer
 from penstock.kafka.config import (
     FORCED,
     MAX_SETTINGS,
-    asker_config,
+    admin_config,
     checked_settings,
-    reader_config,
-    refused,
-    without_secrets,
+    consumer_config,
+    redacted,
+    rejected_settings,
 )
 from penstock.kafka.topic_metadata import KafkaTopics
 from penstock.proto.errors import ConfigurationError
@@ -24,7 +24,7 @@ SERVERS = ("bootstrap.servers", "broker:9092")
 
 
 def test_a_reader_gets_what_exact_reading_needs() -> None:
-    config = reader_config((SERVERS,), "an-id")
+    config = consumer_config((SERVERS,), "an-id")
     assert config.items() >= FORCED.items()
     assert FORCED.keys() == {
         "allow.auto.create.topics",
@@ -48,13 +48,13 @@ def test_a_users_settings_stand_before_ours_where_they_may() -> None:
         ("fetch.max.bytes", "1000000"),
         ("sasl.password", "x"),
     )
-    config = reader_config(given, "ours")
+    config = consumer_config(given, "ours")
     assert config.items() >= dict(given).items()
     assert config["queued.max.messages.kbytes"] == "16384"
 
 
 def test_who_asks_gets_no_settings_of_a_reader() -> None:
-    config = asker_config((SERVERS, ("isolation.level", "read_uncommitted"), ("client.id", "me")))
+    config = admin_config((SERVERS, ("isolation.level", "read_uncommitted"), ("client.id", "me")))
     assert config["client.id"] == "me"
     assert not config.keys() & {*FORCED, "isolation.level", "group.id", "fetch.max.bytes"}
 
@@ -83,7 +83,7 @@ def test_row_05_a_setting_against_a_forced_one_is_refused_by_name(name: str, val
     ("name", "value"), [("enable.auto.commit", "FALSE"), ("enable.partition.eof", "1"), ("auto.offset.reset", "error")]
 )
 def test_what_is_forced_may_be_said_too(name: str, value: str) -> None:
-    assert reader_config((SERVERS, (name, value)), "id")[name] == FORCED[name]
+    assert consumer_config((SERVERS, (name, value)), "id")[name] == FORCED[name]
 
 
 @pytest.mark.parametrize(
@@ -118,17 +118,17 @@ def test_settings_are_bounded_and_checked(client: Any, text: str) -> None:
         ("error.cb", "hunter22"),
     ],
 )
-@pytest.mark.parametrize("new", [new_reader, new_asker])
+@pytest.mark.parametrize("new", [new_consumer, new_admin_client])
 def test_a_client_that_refuses_is_quoted_by_name_only(new: Any, name: str, value: str) -> None:
     settings = {"bootstrap.servers": "broker:9092", "group.id": "g", "security.protocol": "ssl", name: value}
     with pytest.raises(ConfigurationError, match=f"kafka.{name}") as caught:
-        new(settings, Heard(settings))
+        new(settings, ErrorLog(settings))
     assert value not in str(caught.value)
     assert caught.value.__cause__ is None and caught.value.__suppress_context__
 
 
 def test_a_refusal_that_names_nothing_names_what_was_given() -> None:
-    assert "kafka.b" in str(refused("odd", {"kafka.b": "secret"}))
+    assert "kafka.b" in str(rejected_settings("odd", {"kafka.b": "secret"}))
 
 
 def test_secrets_are_taken_out_of_a_brokers_text() -> None:
@@ -138,7 +138,7 @@ def test_secrets_are_taken_out_of_a_brokers_text() -> None:
         "security.protocol": "sasl_ssl",
         "ssl.key.pem": "",
     }
-    text = without_secrets("sasl_ssl://b:1: alice-pw of alice is wrong", settings)
+    text = redacted("sasl_ssl://b:1: alice-pw of alice is wrong", settings)
     assert text == "sasl_ssl://b:1: <kafka.sasl.password> of <kafka.sasl.username> is wrong"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from penstock.kafka.protocols import PartitionFacts
+from penstock.kafka.protocols import PartitionOffsets
 from penstock.kafka.topic_metadata import KafkaTopics, open_topic, topics_of
 from penstock.proto.errors import KafkaUnavailable, PermissionDenied, TopicGone, Unauthenticated
 from penstock.proto.model.hybrid import KafkaAccess
@@ -94,8 +94,8 @@ def test_facts_of_a_topic_on_the_mock_broker(mock: Any) -> None:
     facts = mock.topics().facts("facts")
     assert facts.topic == "facts" and facts.topic_id == ""
     assert list(facts.partitions) == [0, 1, 2, 3]
-    assert facts.partitions[1] == PartitionFacts(log_start=0, end=3, high_watermark=3)
-    assert facts.partitions[0] == PartitionFacts(log_start=0, end=0, high_watermark=0)
+    assert facts.partitions[1] == PartitionOffsets(log_start=0, end=3, high_watermark=3)
+    assert facts.partitions[0] == PartitionOffsets(log_start=0, end=0, high_watermark=0)
 
 
 def test_row_13_a_partition_without_a_record_at_the_time_is_read_from_its_end(mock: Any) -> None:
@@ -132,8 +132,8 @@ def test_ids_and_epochs_are_told_as_kafka_tells_them(door: Any) -> None:
     facts = door(admin).facts("orders")
     assert facts.topic_id == "ab-c_d"
     assert facts.partitions == {
-        0: PartitionFacts(log_start=2, end=9, high_watermark=10, leader_epoch=4),
-        1: PartitionFacts(log_start=3, end=8, high_watermark=8, leader_epoch=-1),
+        0: PartitionOffsets(log_start=2, end=9, high_watermark=10, leader_epoch=4),
+        1: PartitionOffsets(log_start=3, end=8, high_watermark=8, leader_epoch=-1),
     }
     assert list(facts.partitions) == [0, 1]
 
@@ -153,7 +153,7 @@ def test_an_offset_that_nobody_told_is_none(door: Any) -> None:
     """For a partition whose leader has just gone the client answers -1001, and no error."""
     untold = offset(-1001)
     admin = ScriptedAdmin(describe=[described(0)], offsets=[untold, offset(0), untold, untold, offset(5)])
-    assert door(admin).facts("orders").partitions[0] == PartitionFacts(log_start=0, end=5, high_watermark=5)
+    assert door(admin).facts("orders").partitions[0] == PartitionOffsets(log_start=0, end=5, high_watermark=5)
     at_time = ScriptedAdmin(describe=[described(0)], offsets=[offset(5), untold, offset(-1)])
     assert door(at_time).offsets_at("orders", 1) == {0: 5}
     with pytest.raises(KafkaUnavailable, match="LEADER_NOT_AVAILABLE"):

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from penstock.proto.logging import MAX_FIELD_CHARS, Told, bound, bound_fields, event_text, tell_to
+from penstock.proto.logging import MAX_FIELD_CHARS, LogEvent, context_fields, event_text, log_context, log_event_to
 
 
 def test_values_that_could_mislead_are_quoted_and_long_ones_cut() -> None:
@@ -20,24 +20,24 @@ def test_values_that_could_mislead_are_quoted_and_long_ones_cut() -> None:
 
 def test_the_innermost_field_of_a_name_holds_for_its_block_and_thread() -> None:
     seen: list[dict[str, object]] = []
-    with bound(table="t", group="g"):
-        with bound(lambda: {"group": "h", "split": 7}):
-            assert bound_fields() == {"table": "t", "group": "h", "split": 7}
-            thread = threading.Thread(target=lambda: seen.append(bound_fields()))
+    with log_context(table="t", group="g"):
+        with log_context(lambda: {"group": "h", "split": 7}):
+            assert context_fields() == {"table": "t", "group": "h", "split": 7}
+            thread = threading.Thread(target=lambda: seen.append(context_fields()))
             thread.start()
             thread.join()
-        assert bound_fields() == {"table": "t", "group": "g"}
-        with pytest.raises(ValueError, match="x"), bound(a=1):
+        assert context_fields() == {"table": "t", "group": "g"}
+        with pytest.raises(ValueError, match="x"), log_context(a=1):
             raise ValueError("x")
-    assert bound_fields() == {}
+    assert context_fields() == {}
     assert seen == [{}]
 
 
 def test_nothing_is_asked_for_a_line_that_nobody_wants(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("penstock.test.fields")
-    with caplog.at_level(logging.WARNING, logger.name), bound(lambda: pytest.fail("asked")):
-        tell_to(logger, "quiet", level=logging.INFO, n=1)
+    with caplog.at_level(logging.WARNING, logger.name), log_context(lambda: pytest.fail("asked")):
+        log_event_to(logger, "quiet", level=logging.INFO, n=1)
     with caplog.at_level(logging.INFO, logger.name):
-        tell_to(logger, "said", n=1)
+        log_event_to(logger, "said", n=1)
     (record,) = caplog.records
-    assert (record.getMessage(), record.__dict__["told"]) == ("said n=1", Told("said", {"n": 1}))
+    assert (record.getMessage(), record.__dict__["log_event"]) == ("said n=1", LogEvent("said", {"n": 1}))

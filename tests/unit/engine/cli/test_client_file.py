@@ -70,7 +70,7 @@ def test_a_table_with_a_path_asks_no_server_and_one_without_is_asked_for_by_name
 def test_settings_of_a_kafka_client_and_doors(file: pathlib.Path) -> None:
     shell = Shell(config=str(file))
     assert given_options(shell, {}, environment={}, table="orders").kafka == ()
-    consumer = given_options(shell, {}, environment={}, table="orders", door=EntryPoint.CONSUMER)
+    consumer = given_options(shell, {}, environment={}, table="orders", entry_point=EntryPoint.CONSUMER)
     assert (consumer.kafka, consumer.kafka_topic) == ((("bootstrap.servers", "h:9092"),), "orders")
 
 

@@ -88,7 +88,7 @@ def test_no_command_shows_help(cli: Cli, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [option for option in OPTIONS if EntryPoint.CLI in option.doors], ids=lambda o: o.name
+    "option", [option for option in OPTIONS if EntryPoint.CLI in option.entry_points], ids=lambda o: o.name
 )
 def test_every_option_of_the_command_line_has_its_flag(cli: Cli, option: Option) -> None:
     own = re.compile(rf"^\W*{option.flag} ", re.MULTILINE)

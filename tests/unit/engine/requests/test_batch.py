@@ -12,7 +12,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Incremental, Latest, PlanRequest, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.splits import DeleteMarker
-from penstock.proto.options.registry import GivenOptions
+from penstock.proto.options.registry import ParsedOptions
 
 NEWEST = Position(InstantTime("20260131000000000"))
 DESCRIPTION = TableDescription(
@@ -50,12 +50,12 @@ def at(digits: str) -> Position:
 
 def test_defaults_are_a_snapshot_of_all_columns() -> None:
     described = Described()
-    assert plan_request("t", GivenOptions(), described) == PlanRequest(table="t", query=Snapshot())
+    assert plan_request("t", ParsedOptions(), described) == PlanRequest(table="t", query=Snapshot())
     assert described.asked == 0
 
 
 def test_every_option_of_planning_goes_in() -> None:
-    given = GivenOptions(
+    given = ParsedOptions(
         columns=("a", "b"),
         where="a > 1",
         slots=3,
@@ -85,22 +85,22 @@ def test_every_option_of_planning_goes_in() -> None:
 
 
 def test_lost_rows_are_an_error_unless_skipping_is_asked_for() -> None:
-    for given in (GivenOptions(), GivenOptions(on_corrupt="error")):
+    for given in (ParsedOptions(), ParsedOptions(on_corrupt="error")):
         assert not plan_request("t", given, Described()).skip_corrupt
 
 
 def test_read_optimized() -> None:
-    assert plan_request("t", GivenOptions(query="read_optimized"), Described()).query == ReadOptimized()
+    assert plan_request("t", ParsedOptions(query="read_optimized"), Described()).query == ReadOptimized()
 
 
 def test_as_of_is_a_requested_time() -> None:
-    found = plan_request("t", GivenOptions(as_of="20260131000000123"), Described()).query
+    found = plan_request("t", ParsedOptions(as_of="20260131000000123"), Described()).query
     assert found == SnapshotAsOf(InstantTime("20260131000000123"))
 
 
 def test_as_of_in_iso_asks_for_the_zone_once() -> None:
     described = Described()
-    found = plan_request("t", GivenOptions(as_of="2026-01-31T00:00:00.123Z"), described).query
+    found = plan_request("t", ParsedOptions(as_of="2026-01-31T00:00:00.123Z"), described).query
     assert found == SnapshotAsOf(InstantTime("20260131000000123"))
     assert described.asked == 1
 
@@ -108,8 +108,8 @@ def test_as_of_in_iso_asks_for_the_zone_once() -> None:
 def test_a_local_timeline_needs_the_option() -> None:
     described = Described(replace(DESCRIPTION, timeline_timezone="LOCAL"))
     with pytest.raises(ConfigurationError, match="timelineTimezone"):
-        plan_request("t", GivenOptions(as_of="2026-01-31"), described)
-    given = GivenOptions(as_of="2026-01-31T00:00:00.000Z", timeline_timezone="Europe/Berlin")
+        plan_request("t", ParsedOptions(as_of="2026-01-31"), described)
+    given = ParsedOptions(as_of="2026-01-31T00:00:00.000Z", timeline_timezone="Europe/Berlin")
     assert plan_request("t", given, described).query == SnapshotAsOf(InstantTime("20260131010000000"))
 
 
@@ -117,41 +117,41 @@ class TestRanges:
     """query=incremental."""
 
     def test_both_ends(self) -> None:
-        given = GivenOptions(query="incremental", after="20260101000000000", upto="20260102000000000")
+        given = ParsedOptions(query="incremental", after="20260101000000000", upto="20260102000000000")
         found = plan_request("t", given, Described()).query
         assert found == Incremental(at("20260101000000000"), at("20260102000000000"))
 
     def test_without_upto_it_ends_with_the_newest_when_planned(self) -> None:
         described = Described()
         for upto in (None, "latest"):
-            given = GivenOptions(query="incremental", after="earliest", upto=upto)
+            given = ParsedOptions(query="incremental", after="earliest", upto=upto)
             assert plan_request("t", given, described).query == Incremental(EARLIEST, Latest())
         assert described.asked == 0
 
     def test_after_latest_is_the_newest_position(self) -> None:
         described = Described()
-        given = GivenOptions(query="incremental", after="latest", upto="2026-02-01")
+        given = ParsedOptions(query="incremental", after="latest", upto="2026-02-01")
         assert plan_request("t", given, described).query == Incremental(NEWEST, at("20260201000000000"))
         assert described.asked == 1
 
     def test_equal_ends_are_an_empty_range(self) -> None:
-        given = GivenOptions(query="incremental", after="20260101000000000", upto="20260101000000000")
+        given = ParsedOptions(query="incremental", after="20260101000000000", upto="20260101000000000")
         assert isinstance(plan_request("t", given, Described()).query, Incremental)
 
     def test_ranges_cut_at_the_same_text_meet(self) -> None:
         text = "2026-01-31T23:59:59"
-        first = plan_request("t", GivenOptions(query="incremental", after="earliest", upto=text), Described()).query
-        second = plan_request("t", GivenOptions(query="incremental", after=text), Described()).query
+        first = plan_request("t", ParsedOptions(query="incremental", after="earliest", upto=text), Described()).query
+        second = plan_request("t", ParsedOptions(query="incremental", after=text), Described()).query
         assert isinstance(first, Incremental)
         assert isinstance(second, Incremental)
         assert first.upto == second.after
 
     def test_without_after_nothing_is_guessed(self) -> None:
         with pytest.raises(ConfigurationError, match="after=earliest"):
-            plan_request("t", GivenOptions(query="incremental"), Described())
+            plan_request("t", ParsedOptions(query="incremental"), Described())
 
     def test_ends_the_wrong_way_round(self) -> None:
-        given = GivenOptions(query="incremental", after="20260102000000000", upto="20260101000000000")
+        given = ParsedOptions(query="incremental", after="20260102000000000", upto="20260101000000000")
         with pytest.raises(ConfigurationError, match=r"range \(20260102000000000, 20260101000000000\] of table t ends"):
             plan_request("t", given, Described())
 
@@ -159,20 +159,20 @@ class TestRanges:
 @pytest.mark.parametrize(
     ("given", "names"),
     [
-        (GivenOptions(after="earliest"), "query=incremental"),
-        (GivenOptions(upto="latest"), "query=incremental"),
-        (GivenOptions(query="read_optimized", after="earliest"), "query=incremental"),
-        (GivenOptions(query="read_optimized", as_of="20260101000000"), "query=snapshot"),
-        (GivenOptions(query="incremental", after="earliest", as_of="20260101000000"), "query=snapshot"),
+        (ParsedOptions(after="earliest"), "query=incremental"),
+        (ParsedOptions(upto="latest"), "query=incremental"),
+        (ParsedOptions(query="read_optimized", after="earliest"), "query=incremental"),
+        (ParsedOptions(query="read_optimized", as_of="20260101000000"), "query=snapshot"),
+        (ParsedOptions(query="incremental", after="earliest", as_of="20260101000000"), "query=snapshot"),
     ],
 )
-def test_combinations_that_make_no_sense(given: GivenOptions, names: str) -> None:
+def test_combinations_that_make_no_sense(given: ParsedOptions, names: str) -> None:
     with pytest.raises(ConfigurationError, match=names):
         plan_request("t", given, Described())
 
 
 def test_the_unit_of_the_event_time_goes_in_with_its_column() -> None:
-    given = GivenOptions(event_time="at", event_time_unit="ms")
+    given = ParsedOptions(event_time="at", event_time_unit="ms")
     assert plan_request("t", given, Described()).event_time_unit == "ms"
     with pytest.raises(ConfigurationError, match="give eventTime with it"):
-        plan_request("t", GivenOptions(event_time_unit="ms"), Described())
+        plan_request("t", ParsedOptions(event_time_unit="ms"), Described())

@@ -16,7 +16,7 @@ from penstock.proto.model.hybrid import HandOverRules, Hybrid, HybridMode, Value
 from penstock.proto.model.queries import Changes, Incremental
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.options.kafka import checkpoints_of
-from penstock.proto.options.registry import EntryPoint, GivenOptions, parse_options
+from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 
 BROKERS = {"kafka.bootstrap.servers": "h:9092"}
 LEAST = {"hybrid": "changelog", "kafka.topic": "orders", **BROKERS}
@@ -27,13 +27,13 @@ def never() -> TableDescription:
     raise AssertionError("the table was asked for")
 
 
-def given(door: EntryPoint = EntryPoint.STREAM, /, **more: object) -> GivenOptions:
+def given(entry_point: EntryPoint = EntryPoint.STREAM, /, **more: object) -> ParsedOptions:
     """The least a hybrid read needs, with more options or (None) without some; `__` stands for a dot."""
     told = LEAST | {name.replace("__", "."): value for name, value in more.items()}
-    return parse_options(told, door=door)
+    return parse_options(told, entry_point=entry_point)
 
 
-def of_stream(options: GivenOptions) -> Hybrid:
+def of_stream(options: ParsedOptions) -> Hybrid:
     found = stream_scope("t", options, never).request.hybrid
     assert found is not None
     return found
@@ -104,11 +104,12 @@ def test_a_group_reads_the_same_topic() -> None:
 
 
 def test_without_hybrid_there_is_no_topic() -> None:
-    plain = parse_options({}, door=EntryPoint.STREAM)
+    plain = parse_options({}, entry_point=EntryPoint.STREAM)
     assert stream_scope("t", plain, never).request.hybrid is None
     assert changes_read(plain) is None
     assert (
-        changes_read(parse_options({"query": "cdc", "cdcFormat": "hudi"}, door=EntryPoint.STREAM)) is ChangeFormat.HUDI
+        changes_read(parse_options({"query": "cdc", "cdcFormat": "hudi"}, entry_point=EntryPoint.STREAM))
+        is ChangeFormat.HUDI
     )
 
 
@@ -159,7 +160,7 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_does_not_go_together_in_a_stream(case: str) -> None:
     more, expected = REFUSED[case]
-    options = parse_options(LEAST | dict(more), door=EntryPoint.STREAM)
+    options = parse_options(LEAST | dict(more), entry_point=EntryPoint.STREAM)
     with pytest.raises(ConfigurationError, match=expected):
         check_stream_options(options)
 
@@ -170,16 +171,19 @@ OF_STREAMS_ALONE = ("rows held", "rows by commit", "a query of batches", "the ne
 @pytest.mark.parametrize("case", [case for case in REFUSED if case not in OF_STREAMS_ALONE])
 def test_what_does_not_go_together_in_a_group(case: str) -> None:
     more, expected = REFUSED[case]
-    options = parse_options(LEAST | dict(more), door=EntryPoint.CONSUMER)
+    options = parse_options(LEAST | dict(more), entry_point=EntryPoint.CONSUMER)
     with pytest.raises(ConfigurationError, match=expected):
         group_spec("t", options, never)
 
 
-@pytest.mark.parametrize(("door", "after"), [(EntryPoint.STREAM, "earliest"), (EntryPoint.CONSUMER, "snapshot")])
-def test_each_door_has_its_own_word_for_the_whole_table(door: EntryPoint, after: str) -> None:
+@pytest.mark.parametrize(("entry_point", "after"), [(EntryPoint.STREAM, "earliest"), (EntryPoint.CONSUMER, "snapshot")])
+def test_each_door_has_its_own_word_for_the_whole_table(entry_point: EntryPoint, after: str) -> None:
     with pytest.raises(ConfigurationError, match="begins with every row of the table"):
-        hybrid_of(given(door, after=after), door)
-    assert hybrid_of(given(door, after="snapshot" if door is EntryPoint.STREAM else "earliest"), door) is not None
+        hybrid_of(given(entry_point, after=after), entry_point)
+    assert (
+        hybrid_of(given(entry_point, after="snapshot" if entry_point is EntryPoint.STREAM else "earliest"), entry_point)
+        is not None
+    )
 
 
 @pytest.mark.parametrize("after", ["latest", "20260101000000", "earliest", "snapshot"])
@@ -199,41 +203,43 @@ def test_rows_begin_anywhere(after: str) -> None:
     ],
 )
 def test_options_of_a_topic_need_hybrid(name: str, value: object) -> None:
-    for door, check in (
+    for entry_point, check in (
         (EntryPoint.STREAM, check_stream_options),
         (EntryPoint.CONSUMER, lambda o: group_spec("t", o, never)),
     ):
         with pytest.raises(ConfigurationError, match=f"option {name} is about the topic that a hybrid read goes on in"):
-            check(parse_options({name: value}, door=door))
+            check(parse_options({name: value}, entry_point=entry_point))
 
 
 def test_settings_of_the_client_need_hybrid_and_are_not_shown() -> None:
-    options = parse_options({"kafka.sasl.password": SECRET}, door=EntryPoint.STREAM)
+    options = parse_options({"kafka.sasl.password": SECRET}, entry_point=EntryPoint.STREAM)
     with pytest.raises(ConfigurationError, match=r"option kafka\.\* is about the topic") as told:
         check_stream_options(options)
     assert SECRET not in str(told.value)
 
 
-@pytest.mark.parametrize("door", [EntryPoint.BATCH, EntryPoint.ARROW, EntryPoint.CLI])
+@pytest.mark.parametrize("entry_point", [EntryPoint.BATCH, EntryPoint.ARROW, EntryPoint.CLI])
 @pytest.mark.parametrize("name", ["hybrid", "kafka.topic", "kafka.bootstrap.servers", "kafkaValueFormat"])
-def test_a_batch_refuses_hybrid_by_name(door: EntryPoint, name: str) -> None:
+def test_a_batch_refuses_hybrid_by_name(entry_point: EntryPoint, name: str) -> None:
     value = "append" if name == "hybrid" else "json"
-    with pytest.raises(ConfigurationError, match=rf"option {name} does not apply here \({door.value}\)"):
-        parse_options({name: value}, door=door)
+    with pytest.raises(ConfigurationError, match=rf"option {name} does not apply here \({entry_point.value}\)"):
+        parse_options({name: value}, entry_point=entry_point)
 
 
 @pytest.mark.parametrize("case", [None, *REFUSED])
-@pytest.mark.parametrize("door", [EntryPoint.STREAM, EntryPoint.CONSUMER])
-def test_no_secret_is_ever_shown(case: str | None, door: EntryPoint) -> None:
+@pytest.mark.parametrize("entry_point", [EntryPoint.STREAM, EntryPoint.CONSUMER])
+def test_no_secret_is_ever_shown(case: str | None, entry_point: EntryPoint) -> None:
     more = {} if case is None else dict(REFUSED[case][0])
     secrets = {"kafka.sasl.password": SECRET, "deadLetterPath": f"/letters/{SECRET}"}
     registry = {"kafkaValueFormat": "avro", "schemaRegistryUrl": f"http://u:{SECRET}@r"}
     told = LEAST | secrets | registry | more
     try:
-        options = parse_options(told, door=door)
+        options = parse_options(told, entry_point=entry_point)
         shown = repr(options)
-        spec = group_spec("t", options, never) if door is EntryPoint.CONSUMER else stream_scope("t", options, never)
-        hybrid = hybrid_of(options, door)
+        spec = (
+            group_spec("t", options, never) if entry_point is EntryPoint.CONSUMER else stream_scope("t", options, never)
+        )
+        hybrid = hybrid_of(options, entry_point)
         assert hybrid is not None
         shown += repr(spec) + repr(hybrid) + repr(hybrid.access) + str(hybrid)
     except ConfigurationError as error:

@@ -14,7 +14,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, RoundLimits
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.streams import EventTimeRule, StartAfter, StartNewest, StartSnapshot, WatermarkFallback
-from penstock.proto.options.registry import EntryPoint, GivenOptions, parse_options
+from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 
 UTC_TABLE = TableDescription(
     table="t",
@@ -45,8 +45,8 @@ def local() -> TableDescription:
     return replace(UTC_TABLE, timeline_timezone="LOCAL")
 
 
-def options(**given: object) -> GivenOptions:
-    return parse_options(given, door=EntryPoint.STREAM)
+def options(**given: object) -> ParsedOptions:
+    return parse_options(given, entry_point=EntryPoint.STREAM)
 
 
 def at(digits: str) -> Position:
@@ -54,7 +54,7 @@ def at(digits: str) -> Position:
 
 
 def test_nothing_given_is_rows_without_an_end() -> None:
-    scope = stream_scope("t", GivenOptions(), never)
+    scope = stream_scope("t", ParsedOptions(), never)
     assert scope.request.query == Incremental()
     assert (scope.rule, scope.upto, scope.limits, scope.on_lost_range) == (None, None, NO_LIMITS, OnLostRange.FAIL)
 
@@ -84,7 +84,7 @@ def test_event_time() -> None:
 def test_limits() -> None:
     given = options(maxCommitsPerTrigger="1", maxFilesPerTrigger="2", maxBytesPerTrigger="3", maxRowsPerTrigger="4")
     assert stream_limits(given) == RoundLimits(max_commits=1, max_files=2, max_bytes=3, max_rows=4)
-    assert stream_limits(GivenOptions()) == NO_LIMITS
+    assert stream_limits(ParsedOptions()) == NO_LIMITS
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_limits() -> None:
     ],
 )
 def test_where_a_stream_starts(after: str | None, expected: object) -> None:
-    assert stream_start("t", GivenOptions(after=after), never) == expected
+    assert stream_start("t", ParsedOptions(after=after), never) == expected
 
 
 def test_a_timestamp_is_told_in_the_timelines_zone() -> None:
-    given = GivenOptions(after="2026-01-31T00:00:00.000+01:00", upto="2026-01-31T12:00:00.000Z")
+    given = ParsedOptions(after="2026-01-31T00:00:00.000+01:00", upto="2026-01-31T12:00:00.000Z")
     assert stream_start("t", given, utc) == StartAfter(at("20260130230000000"))
     assert stream_scope("t", given, utc).upto == at("20260131120000000")
     with pytest.raises(ConfigurationError, match="timelineTimezone"):
@@ -157,7 +157,7 @@ def test_what_no_stream_can_have(given: dict[str, str], text: str) -> None:
 
 
 def test_an_end_before_the_start() -> None:
-    given = GivenOptions(after="20260102000000", upto="20260101000000")
+    given = ParsedOptions(after="20260102000000", upto="20260101000000")
     with pytest.raises(ConfigurationError, match="ends before it starts: got after=20260102000000"):
         stream_start("t", given, never)
     assert stream_start("t", replace(given, upto="20260102000000"), never) == StartAfter(at("20260102000000"))

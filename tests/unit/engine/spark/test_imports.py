@@ -16,7 +16,7 @@ from penstock.engine.spark.task.input_partitions import SlotReading
 from penstock.engine.spark.task.reader import SlotReader
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.model.queries import PlanRequest, Snapshot
-from penstock.proto.options.registry import GivenOptions
+from penstock.proto.options.registry import ParsedOptions
 
 SERVERS = ["grpc", "pydantic", "prometheus_client", "sqlite3", "penstock.enumerator.core", "penstock.enumerator.server"]
 TOPICS = ["confluent_kafka", "penstock.enumerator.handover.resolve", "penstock.reader.topics"]
@@ -57,7 +57,7 @@ def test_a_planner_loads_neither_servers_nor_the_data_plane(module: str) -> None
 def test_a_task_loads_no_planner_and_no_kernel_for_base_files(golden: Any) -> None:
     """The slots of a table without logs, read in a process of their own."""
     table = str(golden.table("B_v9_inc_cow"))
-    load = Loaded(table, GivenOptions())
+    load = Loaded(table, ParsedOptions())
     schema = schema_of(load)
     request = PlanRequest(table=table, query=Snapshot(), columns=tuple(schema.fieldNames()))
     slots = plan_slots(EmbeddedEnumerator(), None, request, schema)

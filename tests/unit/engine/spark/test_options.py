@@ -9,7 +9,7 @@ from pyspark.sql import types as st
 
 from penstock.engine.spark.options import door_before_use, loaded, only_a_batch, only_a_stream, wanted_columns
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options.registry import EntryPoint, GivenOptions
+from penstock.proto.options.registry import EntryPoint, ParsedOptions
 
 
 def declared(*names: str) -> st.StructType:
@@ -90,16 +90,16 @@ def test_what_no_batch_could_have() -> None:
 
 
 def test_columns_are_always_named() -> None:
-    assert wanted_columns(declared("b", "A"), GivenOptions()) == ("b", "A")
-    assert wanted_columns(declared("ID"), GivenOptions(columns=("id",))) == ("ID",)
+    assert wanted_columns(declared("b", "A"), ParsedOptions()) == ("b", "A")
+    assert wanted_columns(declared("ID"), ParsedOptions(columns=("id",))) == ("ID",)
 
 
 @pytest.mark.parametrize("names", [("a",), ("b", "a"), ("a", "b", "c")])
 def test_columns_and_a_declared_schema_must_agree(names: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError, match="name different columns"):
-        wanted_columns(declared(*names), GivenOptions(columns=("a", "b")))
+        wanted_columns(declared(*names), ParsedOptions(columns=("a", "b")))
 
 
 def test_a_schema_without_columns() -> None:
     with pytest.raises(ConfigurationError, match="no columns"):
-        wanted_columns(st.StructType([]), GivenOptions())
+        wanted_columns(st.StructType([]), ParsedOptions())

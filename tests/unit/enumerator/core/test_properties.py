@@ -21,7 +21,7 @@ from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError
 from penstock.proto.model.groups import GroupScope, Member, OnLostRange
-from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaPlace, PartitionPlace, Phase, is_behind_lake
+from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaPlace, PartitionPlace, Phase, is_after_hand_over
 from penstock.proto.model.positions import WHOLE_INSTANT, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest, RoundLimits
 from tests.unit.enumerator.core.groups import KEY, SCOPE, Core, at
@@ -55,7 +55,7 @@ def hybrid_progresses(draw: st.DrawFn) -> Progress:
         topic="orders",
         topic_id=draw(names),
         instant=draw(instants),
-        lake=draw(positions.filter(lambda position: not is_behind_lake(position))),
+        lake=draw(positions.filter(lambda position: not is_after_hand_over(position))),
         starts=tuple(sorted(starts.items())),
         epochs=draw(st.sampled_from([(), ((0, 5),)])),
         places=tuple(

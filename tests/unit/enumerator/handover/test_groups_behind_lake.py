@@ -18,7 +18,7 @@ from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.proto.errors import ConfigurationError, DataInvalidated
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import AssignedSplit, Assignments, GroupScope, GroupSpec, Member, SplitProgress
-from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange, Phase, is_behind_lake
+from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange, Phase, is_after_hand_over
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from tests.scripted_topic import ScriptedTopic
 
@@ -102,7 +102,7 @@ def test_a_group_reads_the_lake_then_the_topic_from_the_offsets_of_its_last_comm
     ends = lake.topic.ends
     assert ranges(found) == [(p, told[p], ends[p]) for p in sorted(told) if ends[p] > told[p]]
     assert lake.place.phase is Phase.KAFKA
-    assert is_behind_lake(lake.service.describe_group("t", "g").summary.committed)
+    assert is_after_hand_over(lake.service.describe_group("t", "g").summary.committed)
 
 
 def test_the_topic_waits_for_the_last_split_of_the_lake(golden: Any) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.enumerator.handover.offsets import OffsetMap
 from penstock.enumerator.handover.topic_position import RANGE_RECORDS, begun, checked, moved, next_ranges
-from penstock.kafka.protocols import PartitionFacts, TopicFacts
+from penstock.kafka.protocols import PartitionOffsets, TopicDescription
 from penstock.proto.errors import DataInvalidated, PositionExpired, TopicGone
 from penstock.proto.model.hybrid import KafkaPlace, Phase
 from penstock.proto.model.positions import InstantTime, Position
@@ -18,12 +18,12 @@ S = InstantTime("20260101000000000")
 LAKE = Position(S)
 
 
-def facts(*parts: tuple[int, int], topic_id: str = "a", epoch: int = 0) -> TopicFacts:
-    return TopicFacts(
+def facts(*parts: tuple[int, int], topic_id: str = "a", epoch: int = 0) -> TopicDescription:
+    return TopicDescription(
         topic="orders",
         topic_id=topic_id,
         partitions={
-            number: PartitionFacts(log_start=start, end=end, high_watermark=end, leader_epoch=epoch)
+            number: PartitionOffsets(log_start=start, end=end, high_watermark=end, leader_epoch=epoch)
             for number, (start, end) in enumerate(parts)
         },
     )
@@ -82,10 +82,10 @@ def test_row_06_a_leader_epoch_that_fell_is_refused() -> None:
 
 
 def test_row_09_an_open_transaction_holds_the_end_back_and_is_no_loss() -> None:
-    there = TopicFacts(
+    there = TopicDescription(
         topic="orders",
         topic_id="a",
-        partitions={0: PartitionFacts(log_start=0, end=18, high_watermark=21)},
+        partitions={0: PartitionOffsets(log_start=0, end=18, high_watermark=21)},
     )
     now = checked(place(20), there, fail_on_data_loss=True)
     assert next_ranges(now.place, there, NO_LIMITS) == ()

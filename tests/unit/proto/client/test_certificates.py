@@ -37,9 +37,9 @@ def test_the_times_of_a_certificate(tmp_path: pathlib.Path, begin: str, end: str
 
 def test_what_is_wrong_with_it() -> None:
     now = moment("2026-06-01T12:00:00")
-    assert Validity(now, now).trouble(now) == ""
-    assert Validity(now - DAY, now - DAY / 2).trouble(now) == "expired on 2026-06-01 00:00 UTC"
-    assert Validity(now + DAY, now + 2 * DAY).trouble(now).startswith("holds from 2026-06-02 12:00 UTC on")
+    assert Validity(now, now).problem(now) == ""
+    assert Validity(now - DAY, now - DAY / 2).problem(now) == "expired on 2026-06-01 00:00 UTC"
+    assert Validity(now + DAY, now + 2 * DAY).problem(now).startswith("holds from 2026-06-02 12:00 UTC on")
 
 
 def test_damaged_bytes_give_none(tmp_path: pathlib.Path) -> None:

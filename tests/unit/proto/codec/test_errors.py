@@ -15,7 +15,7 @@ from penstock.proto.codec.errors import (
     cut,
     error_of,
     failure_of,
-    may_help_again,
+    is_worth_retrying,
     received,
 )
 from penstock.proto.errors import (
@@ -154,7 +154,7 @@ def test_how_long_to_wait_arrives(retry_ms: int, received_ms: int) -> None:
     failure = failure_of(error)
     again = received(Failed(failure))
     assert again == RpcFailure(failure.status, failure.details, "OVERLOADED", received_ms)
-    assert may_help_again(again, error_of(again, "NextSplit", HERE))
+    assert is_worth_retrying(again, error_of(again, "NextSplit", HERE))
 
 
 def test_only_what_may_help_says_when() -> None:
@@ -202,4 +202,4 @@ def test_the_text_of_what_may_help_leaves_room_for_its_copy() -> None:
 )
 def test_what_is_asked_again(status: str, code: str, again: bool) -> None:
     failure = RpcFailure(grpc.StatusCode[status], "x", code)
-    assert may_help_again(failure, _back(failure)) is again
+    assert is_worth_retrying(failure, _back(failure)) is again

@@ -35,7 +35,7 @@ from penstock.proto.model.groups import (
     StartAt,
     StartLatest,
     checked_name,
-    made_name,
+    sanitized_name,
 )
 from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
@@ -288,11 +288,11 @@ class TestNames:
     @given(names)
     def test_names_are_names(self, text: str) -> None:
         assert checked_name("group", text) == text
-        assert made_name(text) == text
+        assert sanitized_name(text) == text
 
     @given(st.text())
     def test_a_name_can_be_made_of_any_text(self, text: str) -> None:
-        assert checked_name("group", made_name(text))
+        assert checked_name("group", sanitized_name(text))
 
     @pytest.mark.parametrize("text", ["", " ", "a b", "ä", "a\n", "a\0", "a\\b", "a%", "x" * (MAX_NAME_CHARS + 1), "٣"])
     def test_others_are_not(self, text: str) -> None:

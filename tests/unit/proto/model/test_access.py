@@ -16,11 +16,13 @@ from penstock.proto.options.registry import EntryPoint, parse_options
 
 def test_options_become_access() -> None:
     given = {"server_ca": "ca.pem", "serverCert": "c.pem", "server-key": "k.pem"}
-    found = parse_options(given, door=EntryPoint.BATCH, environment={"PENSTOCK_SERVER_TOKEN": "env:TOKEN"}).access
+    found = parse_options(
+        given, entry_point=EntryPoint.BATCH, environment={"PENSTOCK_SERVER_TOKEN": "env:TOKEN"}
+    ).access
     assert found == ServerAccess(ca="ca.pem", cert="c.pem", key="k.pem", token="env:TOKEN")
     assert found.secured
     assert pickle.loads(pickle.dumps(found)) == found
-    assert parse_options({}, door=EntryPoint.CLI).access == NO_ACCESS
+    assert parse_options({}, entry_point=EntryPoint.CLI).access == NO_ACCESS
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.kafka import folded
 from penstock.proto.options.registry import EntryPoint, option_named, parse_options
-from penstock.proto.options.types import MAX_SETTINGS, Settings
+from penstock.proto.options.types import MAX_SETTINGS, ClientSettings
 
 SECRET = "pa55-word"
 SETTINGS = (("bootstrap.servers", "h:1,i:2"), ("sasl.password", SECRET))
@@ -27,32 +27,32 @@ SETTINGS = (("bootstrap.servers", "h:1,i:2"), ("sasl.password", SECRET))
         {"kafka": None, "kafka.bootstrap.servers": "h:1,i:2", "kafka.sasl.password": SECRET, "kafka.x.y": None},
     ],
 )
-@pytest.mark.parametrize("door", [EntryPoint.STREAM, EntryPoint.CONSUMER])
-def test_every_spelling_is_the_same_settings(given: Mapping[str, object], door: EntryPoint) -> None:
-    parsed = parse_options(given, door=door)
+@pytest.mark.parametrize("entry_point", [EntryPoint.STREAM, EntryPoint.CONSUMER])
+def test_every_spelling_is_the_same_settings(given: Mapping[str, object], entry_point: EntryPoint) -> None:
+    parsed = parse_options(given, entry_point=entry_point)
     assert parsed.kafka == SETTINGS
-    assert parsed.given == {"kafka"}
+    assert parsed.explicit == {"kafka"}
     assert parsed.kafka_topic is None
     assert SECRET not in repr(parsed)
 
 
 def test_the_topic_is_an_option_of_its_own() -> None:
     for name in ("kafka.topic", "KAFKA.TOPIC", "kafka_topic", "kafkaTopic", "--kafka-topic"):
-        parsed = parse_options({name: "orders", "kafka.client.id": "c"}, door=EntryPoint.STREAM)
+        parsed = parse_options({name: "orders", "kafka.client.id": "c"}, entry_point=EntryPoint.STREAM)
         assert (parsed.kafka_topic, parsed.kafka) == ("orders", (("client.id", "c"),))
 
 
 def test_the_environment_holds_a_json_object() -> None:
     environment = {"PENSTOCK_KAFKA": json.dumps(dict(SETTINGS)), "PENSTOCK_KAFKA_TOPIC": "orders"}
-    parsed = parse_options({}, door=EntryPoint.CONSUMER, environment=environment)
+    parsed = parse_options({}, entry_point=EntryPoint.CONSUMER, environment=environment)
     assert (parsed.kafka, parsed.kafka_topic) == (SETTINGS, "orders")
-    assert parse_options({"kafka.client.id": "c"}, door=EntryPoint.CONSUMER, environment=environment).kafka == (
+    assert parse_options({"kafka.client.id": "c"}, entry_point=EntryPoint.CONSUMER, environment=environment).kafka == (
         ("client.id", "c"),
     )
 
 
 def test_numbers_and_truth_values_are_written_as_text() -> None:
-    assert Settings().parse("kafka", {"b": 1, "a": True, "c": 2.5, "d": False}) == (
+    assert ClientSettings().parse("kafka", {"b": 1, "a": True, "c": 2.5, "d": False}) == (
         ("a", "true"),
         ("b", "1"),
         ("c", "2.5"),
@@ -85,13 +85,13 @@ def test_numbers_and_truth_values_are_written_as_text() -> None:
 )
 def test_what_is_no_setting_is_told_without_its_value(given: Mapping[str, object], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told) as error:
-        parse_options(given, door=EntryPoint.STREAM)
+        parse_options(given, entry_point=EntryPoint.STREAM)
     assert SECRET not in str(error.value)
 
 
 def test_a_batch_refuses_a_setting_under_the_name_it_was_given_by() -> None:
     with pytest.raises(ConfigurationError, match=r"option kafka\.sasl\.password does not apply here \(batch\)") as told:
-        parse_options({"kafka.sasl.password": SECRET}, door=EntryPoint.BATCH)
+        parse_options({"kafka.sasl.password": SECRET}, entry_point=EntryPoint.BATCH)
     assert SECRET not in str(told.value)
 
 

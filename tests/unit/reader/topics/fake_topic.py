@@ -70,7 +70,7 @@ def topic_split(first: int = 0, end: int = 1000, partition: int = 0) -> Split:
 
 @dataclass(slots=True)
 class FakeTopic:
-    """A `RecordsDoor`: records by offset, each (key, value)."""
+    """A `RangeReader`: records by offset, each (key, value)."""
 
     records: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
     closed: int = 0

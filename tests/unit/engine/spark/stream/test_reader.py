@@ -180,7 +180,7 @@ class Clock:
 def reader(
     script: Script | None = None, *, schema: st.StructType = SCHEMA, clock: Clock | None = None, **options: str
 ) -> PenstockStreamReader:
-    given = parse_options({"server": "127.0.0.1:1", **options}, door=EntryPoint.STREAM)
+    given = parse_options({"server": "127.0.0.1:1", **options}, entry_point=EntryPoint.STREAM)
     clock = clock or Clock()
     return PenstockStreamReader(
         Loaded("t", given), schema, enumerator=script or Script(), clock=clock, pause=clock.pause
@@ -567,7 +567,7 @@ class TestRenamedColumn:
     before = "20261120214441471"
 
     def stream(self, golden: Any, schema: st.StructType, **options: str) -> PenstockStreamReader:
-        given = parse_options({"after": "earliest", **options}, door=EntryPoint.STREAM)
+        given = parse_options({"after": "earliest", **options}, entry_point=EntryPoint.STREAM)
         clock = Clock()
         return PenstockStreamReader(Loaded(str(golden.table(self.case)), given), schema, clock=clock, pause=clock.pause)
 

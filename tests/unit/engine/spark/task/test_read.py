@@ -37,7 +37,7 @@ from penstock.proto.errors import (
 from penstock.proto.model.access import ServerAccess
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.proto.model.streams import Watermark
-from penstock.proto.options.registry import GivenOptions
+from penstock.proto.options.registry import ParsedOptions
 from penstock.proto.retry import Retry
 from penstock.reader.read_split import read_split
 
@@ -54,7 +54,7 @@ def table(golden: Any) -> str:
 
 @pytest.fixture
 def schema(table: str) -> st.StructType:
-    return schema_of(Loaded(table, GivenOptions()))
+    return schema_of(Loaded(table, ParsedOptions()))
 
 
 @pytest.fixture
@@ -204,8 +204,8 @@ def test_a_task_waits_as_long_as_the_driver(
     table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, away: Callable[..., Away]
 ) -> None:
     slots = plan_slots(enumerator, SERVER, request(table, 1), schema)
-    options = GivenOptions(retry_timeout_us=120_000_000)
-    for asked, waited_ms in ((GivenOptions(), 60_000), (options, 120_000)):
+    options = ParsedOptions(retry_timeout_us=120_000_000)
+    for asked, waited_ms in ((ParsedOptions(), 60_000), (options, 120_000)):
         server = away(ServerUnavailable("away"), FOR_EVER)
         with pytest.raises(ServerUnavailable, match="away"):
             all_rows(slots, resolved(Loaded(table, asked), schema)[1])
@@ -294,7 +294,7 @@ def test_a_secured_server_is_reached_by_driver_and_tasks_alike(
     for module in (read, batch_reader):
         monkeypatch.setattr(module, "enumerator_for", enumerator_for)
     access = ServerAccess(ca="ca.pem", cert="c.pem", key="k.pem", token="env:TOKEN")
-    options = GivenOptions(
+    options = ParsedOptions(
         server=SERVER, server_ca="ca.pem", server_cert="c.pem", server_key="k.pem", server_token="env:TOKEN"
     )
     reader = batch_reader.PenstockBatchReader(Loaded(table, options), schema)
@@ -312,7 +312,7 @@ EVENT_CASE = "A_merge_event_timestamp_v9_h120"
 @pytest.fixture
 def timed(golden: Any) -> Loaded:
     """A load of a table with a timestamp column and the option eventTime."""
-    return Loaded(str(golden.table(EVENT_CASE)), GivenOptions(event_time="ts"))
+    return Loaded(str(golden.table(EVENT_CASE)), ParsedOptions(event_time="ts"))
 
 
 @pytest.mark.parametrize("server", [None, SERVER])
@@ -328,7 +328,7 @@ def test_every_row_of_a_slot_carries_its_watermark(
     assert found.num_rows == golden.expected(EVENT_CASE, "snapshot").num_rows > 0
     assert set(found["_penstock_watermark"].cast(pa.int64()).to_pylist()) == {watermark_us}
     assert set(found["_penstock_marker"].to_pylist()) == {False}
-    plain = resolved(Loaded(load.table, GivenOptions()), asked.schema)[1]
+    plain = resolved(Loaded(load.table, ParsedOptions()), asked.schema)[1]
     rows_alone = pa.Table.from_batches([batch for slot in slots for batch in read_partition(slot, plain)])
     assert found.drop_columns(["_penstock_watermark", "_penstock_marker"]).equals(rows_alone)
     if server is not None:

@@ -20,11 +20,11 @@ from penstock.engine.spark.watermark.columns import (
 )
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.streams import END_OF_TIME_US, Watermark
-from penstock.proto.options.registry import GivenOptions
+from penstock.proto.options.registry import ParsedOptions
 
 TS = st.StructField("ts", st.TimestampType())
 TABLE = st.StructType([st.StructField("id", st.LongType()), TS])
-GIVEN = GivenOptions(event_time="ts")
+GIVEN = ParsedOptions(event_time="ts")
 
 
 def declared(*fields: st.StructField) -> st.StructType:
@@ -40,7 +40,7 @@ def test_they_stand_behind_the_tables_own() -> None:
 
 
 def test_without_event_time_nothing_is_added_or_taken() -> None:
-    assert table_part(with_columns(TABLE), GivenOptions()) == with_columns(TABLE)
+    assert table_part(with_columns(TABLE), ParsedOptions()) == with_columns(TABLE)
 
 
 def test_a_table_with_such_a_column() -> None:
@@ -72,14 +72,14 @@ def test_times(kind: st.DataType) -> None:
     table = declared(st.StructField("TS", kind))
     assert event_time_column(table, GIVEN).name == "TS"
     with pytest.raises(ConfigurationError, match=r"eventTimeUnit=ms.*needs none"):
-        event_time_column(table, GivenOptions(event_time="ts", event_time_unit="ms"))
+        event_time_column(table, ParsedOptions(event_time="ts", event_time_unit="ms"))
 
 
 def test_plain_numbers_need_their_unit() -> None:
     table = declared(st.StructField("ts", st.LongType()))
     with pytest.raises(ConfigurationError, match=r"does not tell its unit; give eventTimeUnit \(s, ms or us\)"):
         event_time_column(table, GIVEN)
-    assert event_time_column(table, GivenOptions(event_time="ts", event_time_unit="s")).name == "ts"
+    assert event_time_column(table, ParsedOptions(event_time="ts", event_time_unit="s")).name == "ts"
 
 
 @pytest.mark.parametrize("kind", [st.StringType(), st.IntegerType(), st.DoubleType(), st.BooleanType()])
@@ -135,12 +135,12 @@ def test_a_marker_where_no_event_time_was_seen() -> None:
 
 
 def test_what_a_load_and_a_schema_come_to() -> None:
-    given = GivenOptions(event_time="TS", batch_rows=7)
+    given = ParsedOptions(event_time="TS", batch_rows=7)
     load, reading = resolved(Loaded("t", given), with_columns(TABLE), limit_rows=3, narrows=True)
     assert (load.options.columns, load.options.event_time) == (("id", "ts"), "ts")
     assert (reading.schema, reading.watermarked, reading.event_time) == (TABLE, with_columns(TABLE), "ts")
     assert (reading.limit_rows, reading.batch_rows, reading.narrows) == (3, 7, True)
     again, same = resolved(load, with_columns(TABLE), limit_rows=3, narrows=True)
     assert (again, same) == (load, reading), "what travels to a task is resolved there again"
-    _, plain = resolved(Loaded("t", GivenOptions()), TABLE)
+    _, plain = resolved(Loaded("t", ParsedOptions()), TABLE)
     assert (plain.watermarked, plain.event_time) == (None, "")
