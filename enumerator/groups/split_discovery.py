@@ -288,16 +288,9 @@ class SplitDiscovery:
         self.coordinator.observer.observe(discovered)
         if found.lost_records:
             self.coordinator.observer.observe(RecordsExpired(key.table, key.group, found.lost_records))
-        log_event(
-            "round planned",
-            table=key.table,
-            group=key.group,
-            plan=plan_id,
-            after=found.commit_range.after,
-            upto=found.commit_range.upto,
-            splits=len(plan.splits),
-            commits=found.commits,
-        )
+        log_event("round planned", table=key.table, group=key.group, plan=plan_id,
+                  after=found.commit_range.after, upto=found.commit_range.upto, splits=len(plan.splits),
+                  commits=found.commits)  # fmt: skip
 
     def _lost(
         self, key: GroupKey, number: int, following: Following, on_lost: OnLostRange, error: PositionExpired
@@ -332,15 +325,8 @@ class SplitDiscovery:
     def _move(
         self, key: GroupKey, number: int, start: Position, progress: Progress, reason: str, plan_id: str = ""
     ) -> None:
-        log_event(
-            "range lost",
-            level=logging.WARNING,
-            table=key.table,
-            group=key.group,
-            after=start,
-            goes_on_behind=progress.position,
-            reason=reason[:500],
-        )
+        log_event("range lost", level=logging.WARNING, table=key.table, group=key.group, after=start,
+                  goes_on_behind=progress.position, reason=reason[:500])  # fmt: skip
         self.coordinator.handle(ev.RangeLost(key=key, number=number, start=start, progress=progress, plan_id=plan_id))
 
     def _contradicted(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
@@ -354,15 +340,8 @@ class SplitDiscovery:
             self._failed(key, error)
 
     def _stop(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
-        log_event(
-            "group stopped",
-            level=logging.ERROR,
-            table=key.table,
-            group=key.group,
-            at=start,
-            code=error.code,
-            reason=str(error)[:1000],
-        )
+        log_event("group stopped", level=logging.ERROR, table=key.table, group=key.group, at=start,
+                  code=error.code, reason=str(error)[:1000])  # fmt: skip
         self.coordinator.handle(ev.CannotGoOn(key=key, number=number, start=start, code=error.code, text=str(error)))
         self.coordinator.observer.observe(DiscoveryFailed(key.table, key.group, error.code))
 
@@ -374,17 +353,11 @@ class SplitDiscovery:
         pause_ms = round(RETRY.backoff_ms(trouble.count, chance=0))
         trouble.until_ms = self.clock_ms() + pause_ms
         self.coordinator.observer.observe(DiscoveryFailed(key.table, key.group, trouble.code))
-        log_event(
-            "table not there yet" if trouble.waiting else "discovery failed",
-            level=logging.WARNING if isinstance(error, PenstockError) else logging.ERROR,
-            table=key.table,
-            group=key.group,
-            failures=trouble.count,
-            again_in_ms=pause_ms,
-            code=trouble.code,
-            reason=trouble.text[:500],
-            exc_info=None if isinstance(error, PenstockError) else error,
-        )
+        log_event("table not there yet" if trouble.waiting else "discovery failed",
+                  level=logging.WARNING if isinstance(error, PenstockError) else logging.ERROR,
+                  table=key.table, group=key.group, failures=trouble.count, again_in_ms=pause_ms,
+                  code=trouble.code, reason=trouble.text[:500],
+                  exc_info=None if isinstance(error, PenstockError) else error)  # fmt: skip
 
     def _seen(self, key: GroupKey) -> None:
         self.troubles.pop(key, None)
