@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from penstock.enumerator.store.errors import again
 from penstock.enumerator.store.protocol import PlanPieces, Store, StoredRecord
@@ -49,6 +49,24 @@ class Ticket:
         """For the journal alone: durable, or failed."""
         self._error = error
         self._done.set()
+
+
+class AnyJournal(Protocol):
+    """What the coordinator appends to: `Journal`, or a script in a test."""
+
+    def append(
+        self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
+    ) -> Ticket:
+        """See `Journal.append`."""
+        ...
+
+    def rewrite(self, records: Sequence[StoredRecord]) -> Ticket:
+        """See `Journal.rewrite`."""
+        ...
+
+    def close(self) -> None:
+        """See `Journal.close`."""
+        ...
 
 
 @dataclass(slots=True)
@@ -189,44 +207,6 @@ class Journal:
                     with self._changed:
                         self._failure = failed
             batch.settle(error)
-
-
-class DirectJournal:
-    """A journal without a thread: durable when `append` returns. For stores in memory and simulations.
-
-    One thread at a time; else as `Journal`: the error of a failed write is the answer of every later ticket.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._failure: BaseException | None = None
-
-    def append(
-        self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
-    ) -> Ticket:
-        """As `Journal.append`, at once."""
-        return self._now(_Batch(list(records), list(plans), list(dropped)))
-
-    def rewrite(self, records: Sequence[StoredRecord]) -> Ticket:
-        """As `Journal.rewrite`, at once."""
-        return self._now(_Batch(rewritten=tuple(records)))
-
-    def close(self) -> None:
-        """Later appends fail with StorageError. May be called again."""
-        self._failure = self._failure or StorageError("the journal is closed: the server is stopping")
-
-    def _now(self, batch: _Batch) -> Ticket:
-        ticket = Ticket()
-        if self._failure is None:
-            try:
-                batch.write(self._store)
-            except BaseException as error:  # noqa: BLE001 - as in Journal
-                self._failure = error
-        ticket.settle(self._failure)
-        return ticket
-
-
-AnyJournal = Journal | DirectJournal
 
 
 def _merged(batches: list[_Batch]) -> list[_Batch]:

@@ -14,14 +14,13 @@ from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.store.journal import DirectJournal
-from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import DataInvalidated, Fenced, LateInstant, PenstockError, PositionExpired
 from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, StartAt
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest
 from penstock.table.hudi_table import open_table
 from tests.faults.served import CASE, differing
+from tests.memory_store import DirectJournal, MemoryStore
 from tests.scripted_timeline import ScriptedTimeline
 from tests.unit.enumerator.test_service import Clock, Script, World
 

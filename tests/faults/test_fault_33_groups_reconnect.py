@@ -14,10 +14,10 @@ from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal
-from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.client.client import EnumeratorClient
 from tests.faults.fault_proxy import FaultProxy
 from tests.faults.served import CASE, OFTEN, differing
+from tests.memory_store import MemoryStore
 
 pytestmark = pytest.mark.golden
 

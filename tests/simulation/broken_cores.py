@@ -16,10 +16,10 @@ from penstock.enumerator.core.results import Decision
 from penstock.enumerator.core.slot_assigner import Assigned, Assignment, Sealed, SlotAssigner
 from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.core.state import Group, Reader, State
-from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import UnknownSplit
 from penstock.proto.model.groups import Member
 from penstock.proto.model.positions import CommitRange, Position
+from tests.memory_store import MemoryStore
 from tests.simulation.simulated_discovery import Asked, Discovery
 from tests.simulation.simulated_server import Reply, Server
 from tests.simulation.simulated_table import DATA, Instant, View, position

@@ -21,10 +21,10 @@ from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.results import CoordinatorSettings, Decision, Entry, PlanHeld, SplitsGranted
 from penstock.enumerator.core.slot_assigner import Assignment
 from penstock.enumerator.core.state import State, apply
-from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import Fenced, PenstockError, StorageError, UnknownPlan
 from penstock.proto.model.groups import Joined
+from tests.memory_store import MemoryStore
 from tests.simulation.checkers import Place, fail
 from tests.simulation.simulated_table import Row
 

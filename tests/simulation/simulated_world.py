@@ -17,12 +17,12 @@ from penstock.enumerator.core.group_lifecycle import wants_more
 from penstock.enumerator.core.records import GroupKey, Volatile
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import Group
-from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import PlanError, StorageError
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import GroupScope, NothingYet, OnLostRange
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits
+from tests.memory_store import MemoryStore
 from tests.simulation.checkers import CheckFailed, Ledger, fail
 from tests.simulation.simulated_discovery import Asked, Discovery, progress_at
 from tests.simulation.simulated_faults import happenings

@@ -55,7 +55,7 @@ def backup(
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
 ) -> None:
     """Copy a state directory into one file, and check the copy. A server may run."""
-    from penstock.enumerator.store.backup import back_up
+    from penstock.enumerator.coordinator.backup import back_up
 
     with working(shell_of(context), f"backing {directory} up"):
         report = back_up(directory, file)
@@ -72,7 +72,7 @@ def restore(
 ) -> None:
     """Put a backup into a state directory. Every earlier reader is fenced; groups go on from the backup's positions, so
     what was committed after the backup is delivered again. What the directory held is moved into a folder in it."""
-    from penstock.enumerator.store.backup import restore as restored
+    from penstock.enumerator.coordinator.backup import restore as restored
 
     with working(shell_of(context), f"restoring {directory}"):
         outcome = restored(file, directory)

@@ -15,8 +15,6 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups.split_discovery import MOST_CONTRADICTIONS
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.store.journal import DirectJournal
-from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import (
     ConfigurationError,
@@ -47,6 +45,7 @@ from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, P
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Snapshot
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
+from tests.memory_store import DirectJournal, MemoryStore
 
 LAG = GroupLag(commits=3, size_bytes=30, seconds=1.5)
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.enumerator.coordinator.plan_store import AHEAD, MAX_AHEAD, StoreShelf
-from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces
 from penstock.proto.codec.serialized import encode_split
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import FileRef, Split
+from tests.memory_store import MemoryStore
 
 
 class Counting(MemoryStore):

@@ -11,11 +11,10 @@ from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.results import CoordinatorSettings
-from penstock.enumerator.store.journal import DirectJournal
-from penstock.enumerator.store.memory import MemoryStore
 from penstock.proto.errors import Fenced, StorageError
 from penstock.proto.model.groups import NothingYet, OnLostRange
 from penstock.proto.model.queries import NO_LIMITS
+from tests.memory_store import DirectJournal, MemoryStore
 from tests.unit.enumerator.core.groups import KEY, SCOPE, Core, at
 
 

@@ -18,8 +18,7 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups import discovery_threads
 from penstock.enumerator.observer import DiscoveryFailed, Observation, ThreadFailed
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.store.journal import DirectJournal, Journal, Ticket
-from penstock.enumerator.store.memory import MemoryStore
+from penstock.enumerator.store.journal import Journal, Ticket
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import (
     ConfigurationError,
@@ -32,6 +31,7 @@ from penstock.proto.errors import (
 from penstock.proto.model.groups import GroupLag, GroupScope, GroupSpec, StartAt
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import Incremental, PlanRequest
+from tests.memory_store import DirectJournal, MemoryStore
 from tests.unit.enumerator.groups.test_discovery_threads import until
 from tests.unit.enumerator.test_service import LAG, Clock, Script, at
 

@@ -12,14 +12,13 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups.lag_monitor import Measurer
 from penstock.enumerator.observer import Observation, RecordsExpired, TopicMeasured
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.store.journal import DirectJournal
-from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.proto.errors import ConfigurationError, DataInvalidated
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import AssignedSplit, Assignments, GroupScope, GroupSpec, Member, SplitProgress
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange, Phase, is_after_hand_over
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
+from tests.memory_store import DirectJournal, MemoryStore
 from tests.scripted_topic import ScriptedTopic
 
 pytestmark = pytest.mark.golden

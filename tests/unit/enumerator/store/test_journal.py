@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from penstock.enumerator.store.journal import AnyJournal, DirectJournal, Journal
-from penstock.enumerator.store.memory import MemoryStore
+from penstock.enumerator.store.journal import AnyJournal, Journal
 from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import Fenced, Overloaded, StorageError
+from tests.memory_store import DirectJournal, MemoryStore
 
 WAIT_S = 20.0
 

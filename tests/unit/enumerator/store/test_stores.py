@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.enumerator.store.memory import MemoryStore
 from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, Store, StoredRecord
 from penstock.enumerator.store.sqlite import SqliteStore
 from penstock.proto.errors import Fenced, StorageError
+from tests.memory_store import MemoryStore
 
 
 class State:

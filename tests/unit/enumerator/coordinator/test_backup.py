@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from penstock.enumerator.coordinator import backup
+from penstock.enumerator.coordinator.backup import EPOCHS_A_SECOND, LEAST_JUMP, back_up, restore
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.store import backup
-from penstock.enumerator.store.backup import EPOCHS_A_SECOND, LEAST_JUMP, back_up, restore
 from penstock.enumerator.store.check import check_state
-from penstock.enumerator.store.journal import DirectJournal
 from penstock.enumerator.store.lock import Clocks
 from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.sqlite import SqliteStore
@@ -34,6 +33,7 @@ from penstock.proto.errors import (
 )
 from penstock.proto.model.groups import Assignments, Member, SplitProgress
 from penstock.proto.model.queries import PlanRequest, Snapshot
+from tests.memory_store import DirectJournal
 from tests.unit.enumerator.test_service import Clock, Script, spec_of
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "state"
@@ -140,7 +140,7 @@ def test_a_plan_of_before_the_restore_is_unknown(tmp_path: pathlib.Path) -> None
 
 CHILD = """
 import os, signal, sys
-from tests.unit.enumerator.store.test_backup import Process, back_up
+from tests.unit.enumerator.coordinator.test_backup import Process, back_up
 from pathlib import Path
 server = Process(Path(sys.argv[1]))
 for number in range(5):
