@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
-from penstock.enumerator.core.results import Settings
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.server.metrics.prometheus import Metrics
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
@@ -63,7 +63,7 @@ class Replay:
             store,
             journal,
             clock_ms=lambda: self.now_ms,
-            settings=Settings(lease_ms=1_000_000_000, plan_ttl_ms=1_000_000_000),
+            settings=CoordinatorSettings(lease_ms=1_000_000_000, plan_ttl_ms=1_000_000_000),
             observer=metrics,
         )
         ids = map(f"plan-{store.epoch}-{{}}".format, itertools.count())
