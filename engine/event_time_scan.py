@@ -1,7 +1,7 @@
 """Event times of a split whose files do not tell them, read: what planning is handed as `EventTimeScan`.
 
 Belongs here: the one way from planning into the reader. Not here: when a split is read
-(`enumerator.planning.event_time.annotate`).
+(`enumerator.planning.annotate`).
 """
 
 from __future__ import annotations

@@ -10,10 +10,14 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from penstock.enumerator.planning.event_time.annotate import EventTimeScan
-from penstock.enumerator.planning.plan import newest_schema_json
-from penstock.enumerator.planning.scan import event_time_column, wanted_columns
+import pyarrow as pa
+
+from penstock.enumerator.planning.annotate import EventTimeScan
+from penstock.enumerator.planning.event_time.bounds import EventTimeColumn
+from penstock.enumerator.planning.plan import newest_schema
+from penstock.enumerator.planning.scan import bind_request
 from penstock.enumerator.planning.split_ids import digest
+from penstock.enumerator.planning.table_state import BoundRequest, TableSchema
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaRange, Phase, TopicRecords, kafka_position
@@ -21,8 +25,6 @@ from penstock.proto.model.positions import CommitRange
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import AllRows, CommitTimeOrdering, Plan, Scan, Split, VisibleInstants
 from penstock.table.hudi_table import HudiTable
-from penstock.table.schema.arrow import arrow_schema
-from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import change_schema
 from penstock.table.storage.filesystem import redacted_uri
 
@@ -43,10 +45,12 @@ def topic_plan(
     suit them; errors of reading the topic.
     """
     hybrid = _hybrid(request)
-    scan = _scan(table, name, request, hybrid)
+    schema = _table_schema(table, hybrid)
+    bound = bind_request(request, schema, _returned(table, schema, hybrid))
+    scan = _scan(table, name, bound, schema, hybrid)
     splits = tuple(_split(item) for item in ranges)
-    if request.event_time and request.scan_event_time:
-        splits = tuple(_with_times(scan, split, request, hybrid, scan_event_time) for split in splits)
+    if bound.event_time is not None and request.scan_event_time:
+        splits = tuple(_with_times(scan, split, bound.event_time, hybrid, scan_event_time) for split in splits)
     return Plan(scan=scan, commit_range=commit_range or CommitRange(_NOWHERE, _NOWHERE), splits=splits)
 
 
@@ -56,31 +60,40 @@ def _hybrid(request: PlanRequest) -> Hybrid:
     return request.hybrid
 
 
-def _scan(table: HudiTable, name: str, request: PlanRequest, hybrid: Hybrid) -> Scan:
-    where = f"table {redacted_uri(table.base_path)}"
-    schema_json = newest_schema_json(table)
-    if not schema_json:
+def _table_schema(table: HudiTable, hybrid: Hybrid) -> TableSchema:
+    schema = newest_schema(table)
+    if schema is None:
+        where = f"table {redacted_uri(table.base_path)}"
         raise SchemaMismatch(f"{where}: no schema is recorded, so records of topic {hybrid.topic} cannot be its rows")
-    schema = arrow_schema(parse_record_schema(schema_json, where))
+    return schema
+
+
+def _returned(table: HudiTable, schema: TableSchema, hybrid: Hybrid) -> pa.Schema:
+    """The columns that the query returns: the table's, or those of change rows."""
+    if hybrid.mode is not HybridMode.CHANGELOG:
+        return schema.arrow
+    if not table.properties.record_key_fields:
+        where = f"table {redacted_uri(table.base_path)}"
+        raise ConfigurationError(f"hybrid=changelog: {where} has no record key to identify changed rows; use append")
+    return change_schema(schema.arrow, ChangeFormat.ROWS)
+
+
+def _scan(table: HudiTable, name: str, bound: BoundRequest, schema: TableSchema, hybrid: Hybrid) -> Scan:
     changelog = hybrid.mode is HybridMode.CHANGELOG
-    keys = table.properties.record_key_fields
-    if changelog and not keys:
-        raise ConfigurationError(f"hybrid=changelog: {where} has no record key, by which changes are told; use append")
-    returned = change_schema(schema, ChangeFormat.ROWS) if changelog else schema
     return Scan(
         table=name,
         base_path=table.properties.base_path,
         table_version=table.properties.version,
-        schema_json=schema_json,
-        columns=wanted_columns(request, schema, returned),
-        where=request.where,
+        schema_json=schema.text,
+        columns=bound.columns,
+        where=bound.request.where,
         merge=CommitTimeOrdering(),
         visible=VisibleInstants(frozenset()),
         rows=ChangesOf(ChangeFormat.ROWS) if changelog else AllRows(),
         topic=TopicRecords(
             mode=hybrid.mode,
             value_format=hybrid.value_format,
-            key_fields=keys,
+            key_fields=table.properties.record_key_fields,
             fail_on_data_loss=hybrid.fail_on_data_loss,
         ),
     )
@@ -100,14 +113,12 @@ def _split(item: KafkaRange) -> Split:
 
 
 def _with_times(
-    scan: Scan, split: Split, request: PlanRequest, hybrid: Hybrid, scan_event_time: EventTimeScan | None
+    scan: Scan, split: Split, column: EventTimeColumn, hybrid: Hybrid, scan_event_time: EventTimeScan | None
 ) -> Split:
     if scan_event_time is None:
         raise ConfigurationError(
             f"table {scan.table}: event times of topic {hybrid.topic} are told by reading it alone, and this process "
             "plans without a reader"
         )
-    schema = arrow_schema(parse_record_schema(scan.schema_json))
-    column = event_time_column(request.event_time, schema)
-    times = scan_event_time(scan, split, column, request.event_time_unit, hybrid.access)
+    times = scan_event_time(scan, split, column.name, column.unit, hybrid.access)
     return replace(split, event_time=times)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.enumerator.planning.event_time.annotate import EventTimeScan
+    from penstock.enumerator.planning.annotate import EventTimeScan
     from penstock.kafka.protocols import OpenTopic
 
 

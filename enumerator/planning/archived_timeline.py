@@ -1,12 +1,11 @@
-"""A table's timeline with the archived instants put back, for requests that reach behind the active timeline.
+"""A table's timeline with the archived instants added, for requests that reach back before the active timeline.
 
-Pure but for `for_query`, which has the archive read if it is needed. Belongs here: what counts as known, and
-the holes of an archive that somebody cut. Not here: reading archive files (`table.timeline.archive`).
+Pure, except for `for_query`, which reads the archive if it is needed.
 
-An archive can be cut (old files deleted by hand) and does not say so. What is left tells: a write that was built on
-one that nobody knows, a replaced group that nobody wrote, a data file or partition of an unknown instant. What a lost
-instant wrote is always in a partition that it, or an instant before it, created. When lost instants completed nobody
-knows; they are taken to have done so before the oldest known one did.
+Old archive files may have been deleted, and the archive does not record that. It shows by indirect evidence: a write
+built on an unknown write, a replaced group that no known instant wrote, a data file or partition of an unknown instant.
+A lost instant wrote only into partitions that it or an earlier instant created. The completion times of lost instants
+are unknown; they are assumed to be before that of the oldest known instant.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from penstock.table.timeline.commits import CommitMetadata
 
 
 def for_query(table: HudiTable, facts: TimelineFacts, query: Query) -> TimelineFacts:
-    """The facts as they are, or with the archive if the query reaches behind them."""
+    """The facts, with the archive if the query reaches back before them."""
     if not reaches_back(query, facts):
         return facts
     whole = with_archive(facts, table.archive())
@@ -35,10 +34,10 @@ def for_query(table: HudiTable, facts: TimelineFacts, query: Query) -> TimelineF
 
 
 def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
-    """The active timeline's facts with archived instants, as if none had been archived.
+    """The active timeline's facts with the archived instants, as if none had been archived.
 
-    Where instants are lost the facts are complete from the oldest archived write on; where all are, from the first
-    active one on.
+    If instants are lost, the facts are complete from the oldest archived write on; if the whole archive is lost, from
+    the first active instant on.
     """
     timeline = facts.timeline.with_archived(archive.instants)
     commits = {**archive.commits, **facts.commits}
@@ -56,12 +55,14 @@ def with_archive(facts: TimelineFacts, archive: Archive) -> TimelineFacts:
         rolled_back=archive.rolled_back,
     )
     is_lost = facts.complete_from and not archive.instants
-    return _cut(whole) if is_lost or _tells_of_unknown(commits, timeline.first_active) else whole
+    return _cut(whole) if is_lost or _refers_to_unknown(commits, timeline.first_active) else whole
 
 
-def asks_every_partition(query: Query, facts: TimelineFacts) -> bool:
-    """Whether any folder may tell of a lost instant that matters: for a state, and for a range that starts before the
-    oldest write that is known."""
+def needs_every_partition(query: Query, facts: TimelineFacts) -> bool:
+    """Whether all partitions must be listed, because any may show that a relevant instant was lost.
+
+    This is so for a state, and for a range that starts before the oldest known write.
+    """
     if facts.archive_begins is None:
         return False
     match query:
@@ -76,10 +77,10 @@ def asks_every_partition(query: Query, facts: TimelineFacts) -> bool:
 def checked_against(
     facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], created: Mapping[str, str], query: Query
 ) -> TimelineFacts:
-    """The facts, less complete if a listed file is of an instant that was neither active nor archived, or such an
-    instant created a partition (`created`: requested time by partition).
+    """The facts, marked as less complete if the listing shows an instant that is neither active nor archived.
 
-    PositionExpired if the answer may depend on that instant.
+    Such an instant shows as the writer of a listed file or the creator of a partition (`created`: partition ->
+    requested time). PositionExpired if the answer may depend on it.
     """
     unknown = _unknown(facts, listing, created) if facts.archive_begins else {}
     if not unknown:
@@ -91,7 +92,7 @@ def checked_against(
         if requested_time > after or (facts.timeline.layout == 2 and isinstance(query, Incremental | Changes)):
             raise PositionExpired(
                 f"file {path} of table {facts.table} is of instant {requested_time}, which is neither active nor "
-                "archived, so what is asked for may need instants that are gone; ask for a later range or instant, or "
+                "archived, so the answer may need instants that are gone; ask for a later range or instant, or "
                 "read from `earliest`"
             )
     cut = facts if facts.complete_from else _cut(facts)
@@ -100,13 +101,13 @@ def checked_against(
 
 
 def _cut(facts: TimelineFacts) -> TimelineFacts:
-    """The facts of an archive that lost what was requested before the oldest write in it."""
+    """The facts of an archive that lost the instants before its oldest write."""
     requested_time, order_key = facts.archive_begins or ("", "")
     return replace(facts, complete_from=order_key, oldest_known=requested_time)
 
 
-def _tells_of_unknown(commits: Mapping[str, CommitMetadata], first_active: str) -> bool:
-    """Whether a write was built on, or replaced, what no known instant wrote."""
+def _refers_to_unknown(commits: Mapping[str, CommitMetadata], first_active: str) -> bool:
+    """Whether a write was built on, or replaced, files that no known instant wrote."""
     written = {(stat.partition, stat.file_id) for commit in commits.values() for stat in commit.stats}
     return any(
         any(
@@ -120,7 +121,7 @@ def _tells_of_unknown(commits: Mapping[str, CommitMetadata], first_active: str) 
 def _unknown(
     facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], created: Mapping[str, str]
 ) -> dict[str, str]:
-    """Requested times before the active timeline that are of no known instant, each with one of its files."""
+    """Requested time of an unknown instant before the active timeline -> one of its files."""
     first, known = facts.timeline.first_active, facts.commits.keys() | facts.rolled_back
     unknown = {
         requested_time: f"{partition}/{PARTITION_MARKER}".lstrip("/")
@@ -136,7 +137,8 @@ def _unknown(
 
 
 def _bounds(query: Query) -> tuple[str, str]:
-    """(Requested times above which a lost instant's rows are missed, up to which it counts); '' for no bound."""
+    """(Requested time after which a lost instant's rows are missing, requested time up to which it counts); '' for no
+    bound."""
     match query:
         case SnapshotAsOf(instant):
             return instant, instant

@@ -1,17 +1,18 @@
-"""The files of file groups, put together from what folders list and what metadata names. Pure.
+"""The files of file groups, from folder listings and commit metadata, and the writes of instants into log files. Pure.
 
-Files that a commit names are trusted over a listing: one that is named and not listed stays known, so that an answer
-that needs it fails loudly and never gives fewer rows.
+Commit metadata takes precedence over a listing: a file that metadata names and the listing lacks stays in the
+inventory, so that an answer that needs it fails instead of returning fewer rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile
-from penstock.proto.model.splits import FileRef
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import FileRef, LogWrite
 from penstock.table.files.external_names import stored_path
 from penstock.table.files.names import BaseName, LogName, parse_file_name
 from penstock.table.files.slices import DataFile, GroupId
@@ -20,11 +21,14 @@ from penstock.table.storage.filesystem import FileInfo
 
 @dataclass(frozen=True, slots=True)
 class CleanedFile:
-    """A file that a completed clean removed, by its bare name."""
+    """A file that a completed clean removed."""
 
     partition: str
+    """The path of the partition."""
     name: str
+    """The file name without the path."""
     cleaned_by: str
+    """The requested time of the clean."""
 
     @property
     def path(self) -> str:
@@ -33,8 +37,8 @@ class CleanedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """What a commit tells of a file."""
+class _NamedFile:
+    """A file as commit metadata describes it."""
 
     partition: str
     size_bytes: int
@@ -49,15 +53,15 @@ def files_of_groups(
     *,
     sizes_may_lag: bool = False,
 ) -> tuple[DataFile, ...]:
-    """Every file known of the groups (None: of all groups), sorted by path.
+    """Every known file of the groups (None: of all groups), sorted by path.
 
-    `listing` holds the data files of each partition. Sizes are the listing's; those of files that are not listed are
-    what metadata says, or 0. `sizes_may_lag`: of logs the greater of both counts (a metadata table may know of a log
-    from before it was appended to). CorruptFile for a commit that names a file of unknown kind.
-    Files of other writers are told apart by the names that metadata gives them, not by where they lie.
+    `listing` holds the data files of each partition. The size of a listed file is the listing's; the size of a file
+    that is not listed is the one in the metadata, or 0. With `sizes_may_lag` a log file has the greater of both sizes,
+    because a metadata table may describe the log before a later append. Files of external writers are identified by the
+    names in commit metadata, not by their location. CorruptFile for a commit that names a file of unknown kind.
     """
     named = _named_files(facts, groups)
-    found: dict[str, DataFile] = {}
+    files: dict[str, DataFile] = {}
     for partition, infos in listing.items():
         for info in infos:
             name = parse_file_name(info.name)
@@ -67,7 +71,7 @@ def files_of_groups(
                 size_bytes = info.size_bytes
                 if sizes_may_lag and by is not None and isinstance(name, LogName):
                     size_bytes = max(size_bytes, by.size_bytes)
-                found[key] = DataFile(
+                files[key] = DataFile(
                     partition=partition,
                     ref=FileRef(info.path, size_bytes),
                     name=name,
@@ -75,37 +79,37 @@ def files_of_groups(
                     named_by=by.named_by if by else "",
                 )
     for path, item in named.items():
-        found[path] = DataFile(
+        files[path] = DataFile(
             partition=item.partition,
             ref=FileRef(stored_path(path), item.size_bytes),
-            name=_known_name(path, item, facts),
+            name=_parsed_name(path, item, facts),
             listed=False,
             named_by=item.named_by,
         )
     for file in cleaned:
         name = parse_file_name(file.name)
-        if name is not None and file.path not in found and (groups is None or (file.partition, name.file_id) in groups):
-            found[file.path] = DataFile(partition=file.partition, ref=FileRef(file.path, 0), name=name, listed=False)
-    return tuple(found[path] for path in sorted(found))
+        if name is not None and file.path not in files and (groups is None or (file.partition, name.file_id) in groups):
+            files[file.path] = DataFile(partition=file.partition, ref=FileRef(file.path, 0), name=name, listed=False)
+    return tuple(files[path] for path in sorted(files))
 
 
-def _named_files(facts: TimelineFacts, groups: Collection[GroupId] | None) -> dict[str, _Named]:
-    """Files by path that active completed commits name: what they wrote, and the base file a log was written for
-    (where metadata tells: version 6, and with change logging). The newest commit that wrote a file counts."""
-    named: dict[str, _Named] = {}
+def _named_files(facts: TimelineFacts, groups: Collection[GroupId] | None) -> dict[str, _NamedFile]:
+    """Path -> file that an active completed commit names: the files it wrote, and the base file that a log was written
+    for (recorded by table version 6 and with change logging). The newest commit that wrote a file counts."""
+    named: dict[str, _NamedFile] = {}
     for commit in facts.commits.values():
         for stat in commit.stats:
             if groups is not None and (stat.partition, stat.file_id) not in groups:
                 continue
             if stat.path:
-                named[stat.path] = _Named(stat.partition, max(stat.file_size_bytes, 0), commit.requested_time)
+                named[stat.path] = _NamedFile(stat.partition, max(stat.file_size_bytes, 0), commit.requested_time)
             if stat.base_file:
                 path = _path(stat.partition, stat.base_file)
-                named.setdefault(path, _Named(stat.partition, 0, commit.requested_time))
+                named.setdefault(path, _NamedFile(stat.partition, 0, commit.requested_time))
     return named
 
 
-def _known_name(path: str, item: _Named, facts: TimelineFacts) -> BaseName | LogName:
+def _parsed_name(path: str, item: _NamedFile, facts: TimelineFacts) -> BaseName | LogName:
     name = parse_file_name(path.rpartition("/")[2])
     if name is None:
         raise CorruptFile(
@@ -117,3 +121,49 @@ def _known_name(path: str, item: _Named, facts: TimelineFacts) -> BaseName | Log
 
 def _path(partition: str, name: str) -> str:
     return f"{partition}/{name}" if partition else name
+
+
+@dataclass(frozen=True, slots=True)
+class LogContents:
+    """The writes of completed instants into some log files, from the metadata of all active instants.
+
+    With them a reader that finds damage in a log can distinguish the remains of a failed append from lost rows.
+    """
+
+    facts: TimelineFacts
+    """The timeline and the commit metadata."""
+    writes: Mapping[str, tuple[LogWrite, ...]]
+    """Path of a log file -> its writes, sorted by instant."""
+
+    def ref(self, log: DataFile) -> FileRef:
+        """The file with its writes; without them if an archived instant may have written into it.
+
+        On layout 1 a log is named after its base file and holds blocks of many instants, none older than that file. On
+        layout 2 a log belongs to the one instant in its name.
+        """
+        timeline = self.facts.timeline
+        if timeline.layout == 1:
+            known = log.name.instant >= timeline.first_active
+        else:
+            known = log.name.instant in self.facts.commits
+        writes = self.writes.get(log.ref.path, ())
+        if not known or any(write.data_rows < 0 or write.delete_rows < 0 for write in writes):
+            return log.ref
+        return replace(log.ref, writes=writes)
+
+
+def log_contents(facts: TimelineFacts, logs: Collection[DataFile]) -> LogContents:
+    """The writes of active completed instants into these logs: for each instant the sums over its write stats that name
+    the file."""
+    sums: dict[str, dict[str, tuple[int, int]]] = {log.ref.path: {} for log in logs}
+    for requested_time, commit in facts.commits.items() if sums else ():
+        for stat in commit.stats:
+            by_instant = sums.get(stat.path)
+            if by_instant is not None:
+                data_rows, delete_rows = by_instant.get(requested_time, (0, 0))
+                by_instant[requested_time] = (data_rows + stat.num_writes, delete_rows + stat.num_deletes)
+    writes = {
+        path: tuple(LogWrite(InstantTime(instant), *rows) for instant, rows in sorted(by_instant.items()))
+        for path, by_instant in sums.items()
+    }
+    return LogContents(facts, writes)

@@ -1,19 +1,21 @@
-"""Files that an answer needs and that are gone: found out from names and metadata, and told as an error. Pure.
+"""Detect files that an answer needs and that no longer exist. Pure.
 
-A gone file is never left out in silence. Three kinds of evidence: a file that metadata names and no folder lists; a
-later base file that was built on one that is not there; a group that was replaced later and of which nothing is left.
+A missing file is an error, never a smaller answer. The evidence is of three kinds: commit metadata names a file that no
+folder lists; a later base file was built on a base file that does not exist; a group was replaced later and none of its
+files is left. With `onCorrupt=skip`, missing log files that no clean removed are tolerated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile, PositionExpired
 from penstock.table.files.names import BaseName, parse_file_name
 from penstock.table.files.slices import (
     CommittedInstants,
+    DataFile,
     Everything,
     FileSlice,
     GroupId,
@@ -24,30 +26,33 @@ from penstock.table.files.slices import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """A file that is needed and not there. `named_by` is the instant whose metadata tells of it, `cleaned_by` the
-    clean that removed it, `superseded_by` an instant that wrote what took its place; '' each if there is none. `path`
-    is the file's in the table, '' where only its group is known."""
+class MissingFile:
+    """A file that a plan needs and that does not exist. Unknown values are ''."""
 
     file: str
+    """A description of the file for error messages."""
     path: str = ""
+    """The file's path in the table; '' if only its file group is known."""
     named_by: str
+    """The requested time of the instant whose metadata names the file."""
     cleaned_by: str
+    """The requested time of the clean that removed the file."""
     superseded_by: str
+    """The requested time of the instant that wrote the file's replacement."""
 
     @property
     def is_unexplained(self) -> bool:
-        """Whether no cleaner can have taken it: it is lost."""
+        """Whether no cleaner can have removed the file: it is lost."""
         return not self.cleaned_by and not self.superseded_by
 
     def error(self, table: str) -> PositionExpired | CorruptFile:
-        """PositionExpired if a clean took the file or may have, CorruptFile otherwise. `missing_file` is its path."""
+        """PositionExpired if a clean removed the file or may have, else CorruptFile. `missing_file` is its path."""
         error = self._error(table)
         error.missing_file = self.path
         return error
 
     def _error(self, table: str) -> PositionExpired | CorruptFile:
-        told = f"instant {self.named_by} tells of it" if self.named_by else "the clean's metadata tells of it"
+        source = f"instant {self.named_by} names it" if self.named_by else "the clean's metadata names it"
         if self.cleaned_by or self.superseded_by:
             how = (
                 f"clean {self.cleaned_by} removed it"
@@ -55,33 +60,41 @@ class Missing:
                 else f"instant {self.superseded_by} superseded it, and then the cleaner may remove it"
             )
             return PositionExpired(
-                f"{self.file} of table {table} is needed for this answer and gone: {told}, {how}; ask for a newer "
+                f"{self.file} of table {table} is needed for this answer and gone: {source}, {how}; ask for a newer "
                 "range or instant, or read a snapshot (a cleaner that keeps more commits prevents this)"
             )
         return CorruptFile(
-            f"{self.file} of table {table} is missing: got no such file, expected it because {told} and nothing "
+            f"{self.file} of table {table} is missing: got no such file, expected it because {source} and nothing "
             "superseded it; restore the file or roll that instant back"
         )
 
 
+@dataclass(frozen=True, slots=True)
+class AvailableFiles:
+    """The files of a group to read; all of them exist."""
+
+    files: VisibleFiles | None
+    """None if the view shows nothing of the group."""
+    missing_logs: tuple[DataFile, ...] = ()
+    """Log files that were left out because they are missing and the request tolerates that."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterEvidence:
-    """What instants behind a view tell of the files in it.
-
-    `built_on` maps a group to (instant of the base file that a later one was built on, instant of the later one);
-    `replaced` to the first later instant that replaced the group; `from_logs` to the first later compaction of a slice
-    of logs alone. `incomplete`: instants were archived, so that a cleaned file may be named by nothing that is left.
-    """
+    """Evidence about the files of a view, from instants that the view does not show."""
 
     incomplete: bool
-
+    """Whether instants were archived, so that no remaining metadata may name a cleaned file."""
     built_on: Mapping[GroupId, tuple[str, str]]
+    """File group -> (instant of the base file that a later one was built on, instant of the later one)."""
     replaced: Mapping[GroupId, str]
+    """File group -> the first later instant that replaced it."""
     from_logs: Mapping[GroupId, str]
+    """File group -> the first later compaction of a slice that has logs only."""
 
 
 def later_evidence(facts: TimelineFacts, view: View, committed: CommittedInstants) -> LaterEvidence:
-    """Gathers what active instants that the view does not show tell of the files it shows."""
+    """Collect evidence from the active instants that the view does not show about the files that it shows."""
     built_on: dict[GroupId, tuple[str, str]] = {}
     replaced: dict[GroupId, str] = {}
     from_logs: dict[GroupId, str] = {}
@@ -106,21 +119,52 @@ def later_evidence(facts: TimelineFacts, view: View, committed: CommittedInstant
     return evidence
 
 
-def missing_of_group(
+def available_files(
     group: GroupId,
     slices: Sequence[FileSlice],
     visible: VisibleFiles | None,
     evidence: LaterEvidence,
     cleaned: Mapping[str, str],
-) -> Missing | None:
-    """The first file that reading `visible` needs and that is gone, or None if all are there."""
+    *,
+    tolerate_missing_logs: bool,
+) -> AvailableFiles | MissingFile:
+    """The files to read of a group whose view shows `visible`, or the first file that is needed and missing.
+
+    With `tolerate_missing_logs`, log files that are missing although no clean removed them are left out.
+    """
+    missing = _missing_of_group(group, slices, visible, evidence, cleaned)
+    if missing is None:
+        return AvailableFiles(visible)
+    if not tolerate_missing_logs or not missing.is_unexplained:
+        return missing
+    lost = tuple(log for log in (visible.logs if visible else ()) if not log.listed and log.ref.path not in cleaned)
+    present = _without(visible, lost)
+    return _missing_of_group(group, slices, present, evidence, cleaned) or AvailableFiles(present, lost)
+
+
+def _without(visible: VisibleFiles | None, lost: Sequence[DataFile]) -> VisibleFiles | None:
+    """The files without `lost`; None if nothing is left. A missing base file stays: an older one cannot replace it."""
+    if visible is None:
+        return None
+    logs = tuple(log for log in visible.logs if log not in lost)
+    return replace(visible, logs=logs) if logs or visible.base else None
+
+
+def _missing_of_group(
+    group: GroupId,
+    slices: Sequence[FileSlice],
+    visible: VisibleFiles | None,
+    evidence: LaterEvidence,
+    cleaned: Mapping[str, str],
+) -> MissingFile | None:
+    """The first missing file that reading `visible` needs; None if all exist."""
     later = evidence.replaced.get(group, "")
     if evidence.incomplete and later and not _any_listed(slices) and not (slices and slices[0].base):
-        return Missing(file=_whole(group), named_by=later, cleaned_by="", superseded_by=later)
+        return MissingFile(file=_whole(group), named_by=later, cleaned_by="", superseded_by=later)
     for file in visible.files if visible else ():
         if not file.listed:
             bases = (item.base.name.instant for item in slices if item.base and visible and item.key > visible.key)
-            return Missing(
+            return MissingFile(
                 file=f"file {file.ref.path}",
                 path=file.ref.path,
                 named_by=file.named_by,
@@ -130,13 +174,14 @@ def missing_of_group(
     if evidence.incomplete and group in evidence.from_logs:
         by = evidence.from_logs[group]
         if not _any_listed([item for item in slices if item.key < by]):
-            return Missing(file=f"the first slice of {_whole(group)}", named_by=by, cleaned_by="", superseded_by=by)
+            first = f"the first slice of {_whole(group)}"
+            return MissingFile(file=first, named_by=by, cleaned_by="", superseded_by=by)
     if group in evidence.built_on:
         before, by = evidence.built_on[group]
         base = visible.base if visible else None
         if base is None or base.name.instant < before:
             lost = f"the base file of instant {before} in {_whole(group)}"
-            return Missing(file=lost, named_by=by, cleaned_by="", superseded_by=by)
+            return MissingFile(file=lost, named_by=by, cleaned_by="", superseded_by=by)
     return None
 
 

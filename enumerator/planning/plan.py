@@ -1,7 +1,4 @@
-"""The three questions about a table, answered from storage: its plan for a request, what it is, how far it is.
-
-Shell: reads, then asks the pure parts. Not here: keeping of plans (`plans`), names of tables (`embedded`).
-"""
+"""The planning entry points: plan a request, describe a table, find its newest position. Each reads the table now."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from penstock.enumerator.log import log_event, log_fallback
+from penstock.enumerator.planning.annotate import TimeSources, with_event_times
 from penstock.enumerator.planning.archived_timeline import with_archive
 from penstock.enumerator.planning.change_planner import plan_changes
 from penstock.enumerator.planning.commit_order import is_earliest, newest_position
@@ -20,14 +18,12 @@ from penstock.enumerator.planning.discovery import (
     discover,
     pending_clusterings,
     read_timeline,
-    table_schema,
 )
-from penstock.enumerator.planning.event_time.annotate import TimeSources, with_event_times
-from penstock.enumerator.planning.pruning.files import without_ruled_out
-from penstock.enumerator.planning.pruning.partitions import filter_of_rows
+from penstock.enumerator.planning.pruning import prune_files
+from penstock.enumerator.planning.schemas import table_schema_text
 from penstock.enumerator.planning.selection import TimelineFacts, select
 from penstock.enumerator.planning.slice_planner import plan_splits
-from penstock.enumerator.planning.table_state import TableState
+from penstock.enumerator.planning.table_state import TableSchema, TableState
 from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, StorageError, TableError
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
@@ -42,11 +38,11 @@ from penstock.table.metadata.metadata_table import indexes
 from penstock.table.storage.filesystem import Storage, redacted_uri
 from penstock.table.timeline.active import Timeline
 
-_MOST_STALE: Final = 16
-"""Instants of whose files a listing may lack some before it is asked for anew."""
-_MAX_LOOKED_AT: Final = 1_000
+_MAX_STALE_INSTANTS: Final = 16
+"""Instants whose files a stale listing may lack before planning fails with a retryable error."""
+_MAX_CHECKED_FILES: Final = 1_000
 Planning = Callable[[HudiTable, str, PlanRequest, Collection[str]], Plan]
-"""`plan_request`, or what adds to it."""
+"""`plan_request`, or a function that wraps it."""
 
 
 def plan_request(
@@ -56,15 +52,14 @@ def plan_request(
     passed_over: Collection[str] = (),
     sources: TimeSources | None = None,
 ) -> Plan:
-    """The plan of a request, from the table as it is now; its scan calls the table `table_name`.
+    """The plan of a request, from the table as it is now. `table_name` is the table's name in the scan.
 
-    A file that metadata names and a listing of folders lacks is looked at by its name before it counts as missing, for
-    such a listing may be stale. A table changes while it is read: what fails for a file that is gone is tried once more
-    from a fresh timeline, and from its folders, so that no metadata table that lacks a file can be the reason.
-    `passed_over` are requested times of pending instants that hold no range back. `sources` are what event times may
-    be told by beside the table's files.
-    Errors as for `discovery.discover` and `planner.plan_splits`; CorruptFile for a base file without footer, where
-    one is needed.
+    A folder listing may be stale: a file that metadata names and the listing lacks is checked by its name before it
+    counts as missing. A table may change while it is planned: if planning fails for a missing file, it is retried once
+    with a fresh timeline and from the folders, so that an incomplete metadata table cannot be the cause. `passed_over`
+    are the requested times of pending instants to be ignored. `sources` are event-time sources beside the table's
+    files. Errors as for `discovery.discover`, `slice_planner.plan_splits` and `change_planner.plan_changes`;
+    CorruptFile for a base file without a readable footer if the plan needs it.
     """
     sources = sources or TimeSources()
     try:
@@ -78,8 +73,7 @@ def plan_request(
 
 
 def describe(table: HudiTable, table_name: str) -> TableDescription:
-    """The table now. A merge mode that no query can read is told by its setting; '' for a schema that
-    nothing tells."""
+    """The table now. A merge mode that no query supports is given as its setting; the schema is '' if there is none."""
     facts = read_timeline(table)
     properties = table.properties
     return TableDescription(
@@ -90,23 +84,27 @@ def describe(table: HudiTable, table_name: str) -> TableDescription:
         table_version=properties.version,
         timeline_layout=properties.layout,
         timeline_timezone=properties.timezone,
-        merge_mode=_told_merge_mode(properties),
+        merge_mode=_merge_mode_text(properties),
         record_key_fields=properties.record_key_fields,
         partition_fields=properties.partition_fields,
         ordering_fields=properties.ordering_fields,
-        schema_json=_told_schema(table, facts),
+        schema_json=_recorded_schema(table, facts),
         newest=newest_position(facts.timeline, facts.pending_clusterings, facts.is_data),
     )
 
 
-def newest_schema_json(table: HudiTable) -> str:
-    """The table's schema now; '' if it has none: nothing recorded one, and there is no data."""
-    return _told_schema(table, read_timeline(table))
+def newest_schema(table: HudiTable) -> TableSchema | None:
+    """The table's schema now; None if none is recorded and there is no data."""
+    text = _recorded_schema(table, read_timeline(table))
+    return TableSchema.parse(text, f"schema of table {redacted_uri(table.base_path)}") if text else None
 
 
 def newest(table: HudiTable, after: Position | None, max_commits: int) -> Position:
-    """The newest position that may be consumed; see `order.newest_position`. Reads metadata only as far as needed, of
-    archived instants only if `after` lies among them (EARLIEST does not: a first range holds the state at its end)."""
+    """The newest position that may be consumed; see `commit_order.newest_position`.
+
+    Reads only the metadata that is needed, and archived instants only if `after` lies among them. EARLIEST does not: a
+    first range is the state at its end.
+    """
     timeline = table.timeline()
     if after is not None and not is_earliest(after) and _lags(table, timeline, after):
         facts = with_archive(read_timeline(table), table.archive())
@@ -117,12 +115,12 @@ def newest(table: HudiTable, after: Position | None, max_commits: int) -> Positi
 
 
 def _lags(table: HudiTable, timeline: Timeline, after: Position) -> bool:
-    """Whether archived instants may lie behind `after`. With nothing active behind it no archive is asked for."""
+    """Whether archived instants may lie after `after`. The archive is read only if active instants lie after it."""
     newest_active = max(map(timeline.order_key, timeline.completed_writes), default="")
     return after.order_key < newest_active and after.order_key < complete_from(table, timeline)
 
 
-def _told_merge_mode(properties: TableProperties) -> str:
+def _merge_mode_text(properties: TableProperties) -> str:
     try:
         mode = merge_mode(properties)
     except TableError:
@@ -130,9 +128,9 @@ def _told_merge_mode(properties: TableProperties) -> str:
     return "EVENT_TIME_ORDERING" if isinstance(mode, EventTimeOrdering) else "COMMIT_TIME_ORDERING"
 
 
-def _told_schema(table: HudiTable, facts: TimelineFacts) -> str:
+def _recorded_schema(table: HudiTable, facts: TimelineFacts) -> str:
     try:
-        return table_schema(table, facts)
+        return table_schema_text(table, facts)
     except SchemaMismatch:
         return ""
 
@@ -141,22 +139,20 @@ def _planned(
     table: HudiTable, table_name: str, request: PlanRequest, passed_over: Collection[str], sources: TimeSources
 ) -> Plan:
     state = discover(table, table_name, request, passed_over)
-    strict = replace(request, skip_corrupt=False)
-    for _ in range(_MOST_STALE):
+    for _ in range(_MAX_STALE_INSTANTS):
         try:
-            plan = _of_state(table, table_name, state, strict, sources)
-            return replace(plan, scan=replace(plan.scan, skip_corrupt=request.skip_corrupt))
+            return _plan_of_state(table, state, sources)
         except (PositionExpired, CorruptFile) as error:
             if _listed_by_metadata(table, state, request) and not request.skip_corrupt:
                 raise  # the metadata table may lack files that no commit names: list the folders
-            seen = _not_listed(table.storage, state.files, error.missing_file)
-            if not seen:
+            unlisted = _unlisted_files(table.storage, state.files, error.missing_file)
+            if not unlisted:
                 if not request.skip_corrupt:
                     raise
-                return _of_state(table, table_name, state, request, sources)
-            state = replace(state, files=tuple(seen.get(file.ref.path, file) for file in state.files))
+                return _plan_of_state(table, state, sources, tolerate_missing_logs=True)
+            state = replace(state, files=tuple(unlisted.get(file.ref.path, file) for file in state.files))
             log_event(
-                "stale listing", level=logging.WARNING, table=table_name, files=len(seen), first=error.missing_file
+                "stale listing", level=logging.WARNING, table=table_name, files=len(unlisted), first=error.missing_file
             )
     raise StorageError(f"the listing of table {table_name} lacks files of many instants; asking again may help")
 
@@ -165,28 +161,33 @@ def _listed_by_metadata(table: HudiTable, state: TableState, request: PlanReques
     return request.metadata and state.metadata_usable and FILES in indexes(table.properties)
 
 
-def _not_listed(storage: Storage, files: Iterable[DataFile], missing: str) -> dict[str, DataFile]:
-    """By path, the files that are there although the listing lacks them: `missing`, and others that the same instant
-    names. Each is looked at by its name, at most _MAX_LOOKED_AT; none if `missing` is not there."""
+def _unlisted_files(storage: Storage, files: Iterable[DataFile], missing: str) -> dict[str, DataFile]:
+    """Path -> file that exists although the listing lacks it: `missing`, and others that the same instant names.
+
+    Each is checked by its name, at most _MAX_CHECKED_FILES. Empty if `missing` does not exist.
+    """
     unlisted = {file.ref.path: file for file in files if not file.listed}
     first = unlisted.get(missing)
     if first is None:
         return {}
     others = (file for file in unlisted.values() if file.named_by and file.named_by == first.named_by)
-    found: dict[str, DataFile] = {}
-    for file in (first, *islice((file for file in others if file is not first), _MAX_LOOKED_AT)):
+    existing: dict[str, DataFile] = {}
+    for file in (first, *islice((file for file in others if file is not first), _MAX_CHECKED_FILES)):
         info = storage.file_info(file.ref.path)
         if info is not None:
-            found[file.ref.path] = replace(file, ref=FileRef(file.ref.path, info.size_bytes), listed=True)
+            existing[file.ref.path] = replace(file, ref=FileRef(file.ref.path, info.size_bytes), listed=True)
         elif file is first:
             return {}
-    return found
+    return existing
 
 
-def _of_state(table: HudiTable, table_name: str, state: TableState, request: PlanRequest, sources: TimeSources) -> Plan:
-    if isinstance(request.query, Changes):
-        return with_event_times(table, state, request, plan_changes(state, request, request.query), sources)
-    plan = plan_splits(state, request)
-    if filter_of_rows(request) and request.metadata and state.metadata_usable:
-        plan = without_ruled_out(table, table_name, state.facts.timeline, plan)
-    return with_event_times(table, state, request, plan, sources)
+def _plan_of_state(
+    table: HudiTable, state: TableState, sources: TimeSources, *, tolerate_missing_logs: bool = False
+) -> Plan:
+    of_changes = isinstance(state.request.request.query, Changes)
+    planner = plan_changes if of_changes else plan_splits
+    planned = planner(state, tolerate_missing_logs=tolerate_missing_logs)
+    for log in planned.missing_logs:
+        log_event("log file gone", level=logging.WARNING, table=state.table, file=log.ref.path, instant=log.named_by)
+    plan = planned.plan if of_changes else prune_files(table, state, planned.plan)
+    return with_event_times(table, state, plan, sources)

@@ -1,20 +1,21 @@
-"""Who wrote the rows that a service stamped: the file slices in which a range finds out. Pure.
+"""The lineage of rows that a table service rewrote: which slices show the instant that originally wrote a row. Pure.
 
-Hudi 1.2.0's log compaction and bucket rescale write their own instant into `_hoodie_commit_time`. Where such rows
-have gone into a base file, they do not tell which instant wrote them; the slice that the service rewrote does.
-Here: which services' rows a base file may hold, and what they were made of. Not here: looking there (reader).
+Hudi 1.2.0's log compaction and bucket rescale write their own instant into `_hoodie_commit_time`. Once such rows are
+in a base file, their column no longer holds the instant that wrote them. The slices that the service rewrote still do.
+This module decides which services' rows a base file may hold and which slices they came from. It returns the lineage
+as values; `slice_planner` turns the slices into splits, and the reader reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.enumerator.planning.selection import RESCALE, Selection, asks_ancestors
+from penstock.enumerator.planning.selection import RESCALE, Selection, needs_lineage
 from penstock.enumerator.planning.table_state import TableState
 from penstock.proto.model.positions import InstantTime
-from penstock.proto.model.splits import Exclusions, Origin, RowLineage, RowsOf, Split
+from penstock.proto.model.splits import Exclusions, RowsOf
 from penstock.table.files.slices import (
     DataFile,
     FileSlice,
@@ -26,50 +27,87 @@ from penstock.table.files.slices import (
 )
 from penstock.table.timeline.commits import CommitMetadata
 
-_MOST_RESCALES: Final = 8
-"""Bucket rescales of one partition inside a range, one on top of the other, that are looked through."""
+_MAX_RESCALES: Final = 8
+"""Bucket rescales of one partition inside a range, each on top of the previous one, that are followed."""
 
-SplitOf = Callable[[GroupId, VisibleFiles, "RowLineage | None", "Exclusions | None"], Split]
+
+@dataclass(frozen=True, slots=True)
+class SliceRead:
+    """The files of a group to be read as one slice, and the fate of its rows in the range."""
+
+    group: GroupId
+    """(partition, file id)."""
+    files: VisibleFiles
+    """The files, all listed."""
+    lineage: Lineage | None = None
+    """The fate of rows that carry a service's instant; None if the slice holds none."""
+    exclusions: Exclusions | None = None
+    """Instants at the ends of the range that count partly or not at all; None if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class OriginSlices:
+    """The slices that a service rewrote."""
+
+    service: InstantTime
+    """The requested time of the service."""
+    slices: tuple[SliceRead, ...]
+    """What it rewrote, as it was before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The fate of a base file's rows that carry the instant of a service.
+
+    The files of a service that is in none of these three were removed.
+    """
+
+    inside: frozenset[InstantTime] = frozenset()
+    """Services all of whose rows belong to the range."""
+    outside: frozenset[InstantTime] = frozenset()
+    """Services none of whose rows belongs to the range."""
+    origins: tuple[OriginSlices, ...] = ()
+    """For other services: the slices that decide row by row, sorted by service."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A data instant that wrote into a group, and whether it is of the range."""
+    """A data instant that wrote into a group, and whether it belongs to the range."""
 
     order_key: str
     is_inside: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A file slice that a log compaction wrote into: the `place`-th of its group's."""
+class _CompactedSlice:
+    """A file slice that a log compaction wrote into: slice number `index` of its group."""
 
     group: GroupId
     slices: tuple[FileSlice, ...]
-    place: int
+    index: int
 
     @property
     def key(self) -> str:
-        return self.slices[self.place].key
+        return self.slices[self.index].key
 
 
 class RowLineages:
-    """The ancestry of a range's splits."""
+    """The lineage of a range's slices. Prepared once a selection from the commit metadata."""
 
-    def __init__(self, state: TableState, selection: Selection, split_of: SplitOf) -> None:
-        """`split_of` makes a split of the files that are read to find out."""
-        self._state, self._selection, self._split_of = state, selection, split_of
+    def __init__(self, state: TableState, selection: Selection) -> None:
+        """`selection` is the one that is planned."""
+        self._state, self._selection = state, selection
         rows = selection.rows
         self._services = rows.log_compactions if isinstance(rows, RowsOf) else frozenset()
         self._by_group: dict[GroupId, list[DataFile]] = {}
         self._compacted: dict[GroupId, list[tuple[InstantTime, str]]] = {}
-        self._written: dict[GroupId, list[_Write]] = {}
-        if asks_ancestors(selection):
+        self._writes: dict[GroupId, list[_Write]] = {}
+        if needs_lineage(selection):
             self._by_group = group_files(state.files)
-            self._look_into_commits()
+            self._index_commits()
 
-    def _look_into_commits(self) -> None:
-        """By group: what log compactions wrote into it (instant, path), and which data instants wrote."""
+    def _index_commits(self) -> None:
+        """By group: the files that log compactions wrote (instant, path), and the writes of data instants."""
         timeline = self._state.facts.timeline
         self._order_keys = {item.requested_time: timeline.order_key(item) for item in timeline.completed_writes}
         for requested_time, commit in self._state.facts.commits.items():
@@ -78,88 +116,88 @@ class RowLineages:
                 group = (stat.partition, stat.file_id)
                 write = _Write(order_key, self._selection.holds(requested_time, group))
                 if not commit.is_service:
-                    self._written.setdefault(group, []).append(write)
+                    self._writes.setdefault(group, []).append(write)
                 elif requested_time in self._services and stat.path:
                     self._compacted.setdefault(group, []).append((commit.requested_time, stat.path))
 
-    def told(self, group: GroupId, files: VisibleFiles, depth: int = 0) -> tuple[RowLineage | None, Exclusions | None]:
-        """What a split with these files must be told."""
-        ancestry = self.of(group, files.base, depth)
-        left_out = self._left_out(group, files)
-        if left_out is not None and left_out.some_rows:
-            origin = self._undelivered(group, files, depth)
-            ancestry = ancestry or RowLineage()
+    def lineage_of(self, group: GroupId, files: VisibleFiles, depth: int = 0) -> SliceRead:
+        """The slice with its lineage and its exclusions."""
+        lineage = self._of_base(group, files.base, depth)
+        exclusions = self._exclusions(group, files)
+        if exclusions is not None and exclusions.some_rows:
+            origin = self._rows_after_start(group, files, depth)
+            lineage = lineage or Lineage()
             if origin is not None:
-                origins = sorted((*ancestry.origins, origin), key=lambda item: item.service)
-                ancestry = replace(ancestry, origins=tuple(origins))
-        return ancestry, left_out
+                origins = sorted((*lineage.origins, origin), key=lambda item: item.service)
+                lineage = replace(lineage, origins=tuple(origins))
+        return SliceRead(group, files, lineage, exclusions)
 
-    def _left_out(self, group: GroupId, files: VisibleFiles) -> Exclusions | None:
-        """None if the range's ends inside instants make no difference to the group."""
+    def _exclusions(self, group: GroupId, files: VisibleFiles) -> Exclusions | None:
+        """None if the instants that the range's ends cut do not affect the group."""
         start, end = self._selection.starts_at, self._selection.ends_at
         rows: frozenset[InstantTime] = frozenset()
         some_rows: frozenset[InstantTime] = frozenset()
         if start is not None and start.before and isinstance(self._selection.rows, RowsOf):
             groups = self._groups_of(group, files)
             if not groups.isdisjoint(start.before):
-                own = frozenset([start.instant])
-                rows, some_rows = (own, rows) if groups.isdisjoint(start.behind) else (rows, own)
-        blocks = end is not None and group in end.behind and bool(files.logs)
-        if not (rows or some_rows or blocks):
+                cut_instant = frozenset([start.instant])
+                rows, some_rows = (cut_instant, rows) if groups.isdisjoint(start.after) else (rows, cut_instant)
+        excludes_blocks = end is not None and group in end.after and bool(files.logs)
+        if not (rows or some_rows or excludes_blocks):
             return None
-        unseen = frozenset([end.instant]) if end is not None and blocks else frozenset()
-        return Exclusions(rows=rows, some_rows=some_rows, blocks=unseen)
+        blocks = frozenset([end.instant]) if end is not None and excludes_blocks else frozenset()
+        return Exclusions(rows=rows, some_rows=some_rows, blocks=blocks)
 
     def _groups_of(self, group: GroupId, files: VisibleFiles) -> frozenset[GroupId]:
         """The groups whose rows the files may hold."""
-        return self._lineage(group, files.base.name.instant)[0] if files.base is not None else frozenset([group])
+        return self._sources(group, files.base.name.instant)[0] if files.base is not None else frozenset([group])
 
-    def _undelivered(self, group: GroupId, files: VisibleFiles, depth: int) -> Origin | None:
-        """Where the rows stand that the range's first instant wrote behind the cut; None if a file is gone.
+    def _rows_after_start(self, group: GroupId, files: VisibleFiles, depth: int) -> OriginSlices | None:
+        """The slices with the rows that the range's first instant wrote after the cut; None if a file is missing.
 
-        A clustering put them side by side with those before the cut, and the groups that it replaced stay as they were.
+        A clustering put these rows beside those before the cut. The groups that it replaced still separate them.
         """
         start = self._selection.starts_at
-        if start is None or depth > _MOST_RESCALES or group in start.behind:
+        if start is None or depth > _MAX_RESCALES or group in start.after:
             return None
-        splits = []
-        for source in sorted(self._groups_of(group, files) & start.behind):
-            found = visible_files(self._slices(source), self._selection.view_of(source), self._state.committed)
-            if found is None or not all(file.listed for file in found.files):
+        slices = []
+        for source in sorted(self._groups_of(group, files) & start.after):
+            visible = visible_files(self._slices(source), self._selection.view_of(source), self._state.committed)
+            if visible is None or not all(file.listed for file in visible.files):
                 return None
-            splits.append(self._split_of(source, found, *self.told(source, found, depth + 1)))
-        return Origin(start.instant, tuple(splits))
+            slices.append(self.lineage_of(source, visible, depth + 1))
+        return OriginSlices(start.instant, tuple(slices))
 
-    def of(self, group: GroupId, base: DataFile | None, depth: int = 0) -> RowLineage | None:
-        """Of a split with this base file; None if no service can have stamped any of its rows."""
-        if not self._services or base is None or depth > _MOST_RESCALES:
+    def _of_base(self, group: GroupId, base: DataFile | None, depth: int) -> Lineage | None:
+        """The lineage of a slice with this base file; None if no service can have written any of its rows."""
+        if not self._services or base is None or depth > _MAX_RESCALES:
             return None
-        groups, rescales = self._lineage(group, base.name.instant)
-        places = self._places(groups, group, base.name.instant)
-        if not places and not rescales:
+        groups, rescales = self._sources(group, base.name.instant)
+        compacted = self._compacted_slices(groups, group, base.name.instant)
+        if not compacted and not rescales:
             return None
         inside: set[InstantTime] = set()
         outside: set[InstantTime] = set()
-        origins: list[Origin] = []
-        for service, found in places.items():
-            writers = [self._writers(service, place) for place in found]
-            if not any(mine for mine, _ in writers):
+        origins: list[OriginSlices] = []
+        for service, items in compacted.items():
+            writers = [self._writers(service, item) for item in items]
+            if not any(in_range for in_range, _ in writers):
                 outside.add(service)
             elif not any(others for _, others in writers):
                 inside.add(service)
-            elif (slices := self._log_compaction(service, found)) is not None:
-                origins.append(Origin(service, slices))
+            elif (slices := self._before_log_compaction(service, items)) is not None:
+                origins.append(OriginSlices(service, slices))
         for service in rescales:
-            if not self._wrote_before(service, group[0]):
+            if not self._range_wrote_before(service, group[0]):
                 outside.add(service)
-            elif (slices := self._rescale(service, group[0], depth)) is not None:
-                origins.append(Origin(service, slices))
+            elif (slices := self._before_rescale(service, group[0], depth)) is not None:
+                origins.append(OriginSlices(service, slices))
         origins.sort(key=lambda origin: origin.service)
-        return RowLineage(inside=frozenset(inside), outside=frozenset(outside), origins=tuple(origins))
+        return Lineage(inside=frozenset(inside), outside=frozenset(outside), origins=tuple(origins))
 
-    def _lineage(self, group: GroupId, base_instant: str) -> tuple[frozenset[GroupId], tuple[InstantTime, ...]]:
-        """(the groups whose rows may have come into the base file by clustering, itself among them; the bucket
-        rescales in between that stamped rows)."""
+    def _sources(self, group: GroupId, base_instant: str) -> tuple[frozenset[GroupId], tuple[InstantTime, ...]]:
+        """(The groups whose rows a clustering may have moved into the base file, the group itself included; the bucket
+        rescales on the way that wrote their instant into rows)."""
         groups, rescales = {group}, set()
         waiting = [(group, base_instant)]
         while waiting:
@@ -177,16 +215,19 @@ class RowLineages:
                 waiting += [(replaced, commit.requested_time) for replaced in inputs]
         return frozenset(groups), tuple(sorted(rescales))
 
-    def _places(self, groups: Iterable[GroupId], own: GroupId, base_instant: str) -> dict[InstantTime, list[_Place]]:
-        """Where the log compactions wrote whose rows may be in the base file; `own` slices only before it."""
-        found: dict[InstantTime, list[_Place]] = {}
+    def _compacted_slices(
+        self, groups: Iterable[GroupId], own: GroupId, base_instant: str
+    ) -> dict[InstantTime, list[_CompactedSlice]]:
+        """Log compaction -> the slices it wrote into whose rows may be in the base file; of `own` only slices before
+        that file."""
+        compacted: dict[InstantTime, list[_CompactedSlice]] = {}
         for group in sorted(groups):
             slices = self._slices(group) if group in self._compacted else ()
             for service, path in self._compacted.get(group, ()):
-                for place, item in enumerate(slices):
+                for index, item in enumerate(slices):
                     if (group != own or item.key < base_instant) and any(log.ref.path == path for log in item.logs):
-                        found.setdefault(service, []).append(_Place(group, slices, place))
-        return found
+                        compacted.setdefault(service, []).append(_CompactedSlice(group, slices, index))
+        return compacted
 
     def _slices(self, group: GroupId) -> tuple[FileSlice, ...]:
         pending = self._state.pending_compactions.get(group, frozenset())
@@ -195,47 +236,50 @@ class RowLineages:
     def _commit(self, item: FileSlice) -> CommitMetadata | None:
         return self._state.facts.commits.get(item.base.name.instant) if item.base else None
 
-    def _writers(self, service: InstantTime, place: _Place) -> tuple[int, int]:
+    def _writers(self, service: InstantTime, item: _CompactedSlice) -> tuple[int, int]:
         """How many instants of the range, and how many others, may have written what the log compaction rewrote."""
-        mine = others = 0
-        for write in self._written.get(place.group, ()):
-            if place.key <= write.order_key < self._order_keys[service]:
-                mine, others = mine + write.is_inside, others + (not write.is_inside)
+        in_range = others = 0
+        for write in self._writes.get(item.group, ()):
+            if item.key <= write.order_key < self._order_keys[service]:
+                in_range, others = in_range + write.is_inside, others + (not write.is_inside)
         complete_from = self._state.facts.complete_from
-        return mine, others + (bool(complete_from) and place.key <= complete_from)
+        return in_range, others + (bool(complete_from) and item.key <= complete_from)
 
-    def _wrote_before(self, service: InstantTime, partition: str) -> bool:
+    def _range_wrote_before(self, service: InstantTime, partition: str) -> bool:
         """Whether an instant of the range wrote into the partition before the service completed."""
         return any(
             write.is_inside and write.order_key < self._order_keys[service]
-            for group, writes in self._written.items()
+            for group, writes in self._writes.items()
             if group[0] == partition
             for write in writes
         )
 
-    def _log_compaction(self, service: InstantTime, places: Iterable[_Place]) -> tuple[Split, ...] | None:
-        """The slices it wrote into, read by what it rewrote; None if a file of them is gone.
+    def _before_log_compaction(
+        self, service: InstantTime, items: Iterable[_CompactedSlice]
+    ) -> tuple[SliceRead, ...] | None:
+        """The slices that the service wrote into, with what it rewrote; None if one of their files is missing.
 
-        What came out of it has no other writers than its originals, so stamps of other services do not matter there.
+        The rows it wrote have the same writers as their originals, so the instants of other services in these slices
+        do not matter.
         """
-        others = RowLineage(outside=self._services - {service})
-        splits = []
-        for place in places:
-            view = self._selection.view_of(place.group)
-            found = visible_files(place.slices[: place.place + 1], view, self._state.committed)
-            if found is None or not all(file.listed for file in found.files):
+        others = Lineage(outside=self._services - {service})
+        slices = []
+        for item in items:
+            view = self._selection.view_of(item.group)
+            visible = visible_files(item.slices[: item.index + 1], view, self._state.committed)
+            if visible is None or not all(file.listed for file in visible.files):
                 return None
-            splits.append(self._split_of(place.group, found, others, self._left_out(place.group, found)))
-        return tuple(splits)
+            slices.append(SliceRead(item.group, visible, others, self._exclusions(item.group, visible)))
+        return tuple(slices)
 
-    def _rescale(self, service: InstantTime, partition: str, depth: int) -> tuple[Split, ...] | None:
-        """The slices of the groups that it replaced; None if a file of them is gone."""
-        splits = []
+    def _before_rescale(self, service: InstantTime, partition: str, depth: int) -> tuple[SliceRead, ...] | None:
+        """The slices of the groups that the service replaced; None if one of their files is missing."""
+        slices = []
         for group in self._state.facts.commits[service].replaced:
             if group[0] != partition:
                 continue
-            found = visible_files(self._slices(group), self._selection.view_of(group), self._state.committed)
-            if found is None or not all(file.listed for file in found.files):
+            visible = visible_files(self._slices(group), self._selection.view_of(group), self._state.committed)
+            if visible is None or not all(file.listed for file in visible.files):
                 return None
-            splits.append(self._split_of(group, found, *self.told(group, found, depth + 1)))
-        return tuple(splits)
+            slices.append(self.lineage_of(group, visible, depth + 1))
+        return tuple(slices)

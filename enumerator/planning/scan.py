@@ -1,23 +1,32 @@
-"""What all splits of a plan share: the scan, settled from a table's state and a request. Pure.
+"""Bind a request to the table's schema, and make the scan: the part of a plan that all its splits share. Pure.
 
-Belongs here: columns, merge rules, visible instants, partition columns, and what is refused for all of a table. Not
-here: which files a query reads (`planner`), what commits changed (`changes`).
+The scan holds the columns, merge rules, visible instants and partition columns. This module also refuses tables,
+columns and options that Hudi or this build cannot read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import pyarrow as pa
 
-from penstock.enumerator.planning.event_time.bounds import UNIT_US
+from penstock.enumerator.planning.event_time.bounds import UNIT_US, EventTimeColumn
 from penstock.enumerator.planning.selection import Selection
-from penstock.enumerator.planning.split_ids import scope_id
-from penstock.enumerator.planning.table_state import TableState
+from penstock.enumerator.planning.split_ids import in_commit_order, scope_id
+from penstock.enumerator.planning.table_state import BoundRequest, TableSchema, TableState
 from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
-from penstock.proto.model.queries import PlanRequest
-from penstock.proto.model.splits import CommitTimeOrdering, DeleteMarker, EventTimeOrdering, Scan, VisibleInstants
+from penstock.proto.model.queries import Changes, PlanRequest
+from penstock.proto.model.splits import (
+    CommitTimeOrdering,
+    DeleteMarker,
+    EventTimeOrdering,
+    Plan,
+    Scan,
+    Split,
+    VisibleInstants,
+)
 from penstock.table.columns import resolve_column, resolve_columns
 from penstock.table.config.merge_rules import merge_rules
 from penstock.table.config.payload_classes import MergeRules
@@ -27,55 +36,97 @@ from penstock.table.files.names import BaseName
 from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, instant_is_visible
 from penstock.table.partitions.values import path_value_fields
 from penstock.table.predicate.parse import parse_predicate
-from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.history import check_current, parse_history
 
 _ALL_NINES: Final = "9" * 24
 
 
-def wanted_columns(request: PlanRequest, table: pa.Schema, returned: pa.Schema) -> tuple[str, ...]:
-    """The names of the columns asked for, among those that the query returns; `table` are the table's own.
+def bind_request(request: PlanRequest, schema: TableSchema, returned: pa.Schema) -> BoundRequest:
+    """Resolve the request's names and parse its filter against the table's `schema`.
 
-    ConfigurationError for a column, filter, event-time column or delete marker that does not suit them.
+    `returned` are the columns that the query returns: the table's own, or those of change rows. ConfigurationError for
+    a column, filter, event-time column or delete marker that does not fit.
     """
     columns = resolve_columns(request.columns, returned.names)
-    if request.where:
-        parse_predicate(request.where, returned)
+    predicate = parse_predicate(request.where, returned) if request.where else None
+    event_time = None
     if request.event_time:
-        column = event_time_column(request.event_time, table)
-        check_event_time(column, table.field(column).type, request.event_time_unit, unit_needed=request.scan_event_time)
+        name = event_time_column(request.event_time, schema.arrow)
+        kind = schema.arrow.field(name).type
+        check_event_time(name, kind, request.event_time_unit, unit_needed=request.scan_event_time)
+        event_time = EventTimeColumn(name, schema.record.by_name()[name].type, request.event_time_unit)
     if request.delete_marker is not None:
-        resolve_column(request.delete_marker.field, table.names)
-    return columns
+        resolve_column(request.delete_marker.field, schema.arrow.names)
+    row_filter = None if isinstance(request.query, Changes) else predicate
+    return BoundRequest(request=request, columns=columns, row_filter=row_filter, event_time=event_time)
 
 
-def scan_of(
-    state: TableState,
-    request: PlanRequest,
-    selection: Selection,
-    schema: pa.Schema,
-    columns: tuple[str, ...],
-    partitions: Collection[str],
-    *,
-    has_logs: bool,
-) -> Scan:
-    """The scan of a selection that reads these partitions, logs among their files or not. `schema` is the table's.
+@dataclass(frozen=True, slots=True)
+class PlannedSplits:
+    """The result of planning."""
 
-    UnsupportedFeature for merging that this build has not; TableError and SchemaMismatch for what Hudi does not read.
+    plan: Plan
+    """The scan and its splits."""
+    missing_logs: tuple[DataFile, ...] = ()
+    """Log files that the plan leaves out because they are missing and the request tolerates that."""
+
+
+class ScanContent(Protocol):
+    """The files that a plan reads, before they are made into splits."""
+
+    @property
+    def selection(self) -> Selection:
+        """The selection that is planned."""
+        ...
+
+    @property
+    def partitions(self) -> Collection[str]:
+        """The partitions of the files."""
+        ...
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether log files are merged."""
+        ...
+
+    @property
+    def missing_logs(self) -> tuple[DataFile, ...]:
+        """Log files that are left out because they are missing."""
+        ...
+
+    def splits(self, state: TableState, scan: Scan, scope: str) -> Iterable[Split]:
+        """The splits of the scan. `scope` is the part of split ids that they share."""
+        ...
+
+
+def plan_of(state: TableState, content: ScanContent) -> PlannedSplits:
+    """The plan that reads the content: one scan, and its splits by order key, then split id.
+
+    UnsupportedFeature for merging that this build lacks; TableError and SchemaMismatch for tables that Hudi does not
+    read.
     """
-    rules = _merge_rules(state, request.delete_marker, has_logs=has_logs)
-    fields = _path_fields(state, schema, partitions, rules, merging=has_logs)
-    keys = virtual_key_fields(state.properties) if has_logs else ()
+    scan = _scan_of(state, content)
+    scope = _scope_of(state, content.selection, scan)
+    splits = in_commit_order(content.splits(state, scan, scope))
+    plan = Plan(scan=scan, commit_range=content.selection.commit_range, splits=splits)
+    return PlannedSplits(plan, content.missing_logs)
+
+
+def _scan_of(state: TableState, content: ScanContent) -> Scan:
+    request, merging = state.request.request, content.has_logs
+    rules = _merge_rules(state, request.delete_marker, merging=merging)
+    fields = _path_fields(state, content.partitions, rules, merging=merging)
+    keys = virtual_key_fields(state.properties) if merging else ()
     return Scan(
         table=state.table,
         base_path=state.properties.base_path,
         table_version=state.properties.version,
-        schema_json=state.schema_json,
-        columns=columns,
+        schema_json=state.schema.text,
+        columns=state.request.columns,
         where=request.where,
         merge=rules.mode,
-        visible=_visible_instants(state, selection),
-        rows=selection.rows,
+        visible=_visible_instants(state, content.selection),
+        rows=content.selection.rows,
         partition_fields=fields,
         delete_marker=rules.delete_marker,
         fill=rules.fill,
@@ -86,8 +137,8 @@ def scan_of(
     )
 
 
-def scope_of(state: TableState, selection: Selection, scan: Scan) -> str:
-    """What the ids of a plan's splits have in common."""
+def _scope_of(state: TableState, selection: Selection, scan: Scan) -> str:
+    """The part of split ids that the plan's splits share."""
     marker = () if scan.delete_marker is None else (scan.delete_marker.field, scan.delete_marker.value)
     return scope_id(
         (state.properties.database, state.properties.name, state.properties.base_path, *marker),
@@ -99,21 +150,21 @@ def scope_of(state: TableState, selection: Selection, scan: Scan) -> str:
 
 
 def refuse_without_meta_columns(properties: TableProperties, table: str) -> None:
-    """Hudi refuses ranges of such a table too."""
+    """ConfigurationError for a range of a table whose files have no meta columns. Hudi refuses such ranges, too."""
     if not properties.populate_meta_fields:
         raise ConfigurationError(
-            f"range of a table without meta columns: rows of table {table} do not tell their instant "
+            f"range of a table without meta columns: rows of table {table} do not hold their instant "
             "(hoodie.populate.meta.fields=false), and Hudi refuses it, too; read a snapshot"
         )
 
 
 def refuse_unread_format(state: TableState, base: DataFile) -> None:
-    """UnsupportedFeature for a base file that is not Parquet; TableError for an HFile, which Hudi keeps for metadata
-    tables: its Spark reader does not read one in a table of data."""
+    """UnsupportedFeature for a base file that is not Parquet; TableError for an HFile, which Hudi reads in metadata
+    tables only."""
     if isinstance(base.name, BaseName) and base.name.extension == "hfile":
         raise TableError(
-            f"base file {base.ref.path} of table {state.facts.table} is an HFile, the format of metadata tables alone; "
-            "Hudi does not read it in a table of data either"
+            f"base file {base.ref.path} of table {state.facts.table} is an HFile, a format for metadata tables; Hudi "
+            "does not read it in a data table either"
         )
     if isinstance(base.name, BaseName) and base.name.extension != "parquet":
         raise UnsupportedFeature(
@@ -134,37 +185,42 @@ def event_time_column(name: str, schema: pa.Schema) -> str:
 
 
 def check_event_time(column: str, column_type: pa.DataType, unit: str, *, unit_needed: bool) -> None:
-    """ConfigurationError unless the unit suits the event-time column: one of s, ms, us for plain numbers, and needed
-    there if the bounds of all splits are wanted (streams); none for a timestamp or date, which have their own."""
+    """ConfigurationError unless the unit fits the event-time column.
+
+    A column of plain numbers takes one of s, ms, us, and with `unit_needed` (streams, which need the bounds of all
+    splits) requires one. A timestamp or date has its own unit and takes none.
+    """
     units = ", ".join(UNIT_US)
     if unit and unit not in UNIT_US:
         raise ConfigurationError(f"unit {unit[:40]!r} of event-time column {column!r}: expected one of {units}")
     plain = pa.types.is_int64(column_type)
     if unit and not plain:
         raise ConfigurationError(
-            f"unit {unit!r} of event-time column {column!r}: the column is {column_type}, which has a unit of its own; "
+            f"unit {unit!r} of event-time column {column!r}: the column is {column_type}, which has its own unit; "
             "leave eventTimeUnit out"
         )
     if plain and unit_needed and not unit:
         raise ConfigurationError(
-            f"event-time column {column!r} holds plain numbers ({column_type}), whose unit nothing tells: give "
+            f"event-time column {column!r} holds plain numbers ({column_type}) of unknown unit: give "
             f"eventTimeUnit ({units})"
         )
 
 
-def _merge_rules(state: TableState, requested_marker: DeleteMarker | None, *, has_logs: bool) -> MergeRules:
-    """The table's merge rules, if there is anything to merge: a table that has none we know is refused only then."""
-    if has_logs:
-        return merge_rules(state.properties, requested_marker)
+def _merge_rules(state: TableState, delete_marker: DeleteMarker | None, *, merging: bool) -> MergeRules:
+    """The table's merge rules. A table with unknown rules is refused only if there are logs to merge."""
+    if merging:
+        return merge_rules(state.properties, delete_marker)
     return MergeRules(mode=CommitTimeOrdering())
 
 
 def _visible_instants(state: TableState, selection: Selection) -> VisibleInstants:
-    """Which log blocks count: those of completed instants that the view shows. No instant completes before it is
-    requested, so one that is not known any more and was requested before the end of a range may have been archived,
-    one requested behind it is not shown."""
+    """The instants whose log blocks count: completed ones that the view shows.
+
+    No instant completes before it is requested. So an unknown instant that was requested before the end of a range may
+    have been archived and counts; one that was requested after the end is not visible.
+    """
     timeline = state.facts.timeline
-    shown = (
+    members = (
         item.requested_time
         for item in timeline.completed_writes
         if instant_is_visible(item.requested_time, selection.view, state.committed)
@@ -176,32 +232,33 @@ def _visible_instants(state: TableState, selection: Selection) -> VisibleInstant
             before, not_after = min(timeline.first_active, order_key), _ALL_NINES
         case _:
             before, not_after = timeline.first_active, _ALL_NINES
-    return VisibleInstants(frozenset(shown), archived_before=before, not_after=not_after)
+    return VisibleInstants(frozenset(members), archived_before=before, not_after=not_after)
 
 
 def _path_fields(
-    state: TableState, schema: pa.Schema, partitions: Collection[str], rules: MergeRules, *, merging: bool
+    state: TableState, partitions: Collection[str], rules: MergeRules, *, merging: bool
 ) -> tuple[str, ...]:
-    """The table's own names of the columns that take their values from the partition path; none if a partition field
-    is no top-level column (a nested field: only files hold it)."""
+    """The columns, by their names in the table, whose values come from the partition path; none if a partition field is
+    not a top-level column (only files hold the values of a nested field)."""
+    names = state.schema.arrow.names
     fields = path_value_fields(state.properties, partitions)
     if state.properties.drop_partition_columns and partitions:
         _refuse_unknown_dropped(state, fields, rules, merging=merging)
-    columns = {name.lower() for name in schema.names}
+    columns = {name.lower() for name in names}
     if any(field.lower() not in columns for field in fields):
         return ()
-    return tuple(resolve_column(field, schema.names) for field in fields)
+    return tuple(resolve_column(field, names) for field in fields)
 
 
 def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: MergeRules, *, merging: bool) -> None:
-    """The files leave partition columns out: only the path can tell their values, and nothing may be merged by them.
-    Hudi fails on both, too."""
+    """TableError where the files lack the partition columns and the path does not supply them, or where log records are
+    merged by them. Hudi fails in both cases, too."""
     properties = state.properties
     feature = "partition columns left out of the files (hoodie.datasource.write.drop.partition.columns=true)"
     if fields != properties.partition_fields:
         raise TableError(
             f"{feature}: the paths of table {state.facts.table} have another number of parts than it has partition "
-            "columns, so they do not tell their values; Hudi does not read it either"
+            "columns, so their values are unknown; Hudi does not read it either"
         )
     if not merging:
         return
@@ -218,9 +275,8 @@ def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: M
 
 
 def _checked_history(state: TableState, path_fields: Collection[str]) -> str:
-    """The schema-on-read history, if it tells the ids of all columns that files have."""
+    """The schema-on-read history. SchemaMismatch unless it has the ids of all columns in the files."""
     if state.schema_history:
         where = f"table {state.facts.table}"
-        record = parse_record_schema(state.schema_json, where)
-        check_current(record, parse_history(state.schema_history, where), path_fields, where)
+        check_current(state.schema.record, parse_history(state.schema_history, where), path_fields, where)
     return state.schema_history

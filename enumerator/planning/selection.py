@@ -1,7 +1,7 @@
-"""What a query selects: the view of the table, the instants of its range, the file groups those touched.
+"""The selection of a query: the view of the table, the instants of its range, and the file groups they touched.
 
-Pure, from the timeline and commit metadata alone, so that discovery knows which partitions to list. Not here: files
-(`discovery`), splits (`planner`).
+Pure: computed from the timeline and commit metadata only. Discovery uses the selection to list only the partitions
+that a query needs.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from penstock.table.timeline.service_plans import CleanMetadata
 
 RESCALE = "BUCKET_RESCALE"
 _STAMPING = frozenset({"LOG_COMPACT", RESCALE})
-"""Services that write their own instant into the rows they move (Hudi 1.2.0)."""
+"""Operations of services that write their own instant into the rows they move (Hudi 1.2.0)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineFacts:
-    """The active timeline with what its files say. `table` is for error texts.
-
-    `commits` holds the metadata of every completed write instant by requested time. `pending_clusterings` are the
-    requested times of pending replacecommits with a clustering plan (layout 1). Every instant with an order key above
-    `complete_from` is known ('' if all are, or nothing was archived).
-
-    Facts that hold archived instants too (`history.with_archive`) have their cleans in `archived_cleans`, in `undone`
-    the requested times of what was rolled back and so is in no timeline, say with which write the archive begins
-    (requested time, order key), and in `oldest_known` before which requested time instants were lost even to the
-    archive ('' if none were).
-    """
+    """The timeline and its metadata: the active timeline, or the active and the archived one
+    (`archived_timeline.with_archive`)."""
 
     table: str
+    """The table's URI, for error messages."""
     timeline: Timeline
+    """The instants."""
     commits: Mapping[str, CommitMetadata]
+    """Requested time -> metadata of a completed write instant."""
     pending_clusterings: frozenset[str]
+    """Requested times of the pending replacecommits that have a clustering plan (layout 1)."""
     complete_from: str
+    """Every instant with an order key above this one is known; '' if all instants are."""
     archive_begins: tuple[str, str] | None = None
+    """(Requested time, order key) of the first archived write; None without archived instants."""
     archived_cleans: tuple[tuple[str, CleanMetadata], ...] = ()
+    """(Requested time, metadata) of archived cleans."""
     rolled_back: frozenset[str] = frozenset()
+    """Requested times of instants that were rolled back and are in no timeline."""
     oldest_known: str = ""
+    """Instants requested before this time are lost even from the archive; '' if none are."""
 
     def is_data(self, instant: Instant) -> bool:
         """Whether a completed write instant holds data of its own."""
@@ -75,50 +75,54 @@ class TimelineFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What to read: a view, the file groups (None: all), which rows of them.
-
-    `instants` are the requested times of the data instants of a range. `groups` maps a file group to the order key its
-    split gets: the newest data instant of the range that wrote rows into it, or into a group that was clustered into
-    it; of changes, the newest that wrote into it or replaced it. A range that starts or ends inside an instant has it
-    among `instants`, and where it is cut in `starts_at` and `ends_at`.
-    """
+    """The view, the file groups and the rows that a query reads."""
 
     view: View
+    """The instants that are visible."""
     commit_range: CommitRange
+    """The range of positions that the answer covers."""
     instants: frozenset[InstantTime] = frozenset()
+    """Requested times of the range's data instants, those at its ends that it covers in part included."""
     rows: AllRows | RowsOf | ChangesOf = field(default_factory=AllRows)
+    """The rows of the files that are returned."""
     groups: Mapping[GroupId, InstantTime] | None = None
+    """File group -> order key of its split; None for all groups. The key is that of the range's newest data instant
+    that wrote rows into the group or into a group that was clustered into it; for changes, of the newest one that wrote
+    into it or replaced it."""
     base_files_only: bool = False
+    """Whether log files are ignored (read optimized)."""
     starts_at: Cut | None = None
+    """The cut of the instant inside which the range starts."""
     ends_at: Cut | None = None
+    """The cut of the instant inside which the range ends."""
 
     def holds(self, instant: str, group: GroupId) -> bool:
-        """Whether what the instant did to the group is of the range."""
+        """Whether the range covers the instant's write into the group."""
         if self.starts_at is not None and self.starts_at.instant == instant and group in self.starts_at.before:
             return False
-        if self.ends_at is not None and self.ends_at.instant == instant and group in self.ends_at.behind:
+        if self.ends_at is not None and self.ends_at.instant == instant and group in self.ends_at.after:
             return False
         return instant in self.instants
 
     def view_of(self, group: GroupId) -> View:
-        """The view of one group: behind the cut it is as of before the instant that the range ends in."""
-        if self.ends_at is not None and group in self.ends_at.behind:
+        """The view of one group. A group after the cut at the range's end is read as of before that instant."""
+        if self.ends_at is not None and group in self.ends_at.after:
             return OrderedBefore(self.ends_at.order_key, self.ends_at.instant)
         return self.view
 
 
 def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
-    """What the query selects, in order of preference: all give the same rows, a later one is for when files that an
-    earlier one needs were cleaned.
+    """The query's selections in order of preference.
 
-    ConfigurationError and StateVersionError as for `order.resolved_range`; PositionExpired where the answer depends
-    on instants that the facts do not hold (`reaches_back`).
+    All give the same rows; a later one applies if files that an earlier one needs were cleaned. ConfigurationError and
+    StateVersionError as for `commit_order.resolved_range`; PositionExpired if the answer depends on instants that the
+    facts lack (`reaches_back`).
     """
     if reaches_back(query, facts):
         raise PositionExpired(
-            f"{_shown(query)} of table {facts.table} depends on archived instants that are gone: its timeline, with "
-            f"what was archived, is complete from {facts.oldest_known or facts.complete_from} on; ask for that or a "
-            "later one, or read from `earliest`"
+            f"{_description(query)} of table {facts.table} depends on archived instants that are gone: its timeline, "
+            f"with what was archived, is complete from {facts.oldest_known or facts.complete_from} on; ask for that or "
+            "a later one, or read from `earliest`"
         )
     match query:
         case Snapshot():
@@ -138,17 +142,17 @@ def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
 
 
 def _incremental(query: Incremental, facts: TimelineFacts) -> tuple[Selection, ...]:
-    """The state at the end of the range strictly, and with the services behind it let in.
+    """Two selections: the state exactly at the end of the range, and that state with the services after it.
 
-    `Latest` means the table as it is now, so services come first there.
+    `Latest` means the table as it is now, so there the selection with services is preferred.
     """
     commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
     order_key = commit_range.upto.order_key
     if commit_range.upto == commit_range.after:
-        nothing = Selection(view=OrderedUpTo(order_key), commit_range=commit_range, rows=RowsOf(frozenset()), groups={})
-        return (nothing,)
+        empty = Selection(view=OrderedUpTo(order_key), commit_range=commit_range, rows=RowsOf(frozenset()), groups={})
+        return (empty,)
     cuts = _cuts(commit_range, facts)
-    services = _services_behind(commit_range.upto, facts, cuts[1])
+    services = _services_after(commit_range.upto, facts, cuts[1])
     views = [OrderedUpTo(order_key), OrderedUpTo(order_key, services)] if services else [OrderedUpTo(order_key)]
     if isinstance(query.upto, Latest):
         views.reverse()
@@ -156,7 +160,7 @@ def _incremental(query: Incremental, facts: TimelineFacts) -> tuple[Selection, .
 
 
 def _cuts(commit_range: CommitRange, facts: TimelineFacts) -> tuple[Cut | None, Cut | None]:
-    """Where the range's two ends cut instants."""
+    """The cuts of the instants at the range's two ends."""
     ends = (commit_range.after, commit_range.upto)
     start, end = (cut_at(item, facts.timeline, facts.commits, facts.table, facts.complete_from) for item in ends)
     return start, end
@@ -165,7 +169,7 @@ def _cuts(commit_range: CommitRange, facts: TimelineFacts) -> tuple[Cut | None, 
 def _instants_inside(
     commit_range: CommitRange, facts: TimelineFacts, without: frozenset[InstantTime]
 ) -> frozenset[InstantTime]:
-    """The data instants that the range holds, in part or as a whole."""
+    """The data instants that the range covers, in part or as a whole."""
     return frozenset(
         item.requested_time
         for item in completed_in_order(facts.timeline, facts.pending_clusterings)
@@ -176,14 +180,14 @@ def _instants_inside(
 
 
 def _changes(query: Changes, facts: TimelineFacts) -> Selection:
-    """Every group that a data instant of the range wrote into or replaced."""
+    """The selection of every group that a data instant of the range wrote into or replaced."""
     commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
     completed = completed_in_order(facts.timeline, facts.pending_clusterings)
     upto = commit_range.upto.order_key
     known = tuple(item.requested_time for item in completed if facts.timeline.order_key(item) <= upto)
     start, end = _cuts(commit_range, facts)
     groups: dict[GroupId, InstantTime] = {}
-    found = Selection(
+    selection = Selection(
         view=OrderedUpTo(upto),
         commit_range=commit_range,
         instants=_instants_inside(commit_range, facts, query.without),
@@ -193,15 +197,15 @@ def _changes(query: Changes, facts: TimelineFacts) -> Selection:
         ends_at=end,
     )
     for item in completed:
-        if item.requested_time in found.instants:
+        if item.requested_time in selection.instants:
             for group in groups_of(facts.commits[item.requested_time]):
-                if found.holds(item.requested_time, group):
+                if selection.holds(item.requested_time, group):
                     groups[group] = facts.timeline.order_key(item)
-    return found
+    return selection
 
 
-def asks_ancestors(selection: Selection) -> bool:
-    """Whether what services rewrote may have to tell who wrote a row of the range."""
+def needs_lineage(selection: Selection) -> bool:
+    """Whether row lineage may be needed to find the instant that wrote a row of the range."""
     return isinstance(selection.rows, RowsOf) and (
         bool(selection.rows.log_compactions) or (selection.starts_at is not None and bool(selection.starts_at.before))
     )
@@ -218,34 +222,37 @@ def _up_to_newest(facts: TimelineFacts) -> CommitRange:
 
 
 def _up_to_instant(instant: str, facts: TimelineFacts) -> CommitRange:
-    """From the start to the greatest order key of a data instant that the time-travel query shows."""
-    shown = (item for item in facts.timeline.completed_writes if item.requested_time <= instant and facts.is_data(item))
-    newest = max((facts.timeline.order_key(item) for item in shown), default=None)
+    """From EARLIEST to the greatest order key of a data instant that is visible to the time-travel query."""
+    visible = (
+        item for item in facts.timeline.completed_writes if item.requested_time <= instant and facts.is_data(item)
+    )
+    newest = max((facts.timeline.order_key(item) for item in visible), default=None)
     return CommitRange(EARLIEST, EARLIEST if newest is None else Position(newest))
 
 
-def _services_behind(upto: Position, facts: TimelineFacts, cut: Cut | None) -> frozenset[str]:
+def _services_after(upto: Position, facts: TimelineFacts, cut: Cut | None) -> frozenset[str]:
     """Requested times of the services between `upto` and the next data instant, pending ones of layout 1 included.
 
-    What they rewrote had completed by `upto`, so letting them in changes files, not rows; the cleaner may have taken
-    the files they replaced. One that replaced a group behind the cut moved rows that are not of the range's end.
+    The instants they rewrote had completed by `upto`, so including them changes files, not rows. The cleaner may have
+    removed the files they replaced. A service that replaced a group after the cut moved rows that are not part of the
+    state at the range's end, so the services end before it.
     """
     timeline = facts.timeline
-    hole = horizon(timeline, facts.pending_clusterings)
-    behind = [item for item in timeline.completed_writes if timeline.order_key(item) > upto.order_key]
-    ends = [timeline.order_key(item) for item in behind if facts.is_data(item) or _is_rescale(item, facts)]
+    pending = horizon(timeline, facts.pending_clusterings)
+    later = [item for item in timeline.completed_writes if timeline.order_key(item) > upto.order_key]
+    ends = [timeline.order_key(item) for item in later if facts.is_data(item) or _is_rescale(item, facts)]
     if cut is not None:
-        moved = (item for item in behind if not cut.behind.isdisjoint(facts.commits[item.requested_time].replaced))
+        moved = (item for item in later if not cut.after.isdisjoint(facts.commits[item.requested_time].replaced))
         ends += map(timeline.order_key, moved)
-    end = min([*ends, *([hole.requested_time] if hole else [])], default=None)
+    end = min([*ends, *([pending.requested_time] if pending else [])], default=None)
     services = (
-        item for item in behind if _keeps_commit_times(item, facts) and (end is None or timeline.order_key(item) < end)
+        item for item in later if _keeps_commit_times(item, facts) and (end is None or timeline.order_key(item) < end)
     )
     return frozenset(item.requested_time for item in services)
 
 
 def _keeps_commit_times(instant: Instant, facts: TimelineFacts) -> bool:
-    """Whether a service keeps its rows' `_hoodie_commit_time`. A log compaction need not, and takes no file away."""
+    """Whether a service keeps its rows' `_hoodie_commit_time`. A log compaction may not, and it removes no file."""
     return not facts.is_data(instant) and facts.commits[instant.requested_time].operation not in _STAMPING
 
 
@@ -254,7 +261,7 @@ def _is_rescale(instant: Instant, facts: TimelineFacts) -> bool:
 
 
 def _stamping_services(commit_range: CommitRange, facts: TimelineFacts) -> frozenset[InstantTime]:
-    """Those that can have moved rows of the range: what they rewrote had completed before them."""
+    """The services that may have written their instant into rows of the range: those that completed after its start."""
     return frozenset(
         item.requested_time
         for item in facts.timeline.completed_writes
@@ -270,26 +277,27 @@ def _range_selection(
     without: frozenset[InstantTime],
     cuts: tuple[Cut | None, Cut | None],
 ) -> Selection:
-    """From the start on a range is the snapshot at its end: every group, every row."""
+    """The selection of a range. A range from EARLIEST is the snapshot at its end: every group, every row."""
     instants = _instants_inside(commit_range, facts, without)
-    found = Selection(view=view, commit_range=commit_range, instants=instants, starts_at=cuts[0], ends_at=cuts[1])
+    selection = Selection(view=view, commit_range=commit_range, instants=instants, starts_at=cuts[0], ends_at=cuts[1])
     if is_earliest(commit_range.after) and not without:
-        return found
+        return selection
     completed = completed_in_order(facts.timeline, facts.pending_clusterings)
     return replace(
-        found,
+        selection,
         rows=RowsOf(instants, _stamping_services(commit_range, facts)),
-        groups=_touched_groups(completed, view, found, facts),
+        groups=_touched_groups(completed, view, selection, facts),
     )
 
 
 def _touched_groups(
-    completed: Iterable[Instant], view: OrderedUpTo, found: Selection, facts: TimelineFacts
+    completed: Iterable[Instant], view: OrderedUpTo, selection: Selection, facts: TimelineFacts
 ) -> dict[GroupId, InstantTime]:
-    """The groups that hold rows of the range as the view shows them, walking its instants in order-key order.
+    """The groups that hold rows of the range in the view.
 
-    A data instant adds the groups it wrote rows into and takes away those it replaced; clustering and bucket rescale
-    hand rows on to the groups they wrote in the same partition; compaction changes nothing.
+    Instants are applied in order-key order. A data instant adds the groups that it wrote rows into and removes those
+    that it replaced. Clustering and bucket rescale move rows to the groups that they wrote in the same partition.
+    Compaction changes nothing.
     """
     touched: dict[GroupId, InstantTime] = {}
     for instant in completed:
@@ -298,19 +306,19 @@ def _touched_groups(
         if order_key > view.order_key and instant.requested_time not in view.services:
             continue
         if commit.is_service:
-            _hand_on(touched, commit, facts)
-        elif found.commit_range.touches(order_key):
+            _move_rows(touched, commit, facts)
+        elif selection.commit_range.touches(order_key):
             for group in commit.replaced:
                 touched.pop(group, None)
             for stat in commit.stats:
                 group = (stat.partition, stat.file_id)
-                if stat.path and not _only_deletes(stat) and found.holds(instant.requested_time, group):
+                if stat.path and not _only_deletes(stat) and selection.holds(instant.requested_time, group):
                     touched[group] = order_key
     return touched
 
 
-def _hand_on(touched: dict[GroupId, InstantTime], commit: CommitMetadata, facts: TimelineFacts) -> None:
-    """Rows of replaced groups go on to the groups that the clustering or rescale wrote in their partition."""
+def _move_rows(touched: dict[GroupId, InstantTime], commit: CommitMetadata, facts: TimelineFacts) -> None:
+    """Move rows of replaced groups to the groups that the clustering or rescale wrote in their partition."""
     inherited: dict[str, InstantTime] = {}
     for group in commit.replaced:
         order_key = touched.pop(group, None)
@@ -322,14 +330,15 @@ def _hand_on(touched: dict[GroupId, InstantTime], commit: CommitMetadata, facts:
 
 
 def _only_deletes(stat: WriteStat) -> bool:
-    """Whether the file holds no row of its instant: a delete block alone, or a base file that was left empty."""
+    """Whether the file holds no row of its instant: a log with a delete block only, or an empty base file."""
     return stat.num_writes == 0 and stat.num_deletes > 0
 
 
 def reaches_back(query: Query, facts: TimelineFacts) -> bool:
-    """Whether the answer may depend on instants before those that the facts hold: archived ones, or lost ones.
+    """Whether the answer may depend on archived or lost instants that the facts lack.
 
-    From the start to a known place is the state there, whatever made it. Errors as for `order.resolved_range`.
+    A range from EARLIEST to a known position does not: it is the state there. Errors as for
+    `commit_order.resolved_range`.
     """
     if not facts.complete_from:
         return False
@@ -348,7 +357,7 @@ def reaches_back(query: Query, facts: TimelineFacts) -> bool:
             return after != upto and after < known_from
 
 
-def _shown(query: Query) -> str:
+def _description(query: Query) -> str:
     match query:
         case Incremental(after=after, upto=upto) | Changes(after=after, upto=upto):
             return f"range ({after}, {'latest' if isinstance(upto, Latest) else upto}]"

@@ -1,7 +1,7 @@
-"""Names of splits, derived from what they stand for: the same in every process, never the same for two splits.
+"""Split ids: digests of the content of splits. Equal splits have equal ids in every process. Pure.
 
-Pure. A split's id tells table, query, file group, files and part; not the columns or the filter, which change rows'
-looks and not which rows there are.
+An id covers the table, query, file group, files and part. It does not cover columns and filter, which change how rows
+are returned but not which rows a split holds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.model.changes import ChangesOf, GroupChanges
+from penstock.proto.model.changes import (
+    ChangesOf,
+    ChangeSource,
+    ComparedStates,
+    GroupChanges,
+    LoggedImages,
+    StoredKinds,
+)
 from penstock.proto.model.splits import AllRows, Exclusions, FileRef, RowGroupRun, RowsOf, Split, VisibleInstants
 from penstock.table.files.slices import (
     Everything,
@@ -26,10 +33,16 @@ from penstock.table.files.slices import (
 
 _SCHEME: Final = "penstock split 1"
 _ID_CHARS: Final = 32
+_SOURCE_NAMES: Final[dict[type[ChangeSource], str]] = {
+    ComparedStates: "ComparedStates",
+    LoggedImages: "LoggedImages",
+    StoredKinds: "StoredKinds",
+}
+"""The names of change sources in split ids. Held plans and checkpoints contain these ids: never change a name."""
 
 
 def digest(parts: Sequence[object]) -> str:
-    """32 hex digits over a list of texts, numbers and lists of them."""
+    """32 hex digits of a list of strings, numbers and lists of them."""
     text = json.dumps([_SCHEME, *parts], ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:_ID_CHARS]
 
@@ -37,31 +50,31 @@ def digest(parts: Sequence[object]) -> str:
 def scope_id(
     table: Sequence[str], view: View, rows: AllRows | RowsOf | ChangesOf, visible: VisibleInstants, by_blocks: bool
 ) -> str:
-    """What all splits of a query have in common. `table` identifies the table.
+    """The part of the ids that all splits of a query share. `table` identifies the table.
 
-    `by_blocks`: files may hold blocks of instants that do not count (layout 1), so which ones count is a part of it.
-    On layout 2 the files themselves tell.
+    With `by_blocks` (layout 1) files may hold blocks of instants that do not count, so the scope includes the instants
+    that do. On layout 2 the file names suffice.
     """
     match view:
         case Everything():
-            seen: list[object] = ["everything"]
+            view_key: list[object] = ["everything"]
         case RequestedUpTo(instant):
-            seen = ["requested", instant]
+            view_key = ["requested", instant]
         case OrderedUpTo(order_key):
-            seen = ["ordered", order_key]
+            view_key = ["ordered", order_key]
         case OrderedBefore(order_key, requested_time):
-            seen = ["ordered before", order_key, requested_time]
+            view_key = ["ordered before", order_key, requested_time]
         case OrderedThrough(order_key, requested_time):
-            seen = ["ordered through", order_key, requested_time]
+            view_key = ["ordered through", order_key, requested_time]
     match rows:
         case AllRows():
-            wanted: object = "all"
+            rows_key: object = "all"
         case RowsOf(instants):
-            wanted = sorted(instants)
+            rows_key = sorted(instants)
         case ChangesOf(change_format):
-            wanted = ["changes", change_format]
+            rows_key = ["changes", change_format]
     blocks = [sorted(visible.members), visible.archived_before, visible.not_after] if by_blocks else []
-    return digest(["scope", list(table), seen, wanted, blocks])
+    return digest(["scope", list(table), view_key, rows_key, blocks])
 
 
 def slice_id(
@@ -69,19 +82,20 @@ def slice_id(
     group: GroupId,
     base: FileRef | None,
     logs: Iterable[FileRef],
-    left_out: Exclusions | None = None,
+    exclusions: Exclusions | None = None,
     *,
     sharing: VisibleInstants | None = None,
 ) -> str:
-    """A whole file slice within a scope.
+    """The id of a whole file slice.
 
-    `sharing`: the instants that count, where logs take the blocks of many (layout 1). Of a log of which it is known who
-    wrote into it, what those wrote makes the id; files that later commits add, or make longer, leave it as it is.
+    `sharing` are the instants that count, if logs hold blocks of several instants (layout 1). If the writes into a log
+    are known, the id covers these instead of the file's size, so later commits that add or extend logs do not change
+    it.
     """
     files = [part for file in logs for part in _log_parts(file, sharing)]
     parts: list[object] = ["slice", scope, list(group), [base.path, base.size_bytes] if base else [], files]
-    if left_out is not None:
-        parts.append([sorted(left_out.rows), sorted(left_out.some_rows), sorted(left_out.blocks)])
+    if exclusions is not None:
+        parts.append([sorted(exclusions.rows), sorted(exclusions.some_rows), sorted(exclusions.blocks)])
     return digest(parts)
 
 
@@ -95,16 +109,16 @@ def _log_parts(file: FileRef, sharing: VisibleInstants | None) -> list[list[obje
 
 
 def changes_id(scope: str, group: GroupId, changes: GroupChanges) -> str:
-    """A file group's changes within a scope."""
+    """The id of a file group's changes."""
     steps = [
-        [step.instant, type(step.source).__name__, [[file.path, file.size_bytes] for file in step.files]]
+        [step.instant, _SOURCE_NAMES[type(step.source)], [[file.path, file.size_bytes] for file in step.files]]
         for step in changes.steps
     ]
     return digest(["changes", scope, list(group), steps])
 
 
 def run_id(whole: str, run: RowGroupRun) -> str:
-    """A run of row groups of the slice with id `whole`."""
+    """The id of a run of row groups of the slice with id `whole`."""
     return digest(["row groups", whole, run.first, run.end])
 
 
@@ -112,7 +126,5 @@ def in_commit_order(splits: Iterable[Split]) -> tuple[Split, ...]:
     """The splits by order key, then id."""
     ordered = sorted(splits, key=lambda split: (split.order_key, split.split_id))
     if len({split.split_id for split in ordered}) != len(ordered):
-        raise InvariantViolation(
-            f"two of {len(ordered)} splits of a plan have the same id; expected no two to be equal"
-        )
+        raise InvariantViolation(f"two of {len(ordered)} splits of a plan have the same id; expected unique ids")
     return tuple(ordered)

@@ -17,7 +17,7 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import NO_OBSERVER, EpochAcquired, Observer
-from penstock.enumerator.planning.event_time.annotate import EventTimeScan
+from penstock.enumerator.planning.annotate import EventTimeScan
 from penstock.enumerator.server.config.settings import Settings
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal

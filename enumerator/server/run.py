@@ -23,7 +23,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import NO_OBSERVER, Observer, TokensLoaded
-from penstock.enumerator.planning.event_time.annotate import EventTimeScan
+from penstock.enumerator.planning.annotate import EventTimeScan
 from penstock.enumerator.server.assembly import EndedWhileWaiting, ServiceToCome, built
 from penstock.enumerator.server.auth.acl import Rights, warnings_of
 from penstock.enumerator.server.auth.callers import CallerNames

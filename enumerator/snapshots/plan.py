@@ -8,21 +8,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from penstock.enumerator.planning.annotate import max_rows_of_split
 from penstock.enumerator.planning.commit_order import completed_in_order
 from penstock.enumerator.planning.discovery import read_timeline
-from penstock.enumerator.planning.event_time.annotate import rows_of_split
-from penstock.enumerator.planning.event_time.file_bounds import TimesCache
+from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 from penstock.enumerator.planning.plan import Planning
-from penstock.enumerator.planning.scan import refuse_without_meta_columns, wanted_columns
+from penstock.enumerator.planning.scan import bind_request, refuse_without_meta_columns
 from penstock.enumerator.planning.selection import TimelineFacts
+from penstock.enumerator.planning.table_state import TableSchema
 from penstock.enumerator.snapshots.split_list import as_inserts, checked, in_event_time_order
 from penstock.proto.model.changes import ChangeFormat, ChangesOf, ComparedStates, GroupChanges
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest, SnapshotPart
 from penstock.proto.model.splits import Plan, Split, WholeFile
 from penstock.table.hudi_table import HudiTable
-from penstock.table.schema.arrow import arrow_schema
-from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import change_schema
 
 _UNCUT: Final = 2**62
@@ -41,8 +40,8 @@ def plan_list(
     plan = planned(table, name, whole, ())
     facts = read_timeline(table)
     known = _known(facts, at)
-    returned = arrow_schema(parse_record_schema(plan.scan.schema_json))
-    columns = wanted_columns(request, returned, change_schema(returned, changes))
+    schema = TableSchema.parse(plan.scan.schema_json, f"schema of table {name}")
+    columns = bind_request(request, schema, change_schema(schema.arrow, changes)).columns
     rows = ChangesOf(changes, known)
     scan = replace(plan.scan, columns=columns, where=request.where, rows=rows)
     instant = known[-1] if known else at.order_key
@@ -75,7 +74,7 @@ def part_of(plan: Plan, splits: tuple[Split, ...], part: SnapshotPart, name: str
     return replace(plan, splits=chosen)
 
 
-def rows_of(table: HudiTable, split: Split, cache: TimesCache) -> int:
+def rows_of(table: HudiTable, split: Split, cache: FooterCache) -> int:
     """At most how many rows are read for a split of a snapshot; a log of which that is not known counts as none."""
     slices = [split]
     if isinstance(split.part, GroupChanges):
@@ -83,4 +82,4 @@ def rows_of(table: HudiTable, split: Split, cache: TimesCache) -> int:
         states = (source.after for source in sources if isinstance(source, ComparedStates) and source.after is not None)
         slices = [replace(split, part=WholeFile(), base=files.base, logs=files.logs) for files in states]
     told = (replace(item, logs=tuple(log for log in item.logs if log.writes is not None)) for item in slices)
-    return sum(rows_of_split(table, item, cache) or 0 for item in told)
+    return sum(max_rows_of_split(table, item, cache) or 0 for item in told)

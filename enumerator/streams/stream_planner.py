@@ -20,7 +20,7 @@ from penstock.enumerator.handover.topic_source import TopicSide
 from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.commit_order import horizon, is_earliest
 from penstock.enumerator.planning.discovery import read_timeline
-from penstock.enumerator.planning.plan import Planning, newest_schema_json
+from penstock.enumerator.planning.plan import Planning, newest_schema
 from penstock.enumerator.planning.scan import check_event_time, event_time_column
 from penstock.enumerator.snapshots.plan import plan_list
 from penstock.enumerator.snapshots.split_list import checked, cut, digest_of
@@ -51,8 +51,6 @@ from penstock.proto.model.streams import (
     commits_request,
 )
 from penstock.table.hudi_table import HudiTable
-from penstock.table.schema.arrow import arrow_schema
-from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import change_schema
 from penstock.table.timeline.zones import named_zone
 
@@ -96,9 +94,9 @@ class StreamLook:
                 "(hoodie.table.timeline.timezone=LOCAL), so the time of a commit is not known: give the option "
                 "timelineTimezone, or use watermarkFallback=scan"
             )
-        schema_json = newest_schema_json(self.table)
-        if schema_json:
-            returned = arrow_schema(parse_record_schema(schema_json))
+        schema = newest_schema(self.table)
+        if schema is not None:
+            returned = schema.arrow
             if isinstance(request.query, Changes):
                 returned = change_schema(returned, request.query.format)
             column = event_time_column(request.event_time, returned)

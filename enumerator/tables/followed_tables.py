@@ -14,8 +14,8 @@ from penstock.enumerator.continuous.retention import earliest_position, lags
 from penstock.enumerator.continuous.split_files import missing_file
 from penstock.enumerator.continuous.types import Advance, Following, Progress
 from penstock.enumerator.handover.phases import advance_hybrid
+from penstock.enumerator.planning.annotate import EventTimeScan
 from penstock.enumerator.planning.discovery import read_timeline
-from penstock.enumerator.planning.event_time.annotate import EventTimeScan
 from penstock.enumerator.tables.open_tables import OpenedTables, wall_clock_ms
 from penstock.kafka.factory import open_topic
 from penstock.kafka.protocols import OpenTopic

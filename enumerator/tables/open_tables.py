@@ -16,9 +16,9 @@ from penstock.enumerator.continuous.change_probe import Look, TableWatch, nothin
 from penstock.enumerator.handover.topic_access import TopicAccesses
 from penstock.enumerator.handover.topic_source import TopicSide
 from penstock.enumerator.planning import plan as planning
+from penstock.enumerator.planning.annotate import EventTimeScan, TimeSources
 from penstock.enumerator.planning.commit_order import is_earliest
-from penstock.enumerator.planning.event_time.annotate import EventTimeScan, TimeSources
-from penstock.enumerator.planning.event_time.file_bounds import TimesCache
+from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 from penstock.enumerator.snapshots.plan import plan_part, rows_of
 from penstock.enumerator.streams.plan_cache import IdleAt, StreamMemory
 from penstock.enumerator.streams.stream_planner import StreamLook, check_scope
@@ -70,7 +70,7 @@ class OpenedTables:
         self._max_tables, self._wall_ms = max_tables, wall_ms
         self._side = TopicSide(open_topic=open_topic, scan_event_time=scan_event_time)
         self._streams = StreamMemory()
-        self._sources = TimeSources(TimesCache(), scan_event_time)
+        self._sources = TimeSources(FooterCache(), scan_event_time)
         self._lock = threading.Lock()
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
 

@@ -21,7 +21,6 @@ from penstock.table.config.properties import TableProperties
 from penstock.table.partitions.scalars import partition_scalar
 from penstock.table.partitions.values import DEFAULT_PARTITION, partition_values, path_value_fields
 from penstock.table.predicate.bounds import UNKNOWN, BoundsLookup, ColumnBounds, MayMatch, range_bounds, value_bounds
-from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Column, Predicate, columns_of
 
 _BEHIND_SLASH: Final = b"0"
@@ -94,10 +93,11 @@ class PartitionPruning:
         return bounds
 
 
-def partition_pruning(properties: TableProperties, schema: pa.Schema, where: str) -> PartitionPruning | None:
-    """What the filter `where` may rule out; None if it says nothing about columns that paths tell, or does not suit
-    the table (which is told where the query is planned)."""
-    if not where:
+def partition_pruning(
+    properties: TableProperties, schema: pa.Schema, row_filter: Predicate | None
+) -> PartitionPruning | None:
+    """The pruning of partitions by a filter that is bound to `schema`; None if the filter uses no partition column."""
+    if row_filter is None:
         return None
     names = {name.lower() for name in schema.names}
     fields = path_value_fields(properties)
@@ -105,10 +105,9 @@ def partition_pruning(properties: TableProperties, schema: pa.Schema, where: str
         return None
     try:
         own = tuple(resolve_column(field, schema.names) for field in fields)
-        predicate = parse_predicate(where, schema)
     except ConfigurationError:
         return None
-    return PartitionPruning(own, schema, predicate) if set(own) & set(columns_of(predicate)) else None
+    return PartitionPruning(own, schema, row_filter) if set(own) & set(columns_of(row_filter)) else None
 
 
 def _scalar_bounds(text: str | None, kind: pa.DataType) -> ColumnBounds:

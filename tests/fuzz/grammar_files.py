@@ -11,7 +11,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.enumerator.planning.event_time.bounds import EventTimeColumn, row_group_bounds, row_group_sizes
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.base.file import BaseFile
@@ -22,6 +22,7 @@ from penstock.table.hfile.reader import HFile
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.metadata.files import data_files
 from penstock.table.metadata.records import RecordReader
+from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.timeline.archive import ArchiveCache, read_archive
 from penstock.table.timeline.archive_v1 import archive_entries
@@ -328,10 +329,10 @@ def _decode_base_file(data: bytes, _context: Any) -> Any:
         batches = [batch for group in file.row_groups(WholeFile(), BatchSize(10, 1 << 20)) for batch in group.batches()]
     for batch in batches:
         batch.validate()
-    footer = read_footer(storage, ref)
+    footer = read_base_footer(storage, ref)
     assert max(row_group_sizes(footer, len(data)), default=0) <= len(data)
     for field in _RECORD.fields:
-        event_time_bounds(footer, range(footer.num_row_groups), field.name, field.type)
+        row_group_bounds(footer, EventTimeColumn(field.name, field.type))
     return _decodable(batches)
 
 

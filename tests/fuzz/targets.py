@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.enumerator.planning.event_time.bounds import EventTimeColumn, row_group_bounds, row_group_sizes
 from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import FileRef, WholeFile
@@ -30,6 +30,7 @@ from penstock.table.log.positions import cardinality
 from penstock.table.metadata.column_stats import combined_stats
 from penstock.table.metadata.files import data_files, partition_paths
 from penstock.table.metadata.records import RecordReader
+from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.history import history_json, parse_history
@@ -109,10 +110,10 @@ def _parquet(data: bytes, member: Member) -> None:
         for group in file.row_groups(WholeFile(), BatchSize(1000, 1 << 20)):
             for batch in group.batches():
                 batch.validate()  # whether texts are UTF-8 is not looked at: a pass over every value
-    footer = read_footer(storage, ref)
+    footer = read_base_footer(storage, ref)
     row_group_sizes(footer, 1 << 20)
     for field in record.fields:
-        event_time_bounds(footer, range(footer.num_row_groups), field.name, field.type)
+        row_group_bounds(footer, EventTimeColumn(field.name, field.type))
 
 
 @functools.lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes
+from penstock.enumerator.planning.event_time.bounds import EventTimeColumn, row_group_bounds, row_group_sizes
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.base import file as base_file
@@ -19,6 +19,7 @@ from penstock.reader.base.file import BaseFile
 from penstock.reader.split.emit import BatchSize
 from penstock.reader.values.dictionary_text import PlainText
 from penstock.table.parquet import pages
+from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.avro import parse_record_schema
 from tests.fuzz import thrift_tree
 from tests.fuzz.memory_storage import MemoryStorage
@@ -73,10 +74,10 @@ def read_far(data: bytes) -> int:
 
 def footer(data: bytes) -> None:
     """What the planner asks of a footer."""
-    found = read_footer(MemoryStorage({"file.parquet": data}), FileRef("file.parquet", len(data)))
+    found = read_base_footer(MemoryStorage({"file.parquet": data}), FileRef("file.parquet", len(data)))
     assert max(row_group_sizes(found, len(data))) <= len(data)
     for field in RECORD.fields:
-        event_time_bounds(found, range(found.num_row_groups), field.name, field.type)
+        row_group_bounds(found, EventTimeColumn(field.name, field.type))
 
 
 def test_a_file_as_it_should_be_is_read() -> None:

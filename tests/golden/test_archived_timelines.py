@@ -67,14 +67,14 @@ def test_a_range_whose_end_state_was_cleaned_is_an_error(golden: Golden, case: s
     asked = queries(golden, case, ends=True)
     assert len(asked) == 9
     for query in asked:
-        with pytest.raises(PositionExpired, match=r"file p=.* is needed .* instant \d+ tells of it, clean \d+ removed"):
+        with pytest.raises(PositionExpired, match=r"file p=.* is needed .* instant \d+ names it, clean \d+ removed"):
             rows_of(golden.table(case), Incremental(place(query["begin"]), place(query["end"])))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_time_travel_to_a_cleaned_state_is_an_error(golden: Golden, case: str) -> None:
     query = next(q for q in golden.case(case)["queries"] if q["id"] == "asof_archived")
-    with pytest.raises(PositionExpired, match=r"instant \d+ tells of it, clean \d+ removed"):
+    with pytest.raises(PositionExpired, match=r"instant \d+ names it, clean \d+ removed"):
         rows_of(golden.table(case), SnapshotAsOf(InstantTime(query["as_of"])))
 
 

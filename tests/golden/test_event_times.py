@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.engine.event_time_scan import scan_event_time
-from penstock.enumerator.planning.event_time.annotate import TimeSources
-from penstock.enumerator.planning.event_time.file_bounds import TimesCache
+from penstock.enumerator.planning.annotate import TimeSources
+from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import FormatError, PositionExpired, TableError
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
@@ -136,7 +136,7 @@ def told_of(table: HudiTable, query: Query) -> Counter[str]:
         truth = rows_of_splits(plain.scan, plain.splits, list(columns))
     except (PositionExpired, TableError, FormatError):
         return told  # the query has no rows to compare with
-    sources = TimeSources(TimesCache(), scan_event_time)
+    sources = TimeSources(FooterCache(), scan_event_time)
     for name, kind in columns.items():
         request = PlanRequest(
             table="t", query=query, event_time=name, event_time_unit=UNIT if pa.types.is_int64(kind) else ""

@@ -78,7 +78,7 @@ def test_no_entry_is_lost() -> None:
 def test_lost_rows_are_an_error_and_hudis_rows_only_on_request(golden: Golden) -> None:
     """Two logs that commits name are gone, a third is damaged: Hudi loses ten updates in silence (marked WRONG)."""
     case = "A_corrupt_middle_v6_h0150"
-    with pytest.raises(CorruptFile, match=r"log\.1_0-1743-1430 .*instant 20261120215015719 tells of it"):
+    with pytest.raises(CorruptFile, match=r"log\.1_0-1743-1430 .*instant 20261120215015719 names it"):
         rows_of(golden.table(case), Snapshot())
     given_up = rows_of(golden.table(case), Snapshot(), skip_corrupt=True)
     assert difference(given_up, golden.expected(case, "snapshot")) == ""

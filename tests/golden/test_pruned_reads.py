@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
+from penstock.enumerator.planning import pruning as file_pruning
 from penstock.enumerator.planning.plan import plan_request
-from penstock.enumerator.planning.pruning import files
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot
@@ -150,7 +150,7 @@ def test_a_filtered_read_is_the_full_read_filtered(golden: Golden, case: str, mo
     compare(table, ReadOptimized(), 1, case + "ro")
     if FILES in indexes(table.properties):
         monkeypatch.setattr(listing, "FEW_PARTITIONS", 0)
-        monkeypatch.setattr(files, "FEW_FILES", 0)
+        monkeypatch.setattr(file_pruning, "FEW_FILES", 0)
         compare(table, Snapshot(), 1, case + "metadata")
     timeline = table.timeline()
     keys = sorted(timeline.order_key(item) for item in timeline.completed_writes)
@@ -177,7 +177,7 @@ WITH_STATISTICS = (
 def test_files_are_ruled_out_by_column_statistics(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read-optimized queries have log-free files alone; each is asked for around every bound of whole numbers, dates
     and timestamps."""
-    monkeypatch.setattr(files, "FEW_FILES", 0)
+    monkeypatch.setattr(file_pruning, "FEW_FILES", 0)
     table = open_table(str(golden.table(case)))
     if COLUMN_STATS not in indexes(table.properties):
         pytest.fail(f"{case} has no column statistics")
@@ -212,7 +212,7 @@ def test_the_metadata_table_is_asked_for_partitions_that_match(golden: Golden, c
     first = min(every)
     value = first.partition("=")[2]
     (field,) = table.properties.partition_fields
-    pruning = partition_pruning(table.properties, schema, f"`{field}` = '{value}'")
+    pruning = partition_pruning(table.properties, schema, parse_predicate(f"`{field}` = '{value}'", schema))
     assert pruning is not None and value
     for metadata in (True, False):
         found = listing.TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
@@ -227,7 +227,7 @@ def test_special_partition_values_are_ruled_out_by_the_value_that_rows_show(gold
     table = open_table(str(golden.table("A_part_special_v9_h120")))
     all_files, batch, places = full(table, Snapshot())
     field = table.properties.partition_fields[0]
-    pruning = partition_pruning(table.properties, batch.schema, f"`{field}` IS NULL")
+    pruning = partition_pruning(table.properties, batch.schema, parse_predicate(f"`{field}` IS NULL", batch.schema))
     assert pruning is not None and pruning.drops(f"{field}=x")
     for value in set(batch[field].to_pylist()):
         text = literal(value, pa.string()) if value is not None else None

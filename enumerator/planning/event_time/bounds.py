@@ -1,9 +1,7 @@
-"""Event-time bounds from statistics: those in Parquet footers (of base files and of log blocks), and those in the
-metadata table.
+"""Event-time bounds from Parquet footers, from the metadata table's statistics, and from partition paths. Pure.
 
-All here decides, `read_footer` aside, which is the I/O. Bounds may be wide, never narrow: whatever the statistics leave
-open is UnknownBounds. A log record may carry any event time, so a slice has bounds only if every one of its files has.
-Not here: which files a split reads (`file_times`, `split_times`).
+Bounds may be too wide but never too narrow: statistics that leave a doubt give UnknownBounds. Any log record may carry
+any event time, so a slice has bounds only if every one of its files has.
 """
 
 from __future__ import annotations
@@ -15,18 +13,17 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.proto.errors import CorruptFile, StorageError
-from penstock.proto.model.splits import EventTimeBounds, FileRef, NoEventTimes, UnknownBounds
+from penstock.proto.errors import PenstockError
+from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, Scan, Split, UnknownBounds
 from penstock.table.metadata.column_stats import ColumnStats
-from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, is_storage_failure
 from penstock.table.parquet.legacy_calendar import legacy_calendar, widened_bounds
+from penstock.table.partitions.scalars import partition_scalar
 from penstock.table.schema.avro import AvroType, Primitive
-from penstock.table.storage.filesystem import Storage, redacted_uri
 
 _DAY_US: Final = 86_400_000_000
 _INT64_MAX: Final = 2**63 - 1
 _SURELY_MICROS: Final = 10**14
-"""In micros less than this is before March 1973, in millis more is behind the year 5138."""
+"""A smaller number is before March 1973 in microseconds; a greater one is after the year 5138 in milliseconds."""
 
 _UNITS: Final = {"milliseconds": ("millis", 1000), "microseconds": ("micros", 1)}
 
@@ -38,15 +35,18 @@ SplitBounds = EventTimeBounds | NoEventTimes | UnknownBounds
 
 @dataclass(frozen=True, slots=True)
 class EventTimeColumn:
-    """The table's column, its type there, and the unit of plain numbers ('' where none was given)."""
+    """The event-time column of a request."""
 
     name: str
+    """The column's name in the table."""
     type: AvroType
+    """Its type in the table's schema."""
     unit: str = ""
+    """The unit (s, ms, us) of plain numbers; '' if the request has none."""
 
 
-def together(parts: Iterable[SplitBounds]) -> SplitBounds:
-    """The bounds of all rows of all parts: unknown if those of one are, none if no part has any."""
+def union_of_bounds(parts: Iterable[SplitBounds]) -> SplitBounds:
+    """The bounds of all rows of all parts: unknown if those of one part are, none if no part has any."""
     low = high = None
     for part in parts:
         match part:
@@ -58,28 +58,8 @@ def together(parts: Iterable[SplitBounds]) -> SplitBounds:
     return NoEventTimes() if low is None or high is None else EventTimeBounds(low, high)
 
 
-def read_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:
-    """The footer of a base file. CorruptFile if there is no file or no footer that can be read."""
-    where = f"base file {file.path} of table {redacted_uri(storage.base_path)}"
-    try:
-        with storage.open_input(file.path) as source:
-            check_statistics(source)
-            footer = pq.read_metadata(source)
-            check_rows(footer)
-            return footer
-    except FileNotFoundError as error:
-        raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
-    except (pa.ArrowException, ParquetError, OSError) as error:
-        detail = str(error).partition("\n")[0][:200]
-        if is_storage_failure(error):
-            raise StorageError(f"footer of {where} cannot be read: {detail}; asking again may help") from error
-        raise CorruptFile(
-            f"{where} has no readable Parquet footer: {detail}; expected {file.size_bytes} bytes"
-        ) from error
-
-
 def row_group_sizes(footer: pq.FileMetaData, file_bytes: int) -> tuple[int, ...]:
-    """Bytes on storage of each row group of a file of so many."""
+    """The bytes on storage of each row group, each at most the size of the file."""
     groups = (footer.row_group(index) for index in range(footer.num_row_groups))
     stated = (
         sum(max(group.column(column).total_compressed_size, 0) for column in range(group.num_columns))
@@ -88,21 +68,14 @@ def row_group_sizes(footer: pq.FileMetaData, file_bytes: int) -> tuple[int, ...]
     return tuple(min(size_bytes, file_bytes) for size_bytes in stated)
 
 
-def event_time_bounds(
-    footer: pq.FileMetaData, row_groups: Iterable[int], column: str, column_type: AvroType, unit: str = ""
-) -> SplitBounds:
-    """Lowest and highest event time in some row groups of a file, nulls left out; see `row_group_times`."""
-    times = row_group_times(footer, EventTimeColumn(column, column_type, unit))
-    return together(times[index] for index in row_groups)
+def row_group_bounds(footer: pq.FileMetaData, column: EventTimeColumn) -> tuple[SplitBounds, ...]:
+    """The lowest and highest event time in each row group of a file; nulls do not count.
 
-
-def row_group_times(footer: pq.FileMetaData, column: EventTimeColumn) -> tuple[SplitBounds, ...]:
-    """Lowest and highest event time in each row group of a file, nulls left out.
-
-    Timestamps with and without zone are taken as UTC, a date as its midnight, plain numbers in the column's unit.
-    NoEventTimes: no rows, nulls alone by the count of them, or a file that lacks the column (its rows read as nulls).
-    Unknown: plain numbers without a unit, INT96, a file that states another unit than the table (old writers marked
-    millis as micros), a row group without statistics. Bounds before 1900 in a file of the legacy calendar are wide.
+    Timestamps with and without zone are read as UTC, a date as its midnight, plain numbers in the column's unit.
+    NoEventTimes: there are no rows, the null count equals the row count, or the file lacks the column (its rows read as
+    nulls). Unknown: plain numbers without a unit, INT96, a unit in the file that differs from the table's (old writers
+    recorded milliseconds as microseconds), a row group without statistics. Bounds before 1900 in a file of the legacy
+    calendar are widened.
     """
     groups = range(footer.num_row_groups)
     if _lacks(footer, column.name):
@@ -111,7 +84,7 @@ def row_group_times(footer: pq.FileMetaData, column: EventTimeColumn) -> tuple[S
     if place is None or footer.schema.column(place).max_repetition_level:
         return tuple(UnknownBounds() for _ in groups)
     factor = _factor_us(footer, place, column)
-    wide = tells_moments(column.type) and legacy_calendar(footer.metadata) is not None
+    wide = depends_on_calendar(column.type) and legacy_calendar(footer.metadata) is not None
     return tuple(_of_row_group(footer.row_group(index), place, factor, wide) for index in groups)
 
 
@@ -135,13 +108,13 @@ def _bounds(low: int, high: int) -> EventTimeBounds | UnknownBounds:
 
 
 def slice_bounds(stats: Iterable[ColumnStats | None], column_type: AvroType, unit: str = "") -> SplitBounds:
-    """Lowest and highest event time in a slice, from the statistics of the column in each of its files.
+    """The lowest and highest event time in a slice, from the column's statistics in each of its files.
 
-    Unknown if a file has none, or none that can be relied on: of another unit than the table's, deleted, or of a size
-    that another unit would explain (old writers' statistics say micros of millis, or nothing). A file without any
-    value of the column (nulls, deletes alone) does not count: NoEventTimes if that is all of them. Their bounds are
-    passed over: a base file's are 0 (`HoodieMetadataColumnStats`). Bounds before 1900 are wide: of which
-    calendar they are (`table.parquet.legacy_calendar`) is not recorded.
+    Unknown if a file has no statistics, or unreliable ones: deleted ones, those of another unit than the table's, or
+    values that another unit would explain (old writers recorded milliseconds as microseconds, or no unit). A file with
+    only nulls or deletes does not count, and its bounds are ignored, because Hudi records 0 for a base file
+    (`HoodieMetadataColumnStats`): NoEventTimes if all files are of this kind. Bounds before 1900 are widened, because
+    the calendar (`table.parquet.legacy_calendar`) is not recorded.
     """
     parts: list[SplitBounds] = []
     for item in stats:
@@ -152,12 +125,14 @@ def slice_bounds(stats: Iterable[ColumnStats | None], column_type: AvroType, uni
         low, high = (stated_us(value, item.logical, column_type, unit) for value in (item.low, item.high))
         if low is None or high is None:
             return UnknownBounds()
-        parts.append(_bounds(*widened_bounds(low, high, _DAY_US)) if tells_moments(column_type) else _bounds(low, high))
-    return together(parts)
+        parts.append(
+            _bounds(*widened_bounds(low, high, _DAY_US)) if depends_on_calendar(column_type) else _bounds(low, high)
+        )
+    return union_of_bounds(parts)
 
 
-def tells_moments(column_type: AvroType) -> bool:
-    """Whether values of the type are dates or instants: what they mean depends on the calendar of the file."""
+def depends_on_calendar(column_type: AvroType) -> bool:
+    """Whether values of the type are dates or points in time, whose meaning depends on the calendar of the file."""
     match column_type:
         case Primitive("int", "date") | Primitive("long", "timestamp-millis" | "timestamp-micros"):
             return True
@@ -166,8 +141,7 @@ def tells_moments(column_type: AvroType) -> bool:
 
 
 def stated_us(value: object, logical: str, column_type: AvroType, unit: str = "") -> int | None:
-    """A bound of a metadata table in microseconds; None if its unit is not beyond doubt. `unit` is that of plain
-    numbers."""
+    """A bound of the metadata table in microseconds; None if its unit is in doubt. `unit` is that of plain numbers."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     match column_type:
@@ -176,13 +150,13 @@ def stated_us(value: object, logical: str, column_type: AvroType, unit: str = ""
         case Primitive("long", ""):
             return value * UNIT_US[unit] if unit and not logical else None
         case Primitive("long", of_table):
-            named = of_table.removeprefix("local-").removeprefix("timestamp-")
+            table_unit = of_table.removeprefix("local-").removeprefix("timestamp-")
             stated = logical.removeprefix("local-")
-            if stated not in ("", f"timestamp-{named}"):
+            if stated not in ("", f"timestamp-{table_unit}"):
                 return None
-            if named == "micros":
+            if table_unit == "micros":
                 return value if abs(value) >= _SURELY_MICROS else None
-            return value * 1000 if named == "millis" and abs(value) < _SURELY_MICROS else None
+            return value * 1000 if table_unit == "millis" and abs(value) < _SURELY_MICROS else None
         case _:
             return None
 
@@ -194,13 +168,13 @@ def _column_place(footer: pq.FileMetaData, column: str) -> int | None:
 
 
 def _lacks(footer: pq.FileMetaData, column: str) -> bool:
-    """Whether no column of the file, nested ones included, has this name at its top."""
+    """Whether the file has no top-level column of this name."""
     schema = footer.schema
     return all(schema.column(index).path.partition(".")[0] != column for index in range(len(schema)))
 
 
 def _factor_us(footer: pq.FileMetaData, place: int, column: EventTimeColumn) -> int | None:
-    """What one unit of the stored number is in microseconds; None if file and table do not agree on it."""
+    """The microseconds in one unit of the stored number; None if the file and the table disagree about the unit."""
     leaf = footer.schema.column(place)
     match column.type:
         case Primitive("int", "date"):
@@ -218,7 +192,7 @@ def _factor_us(footer: pq.FileMetaData, place: int, column: EventTimeColumn) -> 
 
 
 def _stated_unit(leaf: pq.ColumnSchema) -> tuple[str, int] | None:
-    """(Avro's name of the unit, microseconds in it) that the file states for a timestamp column."""
+    """(Avro's name of the unit, microseconds in it) of a timestamp column, as the file states it."""
     if leaf.physical_type != "INT64" or leaf.logical_type.type != "TIMESTAMP":
         return None
     text = leaf.logical_type.to_json()
@@ -226,7 +200,7 @@ def _stated_unit(leaf: pq.ColumnSchema) -> tuple[str, int] | None:
 
 
 def _is_plain(leaf: pq.ColumnSchema) -> bool:
-    """Whether the file holds signed whole numbers that state no unit."""
+    """Whether the file holds signed whole numbers without a unit."""
     if leaf.physical_type not in ("INT32", "INT64"):
         return False
     match leaf.logical_type.type:
@@ -236,3 +210,25 @@ def _is_plain(leaf: pq.ColumnSchema) -> bool:
             return '"isSigned":true' in leaf.logical_type.to_json().replace(" ", "")
         case _:
             return False
+
+
+def path_bounds(scan: Scan, split: Split, column: EventTimeColumn, kind: pa.DataType) -> SplitBounds:
+    """The bounds of a split from its partition path: one value, or none for the null partition.
+
+    `kind` is the column's Arrow type. Unknown for plain numbers without a unit, and for a path that the reader refuses
+    with an error of its own.
+    """
+    if len(split.partition_values) != len(scan.partition_fields):
+        return UnknownBounds()
+    text = dict(zip(scan.partition_fields, split.partition_values, strict=True))[column.name]
+    try:
+        value = partition_scalar(text, kind, f"table {scan.table}")
+    except PenstockError:
+        return UnknownBounds()
+    if not value.is_valid:
+        return NoEventTimes()
+    factor = _DAY_US if pa.types.is_date32(kind) else 1 if pa.types.is_timestamp(kind) else UNIT_US.get(column.unit)
+    if factor is None:
+        return UnknownBounds()
+    time_us = int(value.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py()) * factor
+    return EventTimeBounds(time_us, time_us) if abs(time_us) <= _INT64_MAX else UnknownBounds()

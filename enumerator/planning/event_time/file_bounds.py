@@ -1,8 +1,8 @@
-"""What single files tell of event times: base files by their footers, log files by the footers of their Parquet blocks
-(Hudi `HoodieParquetDataBlock`, whose content is a whole Parquet file). Kept in a `TimesCache`.
+"""Event-time bounds of single files: base files by their footer, log files by the footers of their Parquet blocks.
 
-Shell: reads footers, and of a log the framing and the ends of contents, never rows. What is kept of a file holds for
-every view of it; which blocks count is asked again each time (`FileTimes.of_slice`). Not here: splits (`split_times`).
+A Parquet block (Hudi `HoodieParquetDataBlock`) holds a whole Parquet file. Only footers are read, and of a log the
+block framing; never rows. Cached values of a file hold for every view of it; which log blocks count is decided for each
+view (`FileBounds.of_slice`).
 """
 
 from __future__ import annotations
@@ -19,72 +19,74 @@ import pyarrow.parquet as pq
 from penstock.enumerator.planning.event_time.bounds import (
     EventTimeColumn,
     SplitBounds,
-    read_footer,
+    row_group_bounds,
     row_group_sizes,
-    row_group_times,
-    together,
+    union_of_bounds,
 )
-from penstock.proto.errors import CorruptBlock, CorruptFile, StorageError
-from penstock.proto.model.splits import FileRef, UnknownBounds, VisibleInstants
+from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation, StorageError
+from penstock.proto.model.changes import ChangesOf, ChangeStep, ComparedStates, GroupChanges, LoggedImages, StoredKinds
+from penstock.proto.model.files import SliceFiles
+from penstock.proto.model.splits import FileRef, Scan, UnknownBounds, VisibleInstants
 from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
 from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, is_storage_failure
+from penstock.table.parquet.footer import read_base_footer
 from penstock.table.storage.filesystem import redacted_uri
 
 MAX_CELLS: Final = 200_000
-"""What all entries weigh together: one for the entry, one for each row group or log block in it."""
+"""The total weight of all entries: one for each entry, and one for each row group or log block in it."""
 
 _T = TypeVar("_T")
 
 
-class TimesCache:
-    """Entries by key; those unused longest are let go once all weigh more than `max_cells`.
+class FooterCache:
+    """Values from footers by key, for any thread. The least recently used are evicted above `max_cells`.
 
-    A key names everything that its value depends on: table, file with its size, column with type and unit.
+    A key holds everything that its value depends on: table, file with its size, column with type and unit.
     """
 
     def __init__(self, max_cells: int = MAX_CELLS) -> None:
         self._max_cells = max_cells
         self._lock = threading.Lock()
-        self._held: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self._cells = 0
 
     def get(self, key: Hashable) -> object | None:
-        """The value, used just now; None if it is not here."""
+        """The value, marked as used; None if it is not cached."""
         with self._lock:
-            found = self._held.get(key)
-            if found is None:
+            entry = self._entries.get(key)
+            if entry is None:
                 return None
-            self._held.move_to_end(key)
-            return found[0]
+            self._entries.move_to_end(key)
+            return entry[0]
 
     def put(self, key: Hashable, value: object, cells: int = 0) -> None:
-        """Keeps a value that weighs `cells` more than an entry."""
+        """Cache a value. `cells` is its weight beside the entry itself."""
         weight = cells + 1
         with self._lock:
-            before = self._held.pop(key, None)
+            before = self._entries.pop(key, None)
             self._cells += weight - (before[1] if before else 0)
-            self._held[key] = (value, weight)
-            while self._cells > self._max_cells and self._held:
-                _, (_, gone) = self._held.popitem(last=False)
-                self._cells -= gone
+            self._entries[key] = (value, weight)
+            while self._cells > self._max_cells and self._entries:
+                _, (_, evicted) = self._entries.popitem(last=False)
+                self._cells -= evicted
 
-    def made(self, key: Hashable, make: Callable[[], _T], cells: Callable[[_T], int]) -> _T:
-        """The value under a key, made if it is not here; two threads may make it both, and get equal ones."""
-        found = self.get(key)
-        if found is not None:
-            return cast("_T", found)
-        value = make()
+    def get_or_compute(self, key: Hashable, compute: Callable[[], _T], cells: Callable[[_T], int]) -> _T:
+        """The value of a key, computed if it is not cached. Two threads may both compute it and get equal values."""
+        cached = self.get(key)
+        if cached is not None:
+            return cast("_T", cached)
+        value = compute()
         self.put(key, value, cells(value))
         return value
 
     def __len__(self) -> int:
         with self._lock:
-            return len(self._held)
+            return len(self._entries)
 
 
-_Look = Callable[[pa.NativeFile, list[LogBlock]], "LogTimes"]
+_LogReader = Callable[[pa.NativeFile, list[LogBlock]], "LogBounds"]
 _ROLLBACK: Final = "0"
 _MAX_BLOCKS: Final = 1000
 _TAIL_BYTES: Final = 64 << 10
@@ -92,66 +94,76 @@ _MAX_FOOTER_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class BaseTimes:
-    """Of each row group of a base file: rows, bytes on storage, event times (unknown where no column was asked for)."""
+class BaseFileBounds:
+    """The row groups of a base file, one item each."""
 
     rows: tuple[int, ...]
+    """The number of rows."""
     sizes_bytes: tuple[int, ...]
-    times: tuple[SplitBounds, ...]
+    """The bytes on storage."""
+    bounds: tuple[SplitBounds, ...]
+    """The event-time bounds; unknown if no column was requested."""
 
 
 @dataclass(frozen=True, slots=True)
-class BlockTimes:
-    """Records that an instant wrote into a log, and their event times."""
+class BlockBounds:
+    """A data block of a log."""
 
     instant: str
-    rows: int
-    times: SplitBounds
+    """The requested time of the instant that wrote it."""
+    bounds: SplitBounds
+    """The event-time bounds of its records."""
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
-    """A rollback block: what its target wrote in front of it does not count."""
+class RolledBack:
+    """A rollback block: the blocks of its target before it do not count."""
 
     target: str
+    """The requested time of the instant that was rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
-class LogTimes:
-    """The blocks of a log in file order; None if there is anything in it whose event times no footer tells."""
+class LogBounds:
+    """The blocks of a log."""
 
-    blocks: tuple[BlockTimes | TakenBack, ...] | None
+    blocks: tuple[BlockBounds | RolledBack, ...] | None
+    """In file order; None if the log holds data whose event times are in no footer."""
 
 
-_UNTOLD: Final = LogTimes(None)
+_UNKNOWN_LOG: Final = LogBounds(None)
 
 
 @dataclass(frozen=True, slots=True)
-class FileTimes:
-    """The files of one table asked for one column; no column: for rows and bytes alone."""
+class FileBounds:
+    """The event-time bounds of a table's files."""
 
     table: HudiTable
+    """The table."""
     column: EventTimeColumn | None
-    cache: TimesCache
+    """The event-time column; None if only rows and bytes are needed."""
+    cache: FooterCache
+    """Values that were read before."""
 
-    def of_base(self, file: FileRef) -> BaseTimes:
-        """A base file, by its footer. Errors as for `bounds.read_footer`."""
+    def of_base(self, file: FileRef) -> BaseFileBounds:
+        """The row groups of a base file, from its footer. Errors as for `read_base_footer`."""
 
-        def read() -> BaseTimes:
-            footer = read_footer(self.table.storage, file)
+        def read() -> BaseFileBounds:
+            footer = read_base_footer(self.table.storage, file)
             rows = tuple(footer.row_group(index).num_rows for index in range(footer.num_row_groups))
-            times = tuple(UnknownBounds() for _ in rows)
+            bounds: tuple[SplitBounds, ...] = tuple(UnknownBounds() for _ in rows)
             if self.column is not None:
-                return BaseTimes(rows, row_group_sizes(footer, file.size_bytes), row_group_times(footer, self.column))
-            return BaseTimes(rows, row_group_sizes(footer, file.size_bytes), times)
+                bounds = row_group_bounds(footer, self.column)
+            return BaseFileBounds(rows, row_group_sizes(footer, file.size_bytes), bounds)
 
-        return self.cache.made(self.key("base", (file,)), read, lambda found: len(found.rows))
+        return self.cache.get_or_compute(self.key("base", (file,)), read, lambda base: len(base.rows))
 
     def of_slice(self, base: FileRef | None, logs: Sequence[FileRef], visible: VisibleInstants) -> SplitBounds:
-        """Every row that can be merged from the slice: of its logs those blocks count whose instant is visible, and
-        that no rollback block behind them takes back (Hudi `BaseHoodieLogRecordReader`); delete blocks bring no row.
+        """The bounds of every row that can be merged from the slice.
 
-        Unknown if a log has a block of data that is not Parquet, or a damaged one. CorruptFile for a file that is gone.
+        A log block counts if its instant is visible and no later rollback block rolls it back (Hudi
+        `BaseHoodieLogRecordReader`); delete blocks add no row. Unknown if a log has a damaged block or a data block
+        that is not Parquet. CorruptFile for a missing file.
         """
         by_instant: dict[str, list[SplitBounds]] = {}
         for log in logs:
@@ -159,83 +171,88 @@ class FileTimes:
             if blocks is None:
                 return UnknownBounds()
             for block in blocks:
-                if isinstance(block, TakenBack):
+                if isinstance(block, RolledBack):
                     by_instant.pop(block.target, None)
                 elif visible.holds(block.instant):
-                    by_instant.setdefault(block.instant, []).append(block.times)
-        parts: list[SplitBounds] = [part for found in by_instant.values() for part in found]
-        return together([*(self.of_base(base).times if base is not None else ()), *parts])
+                    by_instant.setdefault(block.instant, []).append(block.bounds)
+        parts = [part for of_instant in by_instant.values() for part in of_instant]
+        return union_of_bounds([*(self.of_base(base).bounds if base is not None else ()), *parts])
 
-    def of_log(self, file: FileRef) -> LogTimes:
-        """A log file. CorruptFile if it is gone; StorageError if it cannot be read now."""
+    def of_log(self, file: FileRef) -> LogBounds:
+        """The blocks of a log file. CorruptFile if it is missing; StorageError if the storage failed."""
 
-        def cells(found: LogTimes) -> int:
-            return len(found.blocks or ())
+        def cells(log: LogBounds) -> int:
+            return len(log.blocks or ())
 
-        return self.cache.made(self.key("log", (file,)), lambda: self._read_log(file, self._blocks), cells)
+        return self.cache.get_or_compute(self.key("log", (file,)), lambda: self._read_log(file, self._blocks), cells)
 
-    def logs_keys_alone(self, file: FileRef) -> bool:
-        """Whether the changes in a `.cdc` log have no images of rows (Hudi `HoodieCDCUtils.schemaBySupplementalLogging
-        Mode`, `op_key_only`). Errors as for `of_log`."""
-
-        def cells(found: LogTimes) -> int:
-            return 0
-
-        found = self.cache.made(
-            self.key("changes", (file,)), lambda: self._read_log(file, lambda _, items: _without_images(items)), cells
+    def logs_keys_only(self, file: FileRef) -> bool:
+        """Whether the changes in a `.cdc` log have no row images (Hudi supplemental logging mode `op_key_only`,
+        `HoodieCDCUtils.schemaBySupplementalLoggingMode`). Errors as for `of_log`."""
+        log = self.cache.get_or_compute(
+            self.key("changes", (file,)),
+            lambda: self._read_log(file, lambda _, items: _without_images(items)),
+            lambda _: 0,
         )
-        return found.blocks is not None
+        return log.blocks is not None
+
+    def of_changes(self, changes: GroupChanges, scan: Scan) -> SplitBounds:
+        """The bounds of both images of every change, from footers. Errors as for `of_slice`."""
+        covering = covering_slices(changes, self)
+        if covering is None:
+            return UnknownBounds()
+        visible = _visible_in_any_step(scan)
+        return union_of_bounds(self.of_slice(item.base, item.logs, visible) for item in covering)
 
     def key(self, kind: str, files: Sequence[FileRef]) -> tuple[object, ...]:
-        """What a value about these files is kept under."""
+        """The cache key of a value about these files."""
         return (kind, self.table.base_path, self.column, *((file.path, file.size_bytes) for file in files))
 
-    def _read_log(self, file: FileRef, look: _Look) -> LogTimes:
+    def _read_log(self, file: FileRef, read: _LogReader) -> LogBounds:
         where = f"log file {file.path} of table {redacted_uri(self.table.base_path)}"
         try:
             with self.table.storage.open_input(file.path) as source:
                 data = RemoteBytes(source)
                 if not len(data) or len(data) < file.size_bytes:
-                    return _UNTOLD
+                    return _UNKNOWN_LOG
                 items: list[LogBlock] = []
                 for item in read_blocks(data, where):
                     if not isinstance(item, LogBlock) or len(items) == _MAX_BLOCKS:
-                        return _UNTOLD
+                        return _UNKNOWN_LOG
                     if item.kind in (BlockKind.AVRO_DATA, BlockKind.HFILE_DATA):
-                        return _UNTOLD
+                        return _UNKNOWN_LOG
                     items.append(item)
-                return look(source, items)
+                return read(source, items)
         except FileNotFoundError as error:
             raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
         except (CorruptBlock, RemoteRangeTooLong, ParquetError):
-            return _UNTOLD
+            return _UNKNOWN_LOG
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, OSError) and not is_storage_failure(error):
-                return _UNTOLD
+                return _UNKNOWN_LOG
             detail = str(error).partition("\n")[0][:200]
             raise StorageError(f"{where} cannot be read: {detail}; asking again may help") from error
 
-    def _blocks(self, source: pa.NativeFile, items: Iterable[LogBlock]) -> LogTimes:
-        """The event times of a log's blocks; of changes (`.cdc`) in it nothing is read with its rows."""
-        found: list[BlockTimes | TakenBack] = []
+    def _blocks(self, source: pa.NativeFile, items: Iterable[LogBlock]) -> LogBounds:
+        """The bounds of a log's blocks. Blocks of changes (`.cdc`) are skipped: they are not merged with rows."""
+        blocks: list[BlockBounds | RolledBack] = []
         for item in items:
             match item.kind:
                 case BlockKind.PARQUET_DATA if self.column is not None:
                     footer = _block_footer(source, item)
-                    rows = sum(footer.row_group(index).num_rows for index in range(footer.num_row_groups))
-                    times = together(row_group_times(footer, self.column))
-                    found.append(BlockTimes(item.header.instant_time, rows, times))
+                    bounds = union_of_bounds(row_group_bounds(footer, self.column))
+                    blocks.append(BlockBounds(item.header.instant_time, bounds))
                 case BlockKind.COMMAND if item.header.command == _ROLLBACK and item.header.target_instant_time:
-                    found.append(TakenBack(item.header.target_instant_time))
+                    blocks.append(RolledBack(item.header.target_instant_time))
                 case BlockKind.DELETE | BlockKind.CDC_DATA:
                     continue
                 case _:
-                    return _UNTOLD
-        return LogTimes(tuple(found))
+                    return _UNKNOWN_LOG
+        return LogBounds(tuple(blocks))
 
 
 def _block_footer(source: pa.NativeFile, block: LogBlock) -> pq.FileMetaData:
-    """The footer of the Parquet file that is the block's content, from the content's end alone."""
+    """The footer of the Parquet file in a block, read from the end of the block's content."""
     size = block.content_end - block.content_start
     tail = source.read_at(min(size, _TAIL_BYTES), block.content_end - min(size, _TAIL_BYTES))
     needed = int.from_bytes(tail[-8:-4], "little") + 12
@@ -253,10 +270,42 @@ def _block_footer(source: pa.NativeFile, block: LogBlock) -> pq.FileMetaData:
         raise ParquetError(str(error)[:200]) from None
 
 
-def _without_images(items: Iterable[LogBlock]) -> LogTimes:
-    """Told if every block of changes tells a schema without images."""
+def _without_images(items: Iterable[LogBlock]) -> LogBounds:
+    """A result with `blocks` if every block of changes has a schema without row images."""
     for item in items:
         schema = item.header.schema_json
         if item.kind is not BlockKind.CDC_DATA or not schema or '"before"' in schema or '"after"' in schema:
-            return _UNTOLD
-    return LogTimes(())
+            return _UNKNOWN_LOG
+    return LogBounds(())
+
+
+def covering_slices(changes: GroupChanges, files: FileBounds) -> tuple[SliceFiles, ...] | None:
+    """Slices that hold every image of the changes, each once; None if an image may be in another file."""
+    slices: dict[SliceFiles, None] = {}
+    for step in changes.steps:
+        states = _states_of(step, files)
+        if states is None:
+            return None
+        slices.update(dict.fromkeys(states))
+    return tuple(slices)
+
+
+def _states_of(step: ChangeStep, files: FileBounds) -> tuple[SliceFiles, ...] | None:
+    match step.source:
+        case ComparedStates(before, after):
+            return tuple(state for state in (before, after) if state is not None)
+        case StoredKinds(stored):
+            return (stored,)
+        case LoggedImages(logs, before, after):
+            if before is None or after is None or not all(files.logs_keys_only(log) for log in logs):
+                return None
+            return (before, after)
+
+
+def _visible_in_any_step(scan: Scan) -> VisibleInstants:
+    """The instants that are visible in any state of the changes: more than in each single state."""
+    if not isinstance(scan.rows, ChangesOf):
+        raise InvariantViolation(f"table {scan.table}: a split of changes, and the scan is not one of changes")
+    return VisibleInstants(
+        members=scan.visible.members.union(scan.rows.instants), archived_before=scan.visible.archived_before
+    )

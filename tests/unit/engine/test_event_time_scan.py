@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from penstock.engine import connect
 from penstock.engine.event_time_scan import scan_event_time
 from penstock.engine.group.connect import open_group_enumerator
-from penstock.enumerator.planning.event_time.annotate import EventTimeScan
+from penstock.enumerator.planning.annotate import EventTimeScan
 from penstock.enumerator.planning.plan import plan_request
 from penstock.enumerator.server import assembly
 from penstock.enumerator.server.config.settings import Settings, TableSettings

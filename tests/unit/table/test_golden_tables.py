@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow.fs as pafs
 import pytest
 
-from penstock.enumerator.planning.discovery import read_timeline, table_schema
+from penstock.enumerator.planning.discovery import read_timeline
+from penstock.enumerator.planning.schemas import table_schema_text
 from penstock.proto.model.splits import (
     CommitTimeOrdering,
     DeleteMarker,
@@ -123,7 +124,7 @@ def test_completed_instants_are_those_the_catalogue_names(golden: Any, case: str
 @pytest.mark.parametrize("case", CASES)
 def test_schema_has_the_columns_hudi_returned(golden: Any, case: str) -> None:
     table = open_table(str(golden.table(case)))
-    schema = table_schema(table, read_timeline(table))
+    schema = table_schema_text(table, read_timeline(table))
     queries = [q for q in CASES[case]["queries"] if q["query"] == "snapshot" and q["rows"] and not q.get("error")]
     for query in queries[:1]:
         names = [field["name"] for field in json.loads(schema)["fields"]]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.enumerator.planning.archived_timeline import asks_every_partition, checked_against, with_archive
+from penstock.enumerator.planning.archived_timeline import checked_against, needs_every_partition, with_archive
 from penstock.enumerator.planning.commit_order import newest_position
 from penstock.enumerator.planning.selection import TimelineFacts, reaches_back, select
 from penstock.proto.errors import PositionExpired
@@ -146,7 +146,7 @@ class TestCutArchive:
     @pytest.mark.parametrize("query", [Incremental(at("05"), at("30")), as_of("15"), Incremental(EARLIEST, at("15"))])
     def test_a_file_or_partition_of_a_lost_instant_tells(self, query: Query) -> None:
         facts = layout_1(lost=True)
-        assert facts.complete_from == "" and asks_every_partition(query, facts)
+        assert facts.complete_from == "" and needs_every_partition(query, facts)
         assert checked_against(facts, listing("b_0-1-1_20.parquet"), {"p": "20"}, query) is facts
         with pytest.raises(PositionExpired):
             checked_against(facts, listing("a_0-1-1_10.parquet"), {}, query)
@@ -164,7 +164,7 @@ class TestCutArchive:
     def test_what_lies_before_the_range_does_not_matter_on_layout_1(self) -> None:
         facts = layout_1(lost=True)
         query = Incremental(at("20"), at("30"))
-        assert not asks_every_partition(query, facts)
+        assert not needs_every_partition(query, facts)
         cut = checked_against(facts, listing("a_0-1-1_10.parquet"), {}, query)
         assert cut.complete_from == "20", "files may be missed that nothing names"
 
@@ -185,4 +185,4 @@ class TestCutArchive:
     def test_facts_without_the_archive_are_left_alone(self) -> None:
         facts = active(1, {"30": commit("30", stat("a", "30"))}, "30.commit", complete_from="30")
         assert checked_against(facts, listing("a_0-1-1_10.parquet"), {"p": "10"}, Snapshot()) is facts
-        assert not asks_every_partition(Snapshot(), facts)
+        assert not needs_every_partition(Snapshot(), facts)

@@ -224,7 +224,7 @@ class TestDamage:
         with pytest.raises(UnsupportedFeature, match=r"base file format orc: file .*\.orc"):
             plan(folder, Snapshot())
         base.with_name(f"{file_id}_{token}_{last}.orc").rename(base.with_name(f"{file_id}_{token}_{last}.hfile"))
-        with pytest.raises(TableError, match=r"is an HFile, the format of metadata tables alone"):
+        with pytest.raises(TableError, match=r"is an HFile, a format for metadata tables"):
             plan(folder, Snapshot())
 
 

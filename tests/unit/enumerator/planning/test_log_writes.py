@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pytest
 
-from penstock.enumerator.planning.log_writes import log_contents
+from penstock.enumerator.planning.file_inventory import log_contents
 from penstock.enumerator.planning.plan import plan_request
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile, PositionExpired

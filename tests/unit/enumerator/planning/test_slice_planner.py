@@ -258,7 +258,7 @@ class TestIdsAndOrder:
         state = discover(table, "t", request)
         monkeypatch.setattr(type(table.storage), "_guarded", None)
         monkeypatch.setattr(HudiTable, "_read", None)
-        assert plan_splits(state, request) == plan_splits(state, request)
+        assert plan_splits(state) == plan_splits(state)
 
     def test_two_equal_ids_are_a_bug(self, golden: Golden) -> None:
         (split, *_) = plan(golden, self.CASE, Snapshot()).splits

@@ -15,9 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.enumerator.planning.annotate import row_group_runs
 from penstock.enumerator.planning.event_time import file_bounds
-from penstock.enumerator.planning.event_time.annotate import cut
-from penstock.enumerator.planning.event_time.bounds import event_time_bounds, read_footer, row_group_sizes, together
+from penstock.enumerator.planning.event_time.bounds import (
+    EventTimeColumn,
+    row_group_bounds,
+    row_group_sizes,
+    union_of_bounds,
+)
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.queries import PlanRequest, Snapshot
@@ -31,6 +36,7 @@ from penstock.proto.model.splits import (
     WholeFile,
 )
 from penstock.table.hudi_table import open_table
+from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.avro import AvroType, Decimal, Primitive
 from penstock.table.storage.filesystem import open_storage
 
@@ -55,8 +61,16 @@ def footer(values: list[Any], column_type: pa.DataType, *, group_rows: int = 100
     return pq.read_metadata(io.BytesIO(sink.getvalue()))
 
 
-def bounds(metadata: pq.FileMetaData, column_type: AvroType = MICROS, column: str = "t") -> object:
-    return event_time_bounds(metadata, range(metadata.num_row_groups), column, column_type)
+def bounds(
+    metadata: pq.FileMetaData,
+    column_type: AvroType = MICROS,
+    column: str = "t",
+    *,
+    unit: str = "",
+    row_groups: slice = slice(None),
+) -> object:
+    """The bounds of some row groups together, all by default."""
+    return union_of_bounds(row_group_bounds(metadata, EventTimeColumn(column, column_type, unit))[row_groups])
 
 
 class TestBounds:
@@ -136,17 +150,17 @@ class TestBounds:
     @pytest.mark.parametrize("stored", [pa.int64(), pa.int32(), pa.int16()])
     def test_plain_numbers_have_the_unit_that_is_given(self, unit: str, factor: int, stored: pa.DataType) -> None:
         metadata = footer([5, None, -9], stored)
-        found = event_time_bounds(metadata, [0], "t", Primitive("long"), unit)
+        found = bounds(metadata, Primitive("long"), unit=unit)
         assert found == EventTimeBounds(-9 * factor, 5 * factor)
 
     @pytest.mark.parametrize("stored", [pa.uint64(), pa.uint32(), UTC_US, pa.timestamp("ms")])
     def test_a_unit_counts_for_signed_plain_numbers_alone(self, stored: pa.DataType) -> None:
-        assert event_time_bounds(footer([5, 9], stored), [0], "t", Primitive("long"), "ms") == UnknownBounds()
+        assert bounds(footer([5, 9], stored), Primitive("long"), unit="ms") == UnknownBounds()
 
     def test_a_run_of_row_groups_has_its_own(self) -> None:
         metadata = footer([1, 2, 30, 40, 5, 6], UTC_US, group_rows=2)
-        assert event_time_bounds(metadata, range(2), "t", MICROS) == EventTimeBounds(1, 40)
-        assert event_time_bounds(metadata, range(2, 3), "t", MICROS) == EventTimeBounds(5, 6)
+        assert bounds(metadata, row_groups=slice(0, 2)) == EventTimeBounds(1, 40)
+        assert bounds(metadata, row_groups=slice(2, 3)) == EventTimeBounds(5, 6)
 
     def test_what_does_not_fit_64_bits_is_unknown(self) -> None:
         metadata = footer([2**62], pa.timestamp("ms", "UTC"))
@@ -167,7 +181,7 @@ class TestBounds:
         self, values: list[int | None], unit: tuple[str, int], group_rows: int
     ) -> None:
         metadata = footer(values, pa.int64(), group_rows=group_rows)
-        found = event_time_bounds(metadata, range(metadata.num_row_groups), "t", Primitive("long"), unit[0])
+        found = bounds(metadata, Primitive("long"), unit=unit[0])
         times = [value * unit[1] for value in values if value is not None]
         if isinstance(found, UnknownBounds):
             assert max(map(abs, times)) > 2**63 - 1
@@ -184,7 +198,7 @@ KINDS = st.one_of(
 
 @given(st.lists(KINDS, max_size=6))
 def test_together_is_unknown_as_soon_as_a_part_is_and_else_as_wide_as_all(parts: list[Any]) -> None:
-    found = together(parts)
+    found = union_of_bounds(parts)
     if UnknownBounds() in parts:
         assert found == UnknownBounds()
     elif known := [part for part in parts if isinstance(part, EventTimeBounds)]:
@@ -198,9 +212,9 @@ class TestFooters:
         (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing else")
         storage = open_storage(str(tmp_path))
         with pytest.raises(CorruptFile, match=r"broken\.parquet.*no readable Parquet footer"):
-            read_footer(storage, FileRef("broken.parquet", 21))
+            read_base_footer(storage, FileRef("broken.parquet", 21))
         with pytest.raises(CorruptFile, match=r"gone\.parquet.*missing"):
-            read_footer(storage, FileRef("gone.parquet", 21))
+            read_base_footer(storage, FileRef("gone.parquet", 21))
 
     def test_row_groups_have_sizes(self) -> None:
         sizes = row_group_sizes(footer(list(range(100)), UTC_US, group_rows=30), 1 << 20)
@@ -221,16 +235,16 @@ class TestCut:
         ],
     )
     def test_runs(self, sizes: list[int], target: int, expected: list[tuple[int, int, int]]) -> None:
-        assert cut(sizes, target) == tuple(RowGroupRun(*run) for run in expected)
+        assert row_group_runs(sizes, target) == tuple(RowGroupRun(*run) for run in expected)
 
     @given(st.lists(st.integers(0, 100), max_size=40), st.integers(1, 300))
     def test_runs_cover_all_in_order_and_only_a_lone_group_exceeds_the_target(
         self, sizes: list[int], target: int
     ) -> None:
-        runs = cut(sizes, target) or ((RowGroupRun(0, len(sizes)),) if sizes else ())
+        runs = row_group_runs(sizes, target) or ((RowGroupRun(0, len(sizes)),) if sizes else ())
         assert [i for run in runs for i in range(run.first, run.end)] == list(range(len(sizes)))
         assert all(run.end > run.first for run in runs)
-        assert not cut(sizes, target) or sum(run.size_bytes for run in runs) == sum(sizes)
+        assert not row_group_runs(sizes, target) or sum(run.size_bytes for run in runs) == sum(sizes)
         assert all(sum(sizes[run.first : run.end]) <= target or run.end - run.first == 1 for run in runs)
 
 
@@ -301,7 +315,7 @@ class TestPlannedBounds:
 
     def test_without_the_option_no_footer_is_read(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
         """But for the one that says whether the table has `_hoodie_operation`."""
-        monkeypatch.setattr(file_bounds, "read_footer", None)
+        monkeypatch.setattr(file_bounds, "read_base_footer", None)
         read = pq.read_metadata
         reads: list[Any] = []
         monkeypatch.setattr(pq, "read_metadata", lambda source: reads.append(source) or read(source))

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.enumerator.planning.event_time.bounds import EventTimeColumn
-from penstock.enumerator.planning.event_time.file_bounds import FileTimes, TimesCache
+from penstock.enumerator.planning.event_time.file_bounds import FileBounds, FooterCache
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import EventTimeBounds, FileRef, NoEventTimes, UnknownBounds, VisibleInstants
@@ -85,7 +85,7 @@ class Slice:
 
     def __post_init__(self) -> None:
         self.table = Table(open_storage(str(self.folder)))
-        self.times = FileTimes(self.table, self.column, TimesCache())  # type: ignore[arg-type]
+        self.times = FileBounds(self.table, self.column, FooterCache())  # type: ignore[arg-type]
 
     def file(self, name: str, content: bytes) -> FileRef:
         (self.folder / name).write_bytes(content)
@@ -212,7 +212,7 @@ def test_a_file_is_asked_once_for_a_column(files: Slice) -> None:
     for _ in range(3):
         assert files.bounds(data([5]), data([6]), base=parquet([4])) == EventTimeBounds(4, 6)
     assert sorted(files.table.opened) == ["b.parquet", "f.log.0", "f.log.1"]
-    other = FileTimes(files.table, EventTimeColumn("id", Primitive("string")), files.times.cache)  # type: ignore[arg-type]
+    other = FileBounds(files.table, EventTimeColumn("id", Primitive("string")), files.times.cache)  # type: ignore[arg-type]
     assert other.of_slice(FileRef("b.parquet", len(parquet([4]))), [], files.visible) == UnknownBounds()
     assert len(files.table.opened) == 4
     grown = files.file("f.log.0", data([5]) + data([1]))
@@ -235,7 +235,7 @@ CDC = BlockKind.CDC_DATA
     ],
 )
 def test_logged_changes_without_images_are_told_by_their_schema(files: Slice, content: bytes, alone: bool) -> None:
-    assert files.times.logs_keys_alone(files.file(".f.log.1.cdc", content)) is alone
+    assert files.times.logs_keys_only(files.file(".f.log.1.cdc", content)) is alone
 
 
 TIMES = st.lists(st.one_of(st.none(), st.integers(-(2**50), 2**50)), max_size=5)

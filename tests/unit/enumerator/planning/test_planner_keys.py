@@ -64,7 +64,7 @@ class TestDroppedPartitionColumns:
         path = altered(
             golden, tmp_path, case, "hoodie.table.partition.fields=p,d", "hoodie.table.partition.fields=p,d,e"
         )
-        with pytest.raises(TableError, match="do not tell their values"):
+        with pytest.raises(TableError, match="so their values are unknown"):
             plan(path, Snapshot())
 
     def test_merging_by_one_is_refused(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from penstock.enumerator.planning.pruning.files import may_hold_rows
-from penstock.proto.model.splits import CommitTimeOrdering, Scan, VisibleInstants
+from penstock.enumerator.planning.pruning import may_hold_rows
+from penstock.enumerator.planning.table_state import TableSchema
 from penstock.table.metadata.column_stats import ColumnStats
-from penstock.table.schema.avro import parse_record_schema
+from penstock.table.predicate.parse import parse_predicate
 
 FIELDS: dict[str, Any] = {
     "n": "long",
@@ -22,19 +21,15 @@ FIELDS: dict[str, Any] = {
     "us": {"type": "long", "logicalType": "timestamp-micros"},
     "ms": {"type": "long", "logicalType": "timestamp-millis"},
 }
-SCHEMA = {
-    "type": "record",
-    "name": "t",
-    "fields": [{"name": name, "type": ["null", kind], "default": None} for name, kind in FIELDS.items()],
-}
-SCAN = Scan(
-    table="t",
-    base_path="/t",
-    table_version=9,
-    schema_json=json.dumps(SCHEMA),
-    columns=("n",),
-    merge=CommitTimeOrdering(),
-    visible=VisibleInstants(frozenset()),
+SCHEMA = TableSchema.parse(
+    json.dumps(
+        {
+            "type": "record",
+            "name": "t",
+            "fields": [{"name": name, "type": ["null", kind], "default": None} for name, kind in FIELDS.items()],
+        }
+    ),
+    "t",
 )
 NEW_YEAR_2026_DAY = 20454
 NEW_YEAR_2026_US = NEW_YEAR_2026_DAY * 86_400_000_000
@@ -56,9 +51,9 @@ def stats(low: Any, high: Any, logical: str = "", **changed: Any) -> ColumnStats
 
 
 def may_hold(where: str, **known: ColumnStats | None) -> bool:
-    types = {field.name: field.type for field in parse_record_schema(SCAN.schema_json).fields}
+    types = {field.name: field.type for field in SCHEMA.record.fields}
     judged = {name: types[name] for name in known}
-    return may_hold_rows(replace(SCAN, where=where), judged)(known)
+    return may_hold_rows(parse_predicate(where, SCHEMA.arrow), judged)(known)
 
 
 @pytest.mark.parametrize(

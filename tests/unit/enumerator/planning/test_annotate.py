@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.enumerator.continuous.retention import earliest_position
+from penstock.enumerator.planning.annotate import TimeSources, max_rows_of_split, with_event_times
 from penstock.enumerator.planning.discovery import discover
-from penstock.enumerator.planning.event_time import file_bounds, other_sources
-from penstock.enumerator.planning.event_time.annotate import TimeSources, rows_of_split, with_event_times
-from penstock.enumerator.planning.event_time.file_bounds import TimesCache
-from penstock.enumerator.planning.event_time.other_sources import path_times
+from penstock.enumerator.planning.event_time import file_bounds, metadata_bounds
+from penstock.enumerator.planning.event_time.bounds import EventTimeColumn, path_bounds
+from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 from penstock.enumerator.planning.plan import plan_request
 from penstock.enumerator.planning.scan import check_event_time
 from penstock.enumerator.planning.slice_planner import plan_splits
@@ -29,6 +29,7 @@ from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Snap
 from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, RowGroupRun, Scan, Split, UnknownBounds
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import open_table
+from penstock.table.schema.avro import Primitive
 
 PARQUET_LOGS = "A_block_parquet_v9_h120"
 AVRO_LOGS = "B_v9_colstats_mor"
@@ -100,7 +101,7 @@ class TestScanned:
 
     def test_logs_of_avro_blocks_without_statistics_are_read(self, golden: Golden) -> None:
         scans = Scans()
-        sources = TimeSources(TimesCache(), scans)
+        sources = TimeSources(FooterCache(), scans)
         asked = request(event_time="l", event_time_unit="s", scan_event_time=True)
         table = open_table(str(golden.table("A_types_v9_h120")))
         plan = plan_request(table, "t", asked, sources=sources)
@@ -117,14 +118,14 @@ class TestPaths:
         """As its rows are, and no file is asked."""
         table, asked = open_table(str(golden.table(AVRO_LOGS))), request(event_time="d")
         state = discover(table, "t", asked)
-        plan = plan_splits(state, asked)
+        plan = plan_splits(state).plan
         values = ["2026-02-03", "1969-12-31", None]
         splits = tuple(
             replace(split, partition_values=(value,)) for split, value in zip(plan.splits, values, strict=True)
         )
         plan = replace(plan, scan=replace(plan.scan, partition_fields=("d",)), splits=splits)
-        monkeypatch.setattr(file_bounds, "read_footer", None)
-        found = with_event_times(table, state, asked, plan, TimeSources()).splits
+        monkeypatch.setattr(file_bounds, "read_base_footer", None)
+        found = with_event_times(table, state, plan, TimeSources()).splits
         assert [split.split_id for split in found] == [split.split_id for split in splits]
         for split in found:
             rows = pa.concat_tables(
@@ -152,8 +153,9 @@ class TestPaths:
         plan = plan_request(open_table(str(golden.table("B_v9_colstats_cow"))), "t", request())
         scan = replace(plan.scan, partition_fields=("c",))
         split = replace(plan.splits[0], partition_values=(text,))
-        assert path_times(scan, split, "c", kind, unit) == expected
-        assert path_times(scan, replace(split, partition_values=()), "c", kind, unit) == UnknownBounds()
+        column = EventTimeColumn("c", Primitive("long"), unit)
+        assert path_bounds(scan, split, column, kind) == expected
+        assert path_bounds(scan, replace(split, partition_values=()), column, kind) == UnknownBounds()
 
 
 class TestAskedOnce:
@@ -164,9 +166,9 @@ class TestAskedOnce:
         path = str(golden.table(case))
         first = tables.plan(path, "t", request(event_time=column, event_time_unit=unit))
         assert not any(isinstance(split.event_time, UnknownBounds) for split in first.splits)
-        monkeypatch.setattr(file_bounds, "read_footer", None)
+        monkeypatch.setattr(file_bounds, "read_base_footer", None)
         monkeypatch.setattr(file_bounds, "read_blocks", None)
-        monkeypatch.setattr(other_sources, "column_stats_key", None)
+        monkeypatch.setattr(metadata_bounds, "column_stats_key", None)
         assert tables.plan(path, "t", request(event_time=column, event_time_unit=unit)) == first
         with pytest.raises(TypeError):
             OpenedTables().plan(path, "t", request(event_time=column, event_time_unit=unit))
@@ -178,7 +180,7 @@ class TestAskedOnce:
         tables, asked = OpenedTables(), request(event_time="et")
         path = str(golden.table("B_v6_colstats_mor"))
         tables.plan(path, "t", asked)
-        monkeypatch.setattr(other_sources, "column_stats_key", None)
+        monkeypatch.setattr(metadata_bounds, "column_stats_key", None)
         with pytest.raises(TypeError):
             tables.plan(path, "t", asked)
 
@@ -239,8 +241,8 @@ class TestCheckedColumn:
             (pa.int64(), "ms", True, ""),
             (pa.int64(), "minutes", False, "'minutes' of event-time column 'c': expected one of s, ms, us"),
             (pa.timestamp("us"), "", True, ""),
-            (pa.timestamp("us", "UTC"), "us", False, "which has a unit of its own"),
-            (pa.date32(), "s", True, "which has a unit of its own"),
+            (pa.timestamp("us", "UTC"), "us", False, "which has its own unit"),
+            (pa.date32(), "s", True, "which has its own unit"),
             (pa.date32(), "", True, ""),
         ],
     )
@@ -268,12 +270,12 @@ class TestCheckedColumn:
 
 @pytest.mark.parametrize("case", ["B_v9_colstats_cow", AVRO_LOGS, PARQUET_LOGS, "A_delete_all_reinsert_v9_h120"])
 def test_rows_of_a_split_are_at_least_those_it_gives(golden: Golden, case: str) -> None:
-    table, cache = open_table(str(golden.table(case))), TimesCache()
+    table, cache = open_table(str(golden.table(case))), FooterCache()
     plan = plan_request(table, "t", request())
     for split in plan.splits:
-        told = rows_of_split(table, split, cache)
+        told = max_rows_of_split(table, split, cache)
         given = sum(part.batch.num_rows for part in read_split(plan.scan, split))
         assert told is not None and told >= given
         assert split.logs or told == given
         if not split.logs:
-            assert rows_of_split(table, replace(split, part=RowGroupRun(0, 0)), cache) == 0
+            assert max_rows_of_split(table, replace(split, part=RowGroupRun(0, 0)), cache) == 0

@@ -19,14 +19,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.enumerator.planning.archived_timeline import asks_every_partition, checked_against, with_archive
+from penstock.enumerator.planning.archived_timeline import checked_against, needs_every_partition, with_archive
 from penstock.enumerator.planning.commit_order import completed_in_order
 from penstock.enumerator.planning.discovery import _written_groups as written_groups
 from penstock.enumerator.planning.file_inventory import CleanedFile, files_of_groups
 from penstock.enumerator.planning.missing_files import later_evidence
+from penstock.enumerator.planning.scan import bind_request
 from penstock.enumerator.planning.selection import TimelineFacts, reaches_back, select
 from penstock.enumerator.planning.slice_planner import plan_splits
-from penstock.enumerator.planning.table_state import TableState
+from penstock.enumerator.planning.table_state import TableSchema, TableState
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
@@ -40,12 +41,15 @@ from penstock.table.timeline.archive import Archive
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Action, State, instant_file_name, parse_instant_file
 
-SCHEMA = json.dumps(
-    {
-        "type": "record",
-        "name": "r",
-        "fields": [{"name": "_hoodie_commit_time", "type": "string"}, {"name": "v", "type": "long"}],
-    }
+SCHEMA = TableSchema.parse(
+    json.dumps(
+        {
+            "type": "record",
+            "name": "r",
+            "fields": [{"name": "_hoodie_commit_time", "type": "string"}, {"name": "v", "type": "long"}],
+        }
+    ),
+    "model",
 )
 
 
@@ -363,7 +367,7 @@ class ModelTable:
             if path not in cleaned
         ]
         created = {"p": min((text(done.requested) for done in self.instants if done.stats), default="999999")}
-        facts = checked_against(facts, {"p": listed}, created if asks_every_partition(query, facts) else {}, query)
+        facts = checked_against(facts, {"p": listed}, created if needs_every_partition(query, facts) else {}, query)
         removed = [CleanedFile("p", path[2:], "999999") for path in cleaned] if told else []
         pending = {
             ("p", file_id): frozenset({text(done.requested)})
@@ -391,7 +395,8 @@ class ModelTable:
             files=files_of_groups(facts, {"p": listed}, removed, wanted),
             cleaned={file.path: file.cleaned_by for file in removed},
             pending_compactions=pending,
-            schema_json=SCHEMA,
+            schema=SCHEMA,
+            request=bind_request(PlanRequest(table="model", query=query), SCHEMA, SCHEMA.arrow),
         )
 
     def tokens(self, plan: Plan, cleaned: Collection[str] = ()) -> list[Token]:
@@ -445,7 +450,7 @@ class ModelTable:
         return Counter({token: 1 for token in shown if keys[token[0]][0] > after})
 
     def plan(self, query: Query, **more: object) -> Plan:
-        return plan_splits(self.state(query, **more), PlanRequest(table="model", query=query))  # type: ignore[arg-type]
+        return plan_splits(self.state(query, **more)).plan  # type: ignore[arg-type]
 
     def keys(self) -> list[int]:
         facts = self.facts()

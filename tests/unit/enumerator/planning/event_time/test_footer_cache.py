@@ -7,23 +7,23 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.enumerator.planning.event_time.file_bounds import TimesCache
+from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 
 
 def test_a_value_is_made_once() -> None:
-    cache, made = TimesCache(), []
+    cache, made = FooterCache(), []
 
     def make() -> str:
         made.append(1)
         return "x"
 
-    assert [cache.made("key", make, len) for _ in range(3)] == ["x"] * 3
+    assert [cache.get_or_compute("key", make, len) for _ in range(3)] == ["x"] * 3
     assert len(made) == 1
     assert cache.get("other") is None
 
 
 def test_what_was_unused_longest_goes_first() -> None:
-    cache = TimesCache(max_cells=6)
+    cache = FooterCache(max_cells=6)
     cache.put("a", "a", 1)
     cache.put("b", "b", 1)
     cache.get("a")
@@ -35,7 +35,7 @@ def test_what_was_unused_longest_goes_first() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=50))
 def test_the_weight_never_exceeds_the_bound(puts: list[tuple[int, int]]) -> None:
-    cache, weights = TimesCache(max_cells=12), {}
+    cache, weights = FooterCache(max_cells=12), {}
     for key, cells in puts:
         cache.put(key, key, cells)
         weights[key] = cells + 1
@@ -45,11 +45,13 @@ def test_the_weight_never_exceeds_the_bound(puts: list[tuple[int, int]]) -> None
 
 
 def test_threads_share_it() -> None:
-    cache = TimesCache(max_cells=50)
+    cache = FooterCache(max_cells=50)
 
     def use() -> None:
         for number in range(2000):
-            assert cache.made(number % 90, lambda number=number: number % 90 + 1, lambda _: 0) == number % 90 + 1
+            assert (
+                cache.get_or_compute(number % 90, lambda number=number: number % 90 + 1, lambda _: 0) == number % 90 + 1
+            )
 
     threads = [threading.Thread(target=use) for _ in range(4)]
     for thread in threads:

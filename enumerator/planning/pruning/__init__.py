@@ -1,1 +1,0 @@
-"""What a predicate excludes before it is listed or read: partitions, files."""
