@@ -91,6 +91,7 @@ wheel: .venv/.ready
 
 types: wheel
 	@$(WHEEL_PY) -P -m mypy --strict -p penstock -p pyspark_penstock
+	@.venv/bin/basedpyright --pythonpath $(WHEEL_PY) --level error
 
 clean: ## remove what the other targets made (not .cache: real Hudi's environment)
 	rm -rf .venv .venv-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

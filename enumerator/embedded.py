@@ -36,27 +36,27 @@ if TYPE_CHECKING:
 class TableReads(Protocol):
     """What is asked of tables, by path: `opened_tables.OpenedTables`, or a script in a test. Any thread."""
 
-    def check(self, path: str) -> None:
+    def check(self, path: str, /) -> None:
         """Fails if no table can be opened at `path`."""
         ...
 
-    def describe(self, path: str, name: str) -> TableDescription:
+    def describe(self, path: str, /, name: str) -> TableDescription:
         """See `Enumerator.describe_table`."""
         ...
 
-    def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
+    def newest(self, path: str, /, after: Position | None, max_commits: int) -> Position:
         """See `Enumerator.newest_position`."""
         ...
 
-    def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
+    def plan(self, path: str, /, name: str, request: PlanRequest) -> Plan:
         """The plan of a request: same table state, same splits in the same order."""
         ...
 
-    def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
+    def start_stream(self, path: str, /, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
         ...
 
-    def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
+    def next_batch(self, path: str, /, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`."""
         ...
 

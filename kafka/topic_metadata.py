@@ -170,12 +170,13 @@ class KafkaTopics(TopicMetadata):
         return self._ask(f"asking for the offsets of topic {topic}", question, patience_s) if partitions else {}
 
     def _mock(self, admin: Any, seconds: float) -> bool:
-        if self._is_mock is None:
+        is_mock = self._is_mock
+        if is_mock is None:
             cluster = admin.cluster_id(timeout=seconds)
             if cluster is None:
                 raise NoAnswer
-            self._is_mock = cluster.startswith(_MOCK)
-        return self._is_mock
+            is_mock = self._is_mock = bool(cluster.startswith(_MOCK))
+        return is_mock
 
     def _listed(self, admin: Any, topic: str, seconds: float) -> Look:
         found = admin.list_topics(timeout=seconds).topics.get(topic)

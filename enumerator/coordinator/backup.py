@@ -179,11 +179,13 @@ def _set_aside(directory: Path, clocks: Clocks) -> Path | None:
     if not files:
         return None
     stamp = datetime.fromtimestamp(clocks.wall(), UTC).strftime("%Y%m%dT%H%M%SZ")
-    for number in range(1_000):
-        aside = directory / f"{REPLACED}{stamp}{f'-{number}' if number else ''}"
+    aside, number = directory / f"{REPLACED}{stamp}", 0
+    while True:
         with suppress(FileExistsError):
             aside.mkdir(mode=0o700)
             break
+        number += 1
+        aside = directory / f"{REPLACED}{stamp}-{number}"
     for path in files:
         path.rename(aside / path.name)
     return aside

@@ -244,7 +244,7 @@ def _services_after(upto: Position, facts: TimelineFacts, cut: Cut | None) -> fr
     if cut is not None:
         moved = (item for item in later if not cut.after.isdisjoint(facts.commits[item.requested_time].replaced))
         ends += map(timeline.order_key, moved)
-    end = min([*ends, *([pending.requested_time] if pending else [])], default=None)
+    end: InstantTime | None = min([*ends, *([pending.requested_time] if pending else [])], default=None)
     services = (
         item for item in later if _keeps_commit_times(item, facts) and (end is None or timeline.order_key(item) < end)
     )

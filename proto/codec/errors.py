@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote
 
 import grpc
@@ -198,7 +198,7 @@ def is_worth_retrying(failure: RpcFailure, told: Exception) -> bool:
 
 def received(error: grpc.RpcError) -> RpcFailure:
     """A failed call as the client's gRPC reports it."""
-    call: object = error
+    call = cast(object, error)
     if not isinstance(call, grpc.Call):
         return RpcFailure(grpc.StatusCode.UNKNOWN, str(error), "")
     metadata = {key: value for key, value in call.trailing_metadata() or () if isinstance(value, str)}

@@ -43,7 +43,8 @@ _OfGroup = pb.DescribeGroupRequest | pb.ResetGroupRequest | pb.DeleteGroupReques
 
 def join_to_message(group: str, reader_id: str, spec: GroupSpec, request_id: str) -> pb.JoinGroupRequest:
     """A join; a bad name is refused before it is sent."""
-    checked_name("group", group), checked_name("reader id", reader_id)
+    checked_name("group", group)
+    checked_name("reader id", reader_id)
     with check.encoding(f"join of group {group}"):
         message = pb.JoinGroupRequest(
             group=group,

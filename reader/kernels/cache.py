@@ -24,7 +24,7 @@ from numba.core import caching, cgutils
 
 # numba's types change from release to release: seen through Any they mean the same under each.
 _njit: Any = numba.njit
-_config: Any = numba.config
+_config: Any = numba.config  # pyright: ignore[reportPrivateImportUsage]
 _Locator: Any = caching._CacheLocator
 _CacheImpl: Any = caching.CompileResultCacheImpl
 _FunctionCache: Any = caching.FunctionCache

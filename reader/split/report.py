@@ -26,7 +26,7 @@ class PhaseClock:
         self._clock = clock
         self._running: str | None = None
         self._since = 0.0
-        self.seconds = dict.fromkeys(PHASES, 0.0)
+        self.seconds: dict[str, float] = dict.fromkeys(PHASES, 0.0)
 
     def switch(self, name: str | None) -> str | None:
         """From now on time counts for this phase, for none if None; returns the one before."""
