@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import pathlib
 import sys
@@ -15,25 +14,13 @@ from pyspark.sql import SparkSession
 STARTS = 4
 
 
-def autoload_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder to be put on the Python path in which Spark finds `pyspark_penstock`.
-
-    Spark lists the path's folders; an editable install is not in any of them, an installed wheel is.
-    """
-    spec = importlib.util.find_spec("pyspark_penstock")
-    assert spec is not None and spec.origin is not None
-    folder = tmp_path_factory.mktemp("autoload")
-    (folder / "pyspark_penstock").symlink_to(pathlib.Path(spec.origin).parent, target_is_directory=True)
-    return folder
-
-
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """local[2,4]: two cores, and a task may fail three times before its job does. The JVM compiles little: it is gone
     before thorough compilation would pay."""
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
     before = {name: os.environ.get(name) for name in names}
     repository = str(pathlib.Path(__file__).resolve().parents[1])  # Python workers import what tests define
-    python_path = [str(autoload_folder(tmp_path_factory)), repository, *filter(None, [before["PYTHONPATH"]])]
+    python_path = [repository, *filter(None, [before["PYTHONPATH"]])]
     os.environ.update(dict.fromkeys(names, sys.executable), PYTHONPATH=os.pathsep.join(python_path))
     builder = (
         SparkSession.builder.master("local[2,4]")

@@ -55,7 +55,7 @@ def lay_out_context(folder: pathlib.Path) -> None:
             source, target = REPOSITORY / line[1:], folder / line[1:]
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, target, ignore=ignored)
+                shutil.copytree(source, target, ignore=ignored, symlinks=True)
             else:
                 shutil.copy(source, target)
 

@@ -79,7 +79,10 @@ def test_the_image_installs_by_hash_before_the_project_and_asks_for_a_digest() -
     assert all(f"!{lock}" in ignored for one in installs for lock in re.findall(r"requirements/\S+", one))
 
 
-def test_the_sbom_names_the_wheel_and_every_locked_file(tmp_path: pathlib.Path) -> None:
+def test_the_sbom_names_the_wheel_and_every_locked_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "tools"))
     make_sbom = importlib.import_module("make_sbom")
     wheel = tmp_path / "penstock-9.8.7-py3-none-any.whl"
     wheel.write_bytes(b"a wheel")

@@ -17,6 +17,7 @@ import pytest
 from packaging.metadata import Metadata
 
 from penstock.version import __version__
+from tests.ops.image import lay_out_context
 
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
@@ -200,6 +201,20 @@ def test_the_wheel_of_the_tree_is_that_of_the_sdist(
     with zipfile.ZipFile(direct) as of_tree, zipfile.ZipFile(distributions[1]) as of_sdist:
         assert {each.filename: each.CRC for each in of_tree.infolist()} == {
             each.filename: each.CRC for each in of_sdist.infolist()
+        }
+
+
+def test_the_wheel_of_the_image_is_that_of_the_tree(
+    tmp_path: pathlib.Path, distributions: tuple[pathlib.Path, pathlib.Path]
+) -> None:
+    """The image builds its wheel from the files that `.dockerignore` lets through. File by file, byte by byte."""
+    context = tmp_path / "context"
+    lay_out_context(context)
+    run(sys.executable, "-P", "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist", ".", cwd=context)
+    (built,) = (context / "dist").glob("*.whl")
+    with zipfile.ZipFile(built) as of_image, zipfile.ZipFile(distributions[1]) as of_sdist:
+        assert {file.filename: file.CRC for file in of_image.infolist()} == {
+            file.filename: file.CRC for file in of_sdist.infolist()
         }
 
 
