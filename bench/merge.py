@@ -83,13 +83,13 @@ def build(log: pa.RecordBatch, kinds: np.ndarray, compiled: bool) -> LogWinners:
     table, numbers = number_keys([log.column("key")], compiled=compiled)
     ordering = OrderingTuples([log.column("ts")])
     folded = fold(EventTimeOrdering(("ts",)), numbers, table.count, kinds, ordering.ranks())
-    data = kinds[folded.standing] == RecordKind.DATA
-    arrivals = np.sort(folded.standing[data])
+    data = kinds[folded.winning] == RecordKind.DATA
+    arrivals = np.sort(folded.winning[data])
     return LogWinners(
         table=table,
-        kinds=kinds[folded.standing],
-        ordering=ordering.take(folded.standing),
-        row_of=np.where(data, np.searchsorted(arrivals, folded.standing), -1),
+        kinds=kinds[folded.winning],
+        ordering=ordering.take(folded.winning),
+        row_of=np.where(data, np.searchsorted(arrivals, folded.winning), -1),
         rows=LogRows([log.take(pa.array(arrivals))]),
         folded=folded,
     )

@@ -1,6 +1,6 @@
-"""Columns of a base file matched with the table's: by exact name, missing ones null, types equal or promoted.
+"""Matches columns of a base file with the table's: by exact name, missing ones null, types equal or promoted.
 
-Pure decisions over a Parquet file's schema. Not here: reading (`base_file`). Units are compared as Avro names them.
+Pure decisions over a Parquet file's schema. Units are compared by their Avro names. `file` reads the columns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.table.schema.compatibility import Promoted, Refused, compatible, m
 from penstock.table.schema.history import ColumnMapping
 
 ENUM: Final = "ENUM"
-"""A leaf of text that the file calls an enum. pyarrow gives its values as binary."""
+"""A text leaf that the file declares as an enum. pyarrow returns its values as binary."""
 
 _INT96: Final = "INT96"
 _MILLIS: Final = Primitive("long", "timestamp-millis")
@@ -57,44 +57,53 @@ _PLAIN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The file has the column; its values are cast to `type` (a cast that loses a value fails)."""
+    """The file has the column. Its values are cast to `type`; a cast that would lose a value fails."""
 
     name: str
+    """The table's column."""
     type: pa.DataType
+    """Its Arrow type."""
     file_name: str = ""
+    """The file's name for the column if it is another one, else ''."""
 
     @property
     def column(self) -> str:
-        """What the file calls it."""
+        """The file's name for the column."""
         return self.file_name or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Widened:
-    """The file has the column with values of `written`, a narrower type or one that calls nested fields otherwise:
-    `widening.widened` gives those of `wanted`."""
+    """The file has the column in a narrower type or with other nested names. `widening.widened` converts it."""
 
     name: str
+    """The table's column."""
     type: pa.DataType
+    """Its Arrow type."""
     written: AvroType
+    """The Avro type of the values in the file."""
     wanted: AvroType
+    """The Avro type of the table's column."""
     file_name: str = ""
+    """The file's name for the column if it is another one, else ''."""
 
     @property
     def column(self) -> str:
-        """What the file calls it."""
+        """The file's name for the column."""
         return self.file_name or self.name
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
-    """The file lacks the column: nulls of `type`."""
+class Missing:
+    """The file lacks the column; its values are null."""
 
     name: str
+    """The table's column."""
     type: pa.DataType
+    """Its Arrow type."""
 
 
-ColumnSource = Stored | Widened | Lacking
+ColumnSource = Stored | Widened | Missing
 
 
 def column_sources(
@@ -105,47 +114,47 @@ def column_sources(
     where: str,
     names: ColumnMapping | None = None,
 ) -> tuple[ColumnSource, ...]:
-    """Where each wanted column of the table comes from, in the order wanted.
+    """The source of each of these columns of the table, in order.
 
-    By name, or by id where `names` tells what the file calls the columns. `physical` are the physical types of the
-    file's leaves in order, or ENUM for enums (Arrow's type tells neither those nor INT96). SchemaMismatch, beginning
-    with `where` and naming the column and both types, for any other pair of types, for a name the file has twice, and
-    for a missing column that may not be null: Hudi writes and reads none of these.
+    Columns are matched by name, or by id if `names` maps the table's columns to the file's. `physical` are the physical
+    types of the file's leaves in order, or ENUM for enums (Arrow's type shows neither enums nor INT96). SchemaMismatch,
+    beginning with `where` and naming the column and both types, for any other pair of types, for a name that the file
+    has twice, and for a missing column that is not nullable: Hudi writes and reads none of these.
     """
     leaves = iter(physical)
-    own = {field.name: list(_leaves(field.type, leaves)) for field in file_schema}
+    physical_of = {field.name: list(_leaves(field.type, leaves)) for field in file_schema}
     fields = table.by_name()
     sources: list[ColumnSource] = []
     for name in wanted:
         field = fields[name]
         target = arrow_type(field.type)
-        there = field if names is None else names.in_file(field)
-        if there.name not in own:
+        file_field = field if names is None else names.in_file(field)
+        if file_field.name not in physical_of:
             if isinstance(refused := missing_column(field, name), Refused):
                 raise SchemaMismatch(f"{where}: {refused.reason}")
-            sources.append(Lacking(name, target))
+            sources.append(Missing(name, target))
             continue
-        places = file_schema.get_all_field_indices(there.name)
+        places = file_schema.get_all_field_indices(file_field.name)
         if len(places) > 1:
-            raise SchemaMismatch(f"{where}: column {name!r} is there {len(places)} times")
-        found = file_schema.field(places[0]).type
-        if _is_shredded(found):
+            raise SchemaMismatch(f"{where}: the file has column {name!r} {len(places)} times")
+        file_type = file_schema.field(places[0]).type
+        if _is_shredded(file_type):
             raise SchemaMismatch(
                 f"{where}: column {name!r} holds shredded variants (a part in typed columns), which Hudi 1.2.0 reads "
                 "on Spark 4 alone; have the table's writer store them whole"
             )
-        written = _written(found, iter(own[there.name]), there.type)
+        written = _written(file_type, iter(physical_of[file_field.name]), file_field.type)
         if written is not None and names is not None:
-            written = names.in_table(AvroField(there.name, written, True, 0)).type
-        answer = None if written is None else compatible(written, field.type, name)
-        if written is None or isinstance(answer, Refused):
-            shown = f"{found}{' (INT96)' if _INT96 in own[there.name] else ''}"
+            written = names.in_table(AvroField(file_field.name, written, True, 0)).type
+        compatibility = None if written is None else compatible(written, field.type, name)
+        if written is None or isinstance(compatibility, Refused):
+            type_text = f"{file_type}{' (INT96)' if _INT96 in physical_of[file_field.name] else ''}"
             raise SchemaMismatch(
-                f"{where}: type change of column {name!r}: the file has {shown}, the table {_spelled(field)}; "
+                f"{where}: type change of column {name!r}: the file has {type_text}, the table {_type_text(field)}; "
                 "Hudi neither makes this change nor reads it"
             )
-        file_name = "" if there.name == name else there.name
-        if answer == Promoted() or (names is not None and pa.types.is_nested(target)):
+        file_name = "" if file_field.name == name else file_field.name
+        if compatibility == Promoted() or (names is not None and pa.types.is_nested(target)):
             sources.append(Widened(name, target, written, field.type, file_name))
         else:
             sources.append(Stored(name, target, file_name))
@@ -153,7 +162,7 @@ def column_sources(
 
 
 def _is_shredded(kind: pa.DataType) -> bool:
-    """Whether a column is, or holds, a variant that is partly in `typed_value`: the rest alone would be wrong."""
+    """Whether a column is or contains a variant with a part in `typed_value`: the rest alone would be wrong."""
     names = {kind.field(place).name for place in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
     if {"metadata", "value", "typed_value"} <= names:
         return True
@@ -161,7 +170,7 @@ def _is_shredded(kind: pa.DataType) -> bool:
 
 
 def _leaves(kind: pa.DataType, physical: Iterator[str]) -> Iterator[str]:
-    """The physical types of this column's leaves, taken off `physical`."""
+    """The physical types of this column's leaves, consumed from `physical`."""
     if pa.types.is_map(kind):
         yield from _leaves(kind.key_type, physical)
         yield from _leaves(kind.item_type, physical)
@@ -175,7 +184,7 @@ def _leaves(kind: pa.DataType, physical: Iterator[str]) -> Iterator[str]:
 
 
 def _written(kind: pa.DataType, physical: Iterator[str], table: AvroType) -> AvroType | None:
-    """The Avro type of a file's column, read with the table's type beside it; None if it has none."""
+    """The Avro type of a file's column, interpreted by the table's type; None if it has none."""
     if pa.types.is_map(kind):
         values = table.values if isinstance(table, MapType) else table
         key = _written(kind.key_type, physical, Primitive("string"))
@@ -210,8 +219,13 @@ def _flat(kind: pa.DataType, physical: str, table: AvroType) -> AvroType | None:
 
 
 def _timestamp(kind: pa.TimestampType, physical: str, table: AvroType) -> AvroType | None:
-    """Millis that say so are exact micros; INT96 tells the instant whatever the table's unit; nanos count as micros,
-    but never for the millis that older writers called micros."""
+    """The Avro type of a timestamp column.
+
+    * Declared milliseconds are exact microseconds.
+    * INT96 is an instant whatever the table's unit is.
+    * Nanoseconds count as microseconds, but never for milliseconds that older writers declared as microseconds.
+    * A zone makes it an instant, else it is local.
+    """
     instants = table if table in (_MILLIS, _MICROS) else _MICROS
     if physical == _INT96:
         return instants
@@ -223,7 +237,7 @@ def _timestamp(kind: pa.TimestampType, physical: str, table: AvroType) -> AvroTy
     return local if kind.unit == "ms" else _LOCAL_MICROS
 
 
-def _spelled(field: AvroField) -> str:
+def _type_text(field: AvroField) -> str:
     match field.type:
         case Primitive(kind, logical) if logical:
             return f"{kind} ({logical})"

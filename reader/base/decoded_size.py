@@ -1,8 +1,8 @@
-"""How many bytes the rows of a base file take once they are decoded, and how many of them to decode at once.
+"""The memory that rows of a base file take when decoded, and how many rows to decode at once.
 
-A Parquet file may be far smaller than its rows: a value of a dictionary is stored once, however many rows have it. So
-the number of rows of one read follows from page headers, and text of which a dictionary has long values is read as
-indices and expanded a few rows at a time. Belongs here: these sizes. Not here: reading (`base_file`).
+A Parquet file may be far smaller than its rows: a dictionary value is stored once, however many rows have it. So page
+headers determine the rows of one read, and text columns whose dictionary has long values are read as indices and
+expanded a few rows at a time. `file` does the reading.
 """
 
 from __future__ import annotations
@@ -21,38 +21,41 @@ from penstock.reader.values.dictionary_text import NO_INDICES, is_encoded, longe
 from penstock.table.parquet.pages import ChunkPages
 
 _READ_BYTES: Final = 64 << 20
-"""What one read decodes at most, where no single row is larger."""
+"""The most bytes that one read decodes, unless a single row is larger."""
 _COLUMN_BYTES: Final = 4 << 20
-"""What one read decodes at most of a text column's dictionary values, as plain text."""
+"""The most bytes of a text column's dictionary values that one read decodes as plain text."""
 _LEAST_ROWS: Final = 1024
-"""A column whose text leaves room for fewer rows is read as indices."""
+"""A column whose text allows fewer rows per read than this is read as indices."""
 
 _RESERVED_BYTES: Final = 4
-"""Arrow reserves an average value for each row that it expands. A row counts as a byte for so many of these."""
+"""Arrow reserves an average value for each row that it expands. Each row counts as at least one such value divided by
+this."""
 
 _KEYS_BYTES: Final = 256 << 20
-"""The keys of a row group are matched at once only if they take no more."""
+"""The keys of a row group are matched at once only up to this size."""
 
 _TEXT: Final = "BYTE_ARRAY"
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _OFFSET_BYTES: Final = 4
 _LEVEL_BYTES: Final = 4
-"""A value of a list takes a definition and a repetition level while it is decoded."""
+"""A list value takes a definition and a repetition level while it is decoded."""
 _DECIMAL_BYTES: Final = 16
 _ALL_INDICES_WITHOUT: Final = "PLAIN"
-"""An encoding that a chunk of indices alone does not name in its footer, where parquet-mr wrote it."""
+"""An encoding that the footer does not name for a chunk with indices only, as parquet-mr writes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSize:
-    """How one row group is read: rows at once, and the paths of leaves to read as indices."""
+    """How one row group is read."""
 
     rows: int
+    """The rows of one read."""
     as_indices: tuple[str, ...]
+    """The paths of leaves to read as indices."""
 
 
 LongestValue = Callable[[str], int | None]
-"""The bytes of the longest dictionary value of the leaf with this path; None if that cannot be found."""
+"""The bytes of the longest dictionary value of the leaf with this path; None if unknown."""
 
 
 def read_size(
@@ -66,8 +69,8 @@ def read_size(
 ) -> ReadSize:
     """The size of reads of these top-level columns of row group `number`.
 
-    `pages`: what page headers say, by the leaf's place; a leaf that is not there is judged by the footer alone.
-    `longest` is asked only for leaves of which neither says enough. `skip`: leaves that are read as indices anyway.
+    `pages`: the page headers by the leaf's place; a leaf without an entry is judged by the footer alone. `longest` is
+    only called for leaves for which neither is sufficient. `skip`: leaves that are read as indices anyway.
     """
     leaves = _leaves(footer, number, columns, pages)
     total_rows = max(1, int(footer.row_group(number).num_rows))
@@ -77,7 +80,7 @@ def read_size(
     for leaf in leaves:
         if leaf.path in skip or leaf.dictionary_bytes * leaf.values_per_row * rows <= _COLUMN_BYTES:
             continue
-        if not leaf.may_be_indices:  # so its text is bounded by few rows
+        if not leaf.may_be_indices:  # then few rows bound its text
             rows = min(rows, max(1, _READ_BYTES // (leaf.dictionary_bytes * leaf.values_per_row)))
             continue
         length = longest(leaf.path) if leaf.first_indices and not leaf.all_indices else None
@@ -91,56 +94,57 @@ def read_size(
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """One leaf of one row group. row_bytes: the most that a row takes, by the densest page, without dictionary
-    values. may_be_indices: whether pyarrow decodes all its pages into indices."""
+    """One leaf of one row group."""
 
     path: str
     encoded_bytes: int
     row_bytes: int
+    """The most bytes of a row, by the densest page, without dictionary values."""
     values_per_row: int
     dictionary_bytes: int
     all_indices: bool
     first_indices: bool
     may_be_indices: bool
+    """Whether pyarrow decodes all its pages into indices."""
 
 
 def _leaves(
     footer: pq.FileMetaData, number: int, columns: Collection[str], pages: Mapping[int, ChunkPages]
 ) -> list[_Leaf]:
-    group, wanted = footer.row_group(number), set(columns)
+    group, selected = footer.row_group(number), set(columns)
     rows = max(1, int(group.num_rows))
-    found = []
+    leaves = []
     for place in range(group.num_columns):
         leaf = footer.schema.column(place)  # the chunk's own path may be wrong
         path = leaf.path
-        if path not in wanted and path.partition(".")[0] not in wanted:
+        if path not in selected and path.partition(".")[0] not in selected:
             continue
         chunk = group.column(place)
         encoded_bytes = max(0, chunk.total_uncompressed_size)
         values_per_row = max(1, -(-chunk.num_values // rows)) if leaf.max_repetition_level else 1
-        known = pages.get(place)
-        if known is None:
-            known = _stated(chunk, encoded_bytes)
+        chunk_pages = pages.get(place)
+        if chunk_pages is None:
+            chunk_pages = _footer_pages(chunk, encoded_bytes)
         is_text = leaf.physical_type == _TEXT
-        dictionary = known.dictionary_bytes if is_text and leaf.converted_type != "DECIMAL" else 0
-        value_bytes = _value_bytes(leaf, known) + (_LEVEL_BYTES if leaf.max_repetition_level else 0)
-        found.append(
+        dictionary = chunk_pages.dictionary_bytes if is_text and leaf.converted_type != "DECIMAL" else 0
+        value_bytes = _value_bytes(leaf, chunk_pages) + (_LEVEL_BYTES if leaf.max_repetition_level else 0)
+        leaves.append(
             _Leaf(
                 path=path,
                 encoded_bytes=encoded_bytes,
                 row_bytes=value_bytes * values_per_row,
                 values_per_row=values_per_row,
                 dictionary_bytes=dictionary,
-                all_indices=known.all_indices,
-                first_indices=known.first_indices,
+                all_indices=chunk_pages.all_indices,
+                first_indices=chunk_pages.first_indices,
                 may_be_indices=not NO_INDICES.intersection(chunk.encodings),
             )
         )
-    return found
+    return leaves
 
 
-def _stated(chunk: pq.ColumnChunkMetaData, encoded_bytes: int) -> ChunkPages:
-    """What the footer says of a chunk whose page headers are far."""
+def _footer_pages(chunk: pq.ColumnChunkMetaData, encoded_bytes: int) -> ChunkPages:
+    """The page properties that the footer alone shows, for a chunk whose page headers are on a remote store."""
     if not chunk.has_dictionary_page:
         return ChunkPages()
     return ChunkPages(encoded_bytes, all_indices=_ALL_INDICES_WITHOUT not in chunk.encodings)
@@ -155,8 +159,8 @@ def _value_bytes(leaf: pq.ColumnSchema, pages: ChunkPages) -> int:
 
 
 def longest_value(column: pa.Array) -> int | None:
-    """The bytes of the longest dictionary value in a column of indices, or of lists or structs of them; None if there
-    is no dictionary."""
+    """The bytes of the longest dictionary value in a column of indices, or of lists or structs of them; None without a
+    dictionary."""
     if is_encoded(column.type):
         return longest_bytes(column) if len(column.dictionary) else None
     lengths = [length for child in _children(column) if (length := longest_value(child)) is not None]
@@ -166,8 +170,10 @@ def longest_value(column: pa.Array) -> int | None:
 def pieces(
     batch: pa.RecordBatch, size: BatchSize, stored: pa.Schema, keep: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The batch in pieces of at most `size` once its indices are text, of at least one row. Columns that were read as
-    indices get the file's type, `stored`, but for those of `keep`."""
+    """The batch in pieces of at least one row and at most `size`, measured with the indices as text.
+
+    Columns that were read as indices get the file's type, `stored`, except those in `keep`.
+    """
     plain = {
         field.name: stored.field(field.name).type
         for field in batch.schema
@@ -206,7 +212,7 @@ def joined_keys(parts: Iterable[pa.Array]) -> pa.LargeStringArray | None:
 
 
 def _ends(batch: pa.RecordBatch, size: BatchSize) -> list[int]:
-    """Where each piece ends."""
+    """The end of each piece."""
     rows = batch.num_rows
     row_bytes = np.full(rows, batch.nbytes // max(1, rows), np.int64)
     for column in batch.columns:
@@ -222,7 +228,7 @@ def _ends(batch: pa.RecordBatch, size: BatchSize) -> list[int]:
 
 
 def _most_dictionary_bytes(column: pa.Array) -> int:
-    """At most how many bytes the dictionary values of all rows take."""
+    """An upper bound for the bytes of all rows' dictionary values."""
     if is_encoded(column.type):
         return len(column) * longest_bytes(column)
     return sum(_most_dictionary_bytes(child) for child in _children(column)) if _has_indices(column.type) else 0
@@ -260,7 +266,7 @@ def _has_indices(kind: pa.DataType) -> bool:
 
 
 def _children(column: pa.Array) -> list[pa.Array]:
-    """The columns inside a column of structs, lists or maps, as far as its rows reach."""
+    """The child columns of structs, lists or maps, limited to the column's rows."""
     kind = column.type
     if pa.types.is_struct(kind):
         return [column.field(place) for place in range(kind.num_fields)]

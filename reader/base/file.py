@@ -1,7 +1,4 @@
-"""A base file: Parquet row groups as batches of the table's columns and types, decoded as they are asked for.
-
-Belongs here: reading Parquet, and what a failure of that means. Not here: which columns, or what becomes of the rows.
-"""
+"""A base file: Parquet row groups as batches of the table's columns and types, decoded on demand."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.model.splits import FileRef, RowGroupRun, WholeFile
-from penstock.reader.base.columns import ENUM, ColumnSource, Lacking, Stored, Widened, column_sources
+from penstock.reader.base.columns import ENUM, ColumnSource, Missing, Stored, Widened, column_sources
 from penstock.reader.base.decoded_size import ReadSize, joined_keys, longest_value, pieces, read_size
 from penstock.reader.base.legacy_calendar import CalendarRebase
 from penstock.reader.base.legacy_zones import UnknownZone
@@ -40,10 +37,10 @@ from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import ColumnMapping
 from penstock.table.storage.filesystem import Storage, is_local
 
-_NEAR_BUFFER_BYTES: Final = 16 << 10
-_FAR_BUFFER_BYTES: Final = 1 << 20
-"""What is read at once of each column; from a far store a read is a request. Buffers of just 64 KiB let the peak over a
-file of many row groups grow by a quarter, in Arrow's own pool; smaller and larger ones do not."""
+_LOCAL_BUFFER_BYTES: Final = 16 << 10
+_REMOTE_BUFFER_BYTES: Final = 1 << 20
+"""The read buffer of each column; on a remote store each read is a request. With buffers of 64 KiB the peak memory for
+a file of many row groups grows by a quarter, in Arrow's own pool; smaller and larger buffers do not."""
 
 _HEADER_BYTES: Final = 256 << 20
 _FAILURES: Final = (
@@ -61,14 +58,14 @@ _T = TypeVar("_T")
 
 
 class BaseFile:
-    """An open base file. Not for several threads at once; `close` (or `with`) lets go of the storage."""
+    """An open base file, for one thread at a time. `close` (or `with`) closes it."""
 
     def __init__(
         self,
         storage: Storage,
         ref: FileRef,
         record: RecordSchema,
-        wanted: Sequence[str],
+        columns_read: Sequence[str],
         *,
         table: str,
         key: str = "",
@@ -78,14 +75,16 @@ class BaseFile:
         calendars: bool = True,
         tally: SplitTally | None = None,
     ) -> None:
-        """record: the table's schema. wanted: columns of it, each once, at least one; `key` one of them that may never
-        be null, or ''. table: its name for errors; `where` replaces the whole beginning of their texts. names: what
-        the file calls the columns, if not as the table does. may_be_encoded: text columns that may come as indices
-        (`encoded_text`), where that is cheaper. calendars: whether dates and timestamps of the legacy
-        calendar are brought into today's. tally: gets the time that decoding takes.
+        """* record: the table's schema.
+        * columns_read: the columns to read, distinct, at least one. `key`: one of them that must not be null, or ''.
+        * table: its name for errors; `where` replaces the whole beginning of their texts.
+        * names: the file's column names, if they differ from the table's.
+        * may_be_encoded: text columns that may be returned as indices (`values.dictionary_text`) where that is cheaper.
+        * calendars: whether dates and timestamps of the legacy calendar are converted.
+        * tally: gets the time that decoding takes.
 
-        CorruptFile if the file is gone, shorter than the plan says, or no Parquet; SchemaMismatch if a column's type
-        does not read as the table's. Only the footer is read.
+        CorruptFile if the file is gone, shorter than planned, or not Parquet; SchemaMismatch if a column's type cannot
+        be read as the table's. Only the footer is read.
         """
         self._where = where or f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key = storage, ref, key
@@ -101,16 +100,16 @@ class BaseFile:
         except FileNotFoundError:
             raise self._gone() from None
         try:
-            self._file = self._guarded(self._open)
-            schema, physical = self._guarded(self._layout)
-            sources = column_sources(schema, physical, record, wanted, self._where, names)
+            self._file = self._translated(self._open)
+            schema, physical = self._translated(self._layout)
+            sources = column_sources(schema, physical, record, columns_read, self._where, names)
             self._encode(schema, sources, may_be_encoded)
             self._calendar = legacy_calendar(self._file.metadata.metadata) if calendars else None
             self._rebase = CalendarRebase(self._calendar, schema, physical) if self._calendar is not None else None
         except BaseException:
             self._source.close()
             raise
-        if any(isinstance(source, Lacking) and source.name == key for source in sources):
+        if any(isinstance(source, Missing) and source.name == key for source in sources):
             self._source.close()
             raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
         self._sources = sources
@@ -125,18 +124,17 @@ class BaseFile:
         self.close()
 
     def close(self) -> None:
-        """Lets go of the file; no row can be read any more."""
+        """Closes the file; no row can be read afterwards."""
         self._file.close(force=True)
         self._source.close()
 
     @property
     def where(self) -> str:
-        """Table and file, for errors."""
+        """Table and file, the beginning of error texts."""
         return self._where
 
     def row_group_bounds(self) -> RowGroupBounds:
-        """What the footer tells of the columns that are read; looked at once. CorruptFile if its statistics are not of
-        their types."""
+        """The footer's statistics of the columns read. CorruptFile if they do not have their columns' types."""
         if self._bounds is None:
             self._check_statistics()
             self._bounds = RowGroupBounds(self._file.metadata, self._stored_schema, self._sources, self._calendar)
@@ -144,16 +142,16 @@ class BaseFile:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the whole file."""
+        """The rows of the whole file."""
         return int(self._file.metadata.num_rows)
 
     @property
     def num_row_groups(self) -> int:
-        """Row groups of the whole file."""
+        """The row groups of the whole file."""
         return int(self._file.num_row_groups)
 
     def row_groups(self, part: WholeFile | RowGroupRun, size: BatchSize) -> Iterator[BaseRowGroup]:
-        """The row groups of this part, in file order. CorruptFile if the file has not so many."""
+        """The row groups of this part, in file order. CorruptFile if the file has fewer."""
         total = self.num_row_groups
         first, end = (part.first, part.end) if isinstance(part, RowGroupRun) else (0, total)
         if not 0 <= first <= end <= total:
@@ -165,63 +163,62 @@ class BaseFile:
             yield BaseRowGroup(self, number, size)
 
     def rows_of(self, number: int) -> int:
-        """How many rows the row group has."""
+        """The number of rows of the row group."""
         return int(self._file.metadata.row_group(number).num_rows)
 
     def read(self, number: int, size: BatchSize, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The row group's rows in file order, the wanted columns in their order and the table's types; with `columns`
-        only those of them."""
+        """The row group's rows in file order, with the table's types; with `columns` only those columns."""
         batches = self._read(number, size, columns)
         return batches if self._tally is None else self._tally.timed("base_decode", batches)
 
     def _read(self, number: int, size: BatchSize, columns: Collection[str] | None) -> Iterator[pa.RecordBatch]:
         sources = [source for source in self._sources if columns is None or source.name in columns]
-        stored = [source.column for source in sources if not isinstance(source, Lacking)]
-        told = self._constant_columns(number)
-        stored = [column for column in stored if column not in told] or stored
+        stored = [source.column for source in sources if not isinstance(source, Missing)]
+        constant_texts = self._constant_columns(number)
+        stored = [column for column in stored if column not in constant_texts] or stored
         self._check_pages(number, stored)
-        read = self._guarded(lambda: self._read_size(number, size, stored))
-        file = self._guarded(lambda: self._opened_as(read.as_indices))
-        batches = self._guarded(
+        read = self._translated(lambda: self._read_size(number, size, stored))
+        file = self._translated(lambda: self._opened_as(read.as_indices))
+        batches = self._translated(
             lambda: file.iter_batches(read.rows, row_groups=[number], columns=stored, use_threads=False)
         )
-        constants = {column: one_value(text, read.rows) for column, text in told.items()}
-        left = self.rows_of(number)
-        while (raw := self._guarded(lambda: next(batches, None))) is not None:
-            left -= raw.num_rows
-            parts = pieces(raw, size, self._stored_schema, self._encoded)
-            while (piece := self._guarded(partial(next, parts, None))) is not None:
-                batch = self._conformed(self._rebased(piece), sources, constants)
+        constants = {column: one_value(text, read.rows) for column, text in constant_texts.items()}
+        remaining = self.rows_of(number)
+        while (decoded := self._translated(lambda: next(batches, None))) is not None:
+            remaining -= decoded.num_rows
+            parts = pieces(decoded, size, self._stored_schema, self._encoded)
+            while (piece := self._translated(partial(next, parts, None))) is not None:
+                batch = self._as_table_columns(self._rebased(piece), sources, constants)
                 step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, text_bytes(batch))))
                 for begin in range(0, batch.num_rows, step):
                     yield batch if step >= batch.num_rows else batch.slice(begin, step)
-        self._check_count(number, left)
+        self._check_count(number, remaining)
 
     def read_keys(self, number: int, size: BatchSize) -> pa.Array | None:
         """The keys of all rows of the row group, in file order; None if they take too much memory to hold at once."""
         return joined_keys(batch.column(0) for batch in self._read(number, size, [self._key]))
 
-    def _check_count(self, number: int, left: int) -> None:
-        if left:
+    def _check_count(self, number: int, remaining: int) -> None:
+        if remaining:
             raise CorruptFile(
-                f"{self._where}: row group {number} lacks {left} of the {self.rows_of(number)} rows that the footer "
-                "says: the file is damaged, restore or rewrite it"
+                f"{self._where}: row group {number} lacks {remaining} of {self.rows_of(number)} rows: "
+                "the file is damaged, restore or rewrite it"
             )
 
     def _encode(self, schema: pa.Schema, sources: Sequence[ColumnSource], may_be_encoded: Collection[str]) -> None:
-        """Opens the file once more, with those columns as indices that are worth it."""
+        """Opens the file once more, with the columns as indices for which that is cheaper."""
         plain = {
             source.column
             for source in sources
             if isinstance(source, Stored) and source.type == pa.string() and source.name in may_be_encoded
         }
         if plain:
-            self._encoded = self._guarded(lambda: worth_encoding(self._file.metadata, schema, plain))
+            self._encoded = self._translated(lambda: worth_encoding(self._file.metadata, schema, plain))
         if self._encoded:
-            self._file = self._guarded(lambda: self._open(self._file.metadata))
+            self._file = self._translated(lambda: self._open(self._file.metadata))
 
     def _opened_as(self, as_indices: tuple[str, ...]) -> pq.ParquetFile:
-        """The file, with these leaves as indices too; the last such file is kept, as row groups are mostly alike."""
+        """The file with these leaves as indices too. The last one is kept, because row groups are mostly alike."""
         if not as_indices:
             return self._file
         if self._with_indices is None or self._with_indices[0] != as_indices:
@@ -233,7 +230,7 @@ class BaseFile:
             self._source,
             metadata=read_footer(self._source) if footer is None else footer,
             read_dictionary=[*self._encoded, *as_indices],
-            buffer_size=_NEAR_BUFFER_BYTES if is_local(self._storage) else _FAR_BUFFER_BYTES,
+            buffer_size=_LOCAL_BUFFER_BYTES if is_local(self._storage) else _REMOTE_BUFFER_BYTES,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",
             thrift_string_size_limit=_HEADER_BYTES,
@@ -241,22 +238,25 @@ class BaseFile:
         )
 
     def _check_pages(self, number: int, columns: Collection[str]) -> None:
-        """Once each column of a row group: no page of it fills the memory. A far store would take a request a page."""
-        fresh = frozenset(columns) - self._checked_columns.setdefault(number, frozenset())
-        if fresh and is_local(self._storage):
-            found = self._guarded(lambda: check_pages(self._source, self._file.metadata, number, fresh))
-            self._pages.setdefault(number, {}).update(found)
-        self._checked_columns[number] |= fresh
+        """Checks once per column of a row group that no page needs excessive memory. On a remote store it would take a
+        request per page."""
+        unchecked = frozenset(columns) - self._checked_columns.setdefault(number, frozenset())
+        if unchecked and is_local(self._storage):
+            pages = self._translated(lambda: check_pages(self._source, self._file.metadata, number, unchecked))
+            self._pages.setdefault(number, {}).update(pages)
+        self._checked_columns[number] |= unchecked
 
     def _check_statistics(self) -> None:
         if not self._statistics_fit:
-            self._guarded(lambda: check_statistics(self._source))
+            self._translated(lambda: check_statistics(self._source))
             self._statistics_fit = True
 
     def _constant_columns(self, number: int) -> Mapping[str, str]:
-        """The row group's encoded columns of which the footer tells the one value. A far store would take a request
-        for the footer, and columns as small as these take no more. Statistics that are damaged tell none: rows can be
-        read without them."""
+        """The row group's encoded columns that have a single value by the footer's statistics.
+
+        On a remote store the check would take a request for the footer, and columns this small need no more. Damaged
+        statistics are ignored, because rows can be read without them.
+        """
         if self._encoded and is_local(self._storage):
             with suppress(CorruptFile):
                 self._check_statistics()
@@ -264,46 +264,46 @@ class BaseFile:
         return {}
 
     def _layout(self) -> tuple[pa.Schema, list[str]]:
-        """The file's schema, and of each leaf its physical type, or that it is an enum."""
+        """The file's schema, and for each leaf its physical type, or ENUM."""
         leaves = (self._file.schema.column(place) for place in range(len(self._file.schema)))
         kinds = [ENUM if leaf.logical_type.type == ENUM else leaf.physical_type for leaf in leaves]
         return self._file.schema_arrow, kinds
 
-    def _rebased(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+    def _rebased(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
         if self._rebase is None:
-            return raw
+            return decoded
         try:
-            return self._rebase.rebased(raw)
+            return self._rebase.rebased(decoded)
         except UnknownZone as error:
             raise CorruptFile(
                 f"{self._where}: its timestamps before 1900 are of the legacy calendar, and its footer names {error} "
-                "(org.apache.spark.timeZone), expected one that Java knows: they cannot be told; rewrite the file, as "
-                "clustering with Spark 3.2 or later does"
+                "(org.apache.spark.timeZone), expected one that Java supports: they cannot be converted; rewrite the "
+                "file, as clustering with Spark 3.2 or later does"
             ) from None
 
-    def _conformed(
-        self, raw: pa.RecordBatch, sources: Sequence[ColumnSource], constants: Mapping[str, pa.Array]
+    def _as_table_columns(
+        self, decoded: pa.RecordBatch, sources: Sequence[ColumnSource], constants: Mapping[str, pa.Array]
     ) -> pa.RecordBatch:
         columns: list[pa.Array] = []
         for source in sources:
             match source:
-                case Lacking(_, kind):
-                    columns.append(pa.nulls(raw.num_rows, kind))
+                case Missing(_, kind):
+                    columns.append(pa.nulls(decoded.num_rows, kind))
                 case Stored() if source.column in constants:
-                    columns.append(constants[source.column].slice(0, raw.num_rows))
+                    columns.append(constants[source.column].slice(0, decoded.num_rows))
                 case Stored(name, kind):
-                    column = raw.column(source.column)
+                    column = decoded.column(source.column)
                     if source.column in self._encoded:
                         column = self._checked_indices(column)
                     elif column.type != kind:
                         column = self._cast(name, column, kind)
                     columns.append(self._checked_keys(column) if name == self._key else column)
                 case Widened():
-                    columns.append(self._widened(source, raw.column(source.column)))
+                    columns.append(self._widened(source, decoded.column(source.column)))
         return pa.RecordBatch.from_arrays(columns, names=[source.name for source in sources])
 
     def _checked_indices(self, column: pa.Array) -> pa.Array:
-        return self._guarded(lambda: checked(column))
+        return self._translated(lambda: checked(column))
 
     def _cast(self, name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
         try:
@@ -327,24 +327,17 @@ class BaseFile:
 
     def _read_size(self, number: int, size: BatchSize, columns: Collection[str]) -> ReadSize:
         pages = self._pages.get(number, {})
-        return read_size(
-            self._file.metadata,
-            number,
-            columns,
-            size,
-            pages,
-            lambda path: self._longest_value(number, path),
-            skip=self._encoded,
-        )
+        longest = partial(self._longest_value, number)
+        return read_size(self._file.metadata, number, columns, size, pages, longest, skip=self._encoded)
 
     def _longest_value(self, number: int, path: str) -> int | None:
-        """Of the leaf's dictionary in the row group, which one row, read as indices, brings along."""
+        """The bytes of the longest value of the leaf's dictionary in the row group, which one row brings along."""
         file = self._open(self._file.metadata, (path,))
         batch = next(file.iter_batches(1, row_groups=[number], columns=[path], use_threads=False), None)
         return None if batch is None or not batch.num_columns else longest_value(batch.column(0))
 
-    def _guarded(self, action: Callable[[], _T]) -> _T:
-        """The action's answer; a failure as CorruptFile, or StorageError where the storage is to blame."""
+    def _translated(self, action: Callable[[], _T]) -> _T:
+        """The action's result. A failure becomes CorruptFile, or StorageError if the storage caused it."""
         try:
             return action()
         except _FAILURES as error:
@@ -362,8 +355,8 @@ class BaseFile:
 
     def _gone(self) -> CorruptFile:
         error = CorruptFile(
-            f"{self._where} is named by the plan and gone: cleaned under the reader? Plan the query again, and keep "
-            "cleaned versions longer than a query lasts"
+            f"{self._where} is in the plan but is gone; the cleaner may have removed it. Plan the query again, and "
+            "keep cleaned versions longer than a query lasts"
         )
         error.is_gone = True
         return error
@@ -374,23 +367,27 @@ class BaseRowGroup:
     """One row group of an open base file."""
 
     file: BaseFile
+    """The file."""
     number: int
+    """The row group's index in the file."""
     size: BatchSize
+    """The size of batches."""
     columns: Collection[str] | None = None
-    """None for all that `BaseFile` was asked for; else its rows are no part of an answer, and only met by a log."""
+    """The columns to read, for a row group whose rows are only matched with a log and not returned; None for all
+    columns."""
 
     @property
     def emits_rows(self) -> bool:
-        """Whether its rows may be part of an answer."""
+        """Whether its rows may be returned."""
         return self.columns is None
 
     @property
     def num_rows(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return self.file.rows_of(self.number)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Its rows in file order; columns and types as `BaseFile` was asked for."""
+        """Its rows in file order, with the columns and types that `BaseFile` was opened with."""
         return self.file.read(self.number, self.size, self.columns)
 
     def keys(self) -> pa.Array | None:

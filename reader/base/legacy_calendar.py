@@ -1,8 +1,8 @@
-"""Dates and timestamps of the hybrid calendar as those of the proleptic Gregorian one that show the same fields. Pure.
+"""Converts dates and timestamps of the hybrid calendar to the proleptic Gregorian one with the same fields. Pure.
 
-Belongs here: the arithmetic, and its way into nested columns. Not here: which files need it
-(`penstock.table.parquet.legacy_calendar`), the zones' offsets (`calendar_zones`). Source: Spark `RebaseDateTime`: what
-`java.util.Calendar` shows of a stored value, `java.time` takes for the date, or in the zone for the timestamp.
+`penstock.table.parquet.legacy_calendar` decides which files need it, `legacy_zones` has the zones' offsets. Source:
+Spark `RebaseDateTime`: the fields that `java.util.Calendar` shows for a stored value become a date, or a timestamp in
+the zone, of `java.time`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from penstock.table.parquet.legacy_calendar import LegacyCalendar
 
 _FIRST_GREGORIAN_DAY: Final = -141427
 _FIRST_SAME_SECOND: Final = -2_208_988_800
-"""1582-10-15, and 1900-01-01T00:00Z: from then on dates, and timestamps in any zone, are the same in both calendars."""
+"""1582-10-15, and 1900-01-01T00:00Z: from there on dates, and timestamps in any zone, are equal in both calendars."""
 
 _DAYS_FROM_MARCH_OF_0: Final = 719_470
-"""From 0000-03-01 to 1970-01-01 as the hybrid calendar counts."""
+"""Days from 0000-03-01 to 1970-01-01 in the hybrid calendar."""
 
 _FOUR_YEARS: Final = 1461
 _DAY_S: Final = 86_400
@@ -31,18 +31,18 @@ _INT96: Final = "INT96"
 
 
 class CalendarRebase:
-    """Rebases batches of one file that has such columns."""
+    """Converts batches of one file with such columns."""
 
     def __init__(self, calendar: LegacyCalendar, schema: pa.Schema, physical: Sequence[str]) -> None:
-        """`schema` is the file's own, `physical` the physical types of its leaves in order."""
+        """`schema` is the file's own, `physical` are the physical types of its leaves in order."""
         self._zone = calendar.zone
         leaves = iter(physical)
         columns = {field.name: tuple(_flags(field.type, leaves, calendar)) for field in schema}
         self._columns: Mapping[str, tuple[bool, ...]] = {name: flags for name, flags in columns.items() if any(flags)}
 
     def rebased(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, its types and nulls as they are. UnknownZone if a timestamp before 1900 needs the offsets of a
-        zone of which none are known."""
+        """The batch with unchanged types and nulls. UnknownZone if a timestamp before 1900 needs the offsets of an
+        unknown zone."""
         columns = [self._column(batch, place) for place in range(batch.num_columns)]
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
@@ -80,14 +80,14 @@ class CalendarRebase:
 
 
 def rebased_days(days: np.ndarray) -> np.ndarray:
-    """Days since 1970-01-01 of the dates with the same year, month and day; a February 29 that only the Julian calendar
+    """Days since 1970-01-01 of the dates with the same year, month and day. A February 29 that only the Julian calendar
     has becomes March 1."""
     days = days.astype(np.int64)
     return np.where(days < _FIRST_GREGORIAN_DAY, days + _days_apart(days), days)
 
 
 def rebased_instants(values: np.ndarray, unit: int, zone: ZoneOffsets) -> np.ndarray:
-    """Timestamps, `unit` of them in a second, with the same local fields in the zone."""
+    """Timestamps with the same local fields in the zone; `unit` is the number of units per second."""
     seconds = values // unit
     local_day = (seconds + zone.raw) // _DAY_S
     diffs = zone.diffs[np.searchsorted(zone.switches, seconds, side="right")]
@@ -98,8 +98,8 @@ def rebased_instants(values: np.ndarray, unit: int, zone: ZoneOffsets) -> np.nda
 def _days_apart(days: np.ndarray) -> np.ndarray:
     """How many days later the Gregorian calendar has the dates that the Julian one has on these days.
 
-    In years that begin with March, both calendars agree on the day of the year; so only the leap days at the ends of
-    centuries tell.
+    In years that begin with March, both calendars agree on the day of the year, so only the leap days at the ends of
+    centuries differ.
     """
     since = days + _DAYS_FROM_MARCH_OF_0
     fours, day = since // _FOUR_YEARS, since % _FOUR_YEARS
@@ -109,7 +109,7 @@ def _days_apart(days: np.ndarray) -> np.ndarray:
 
 
 def _flags(kind: pa.DataType, physical: Iterator[str], calendar: LegacyCalendar) -> Iterator[bool]:
-    """Of each leaf of a column whether its values are of the hybrid calendar. Timestamps without zone never are."""
+    """For each leaf of a column whether its values are of the hybrid calendar. Timestamps without a zone never are."""
     if pa.types.is_map(kind):
         yield from _flags(kind.key_type, physical, calendar)
         yield from _flags(kind.item_type, physical, calendar)
@@ -131,7 +131,7 @@ def _has_below(numbers: pa.Array, limit: int) -> bool:
 
 
 def _with_values(array: pa.Array, kind: type[np.signedinteger], change: Callable[[np.ndarray], np.ndarray]) -> pa.Array:
-    """The array with changed values: its own type, nulls and place."""
+    """The array with changed values and its own type, nulls and offset."""
     validity, data = array.buffers()
     end = array.offset + len(array)
     values = np.frombuffer(data, kind, end).copy()
@@ -142,6 +142,6 @@ def _with_values(array: pa.Array, kind: type[np.signedinteger], change: Callable
 
 
 def _rebuilt(array: pa.Array, child: pa.Array) -> pa.Array:
-    """A list or map array with other children: its own type, validity, offsets and place."""
+    """A list or map array with another child and its own type, validity, offsets and offset."""
     validity, offsets = array.buffers()[:2]
     return pa.Array.from_buffers(array.type, len(array), [validity, offsets], offset=array.offset, children=[child])

@@ -1,8 +1,7 @@
-"""The offsets before 1900 of the time zones that Java knows: those by which Spark moves legacy timestamps. Pure.
+"""The offsets before 1900 of the time zones that Java supports, by which Spark shifts legacy timestamps. Pure.
 
-Belongs here: which zone has which. Not here: what becomes of a timestamp (`calendar_rebase`). The numbers are those of
-Spark's `julian-gregorian-rebase-micros.json` (the same in 3.5 and 4.3), which Spark takes whatever time zone database
-its JVM has; a machine's own database may say otherwise.
+`legacy_calendar` applies them. The numbers are those of Spark's `julian-gregorian-rebase-micros.json` (the same in 3.5
+and 4.3), which Spark uses whatever time zone database its JVM has; a machine's own database may differ.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ import numpy as np
 
 
 class UnknownZone(ValueError):
-    """No offsets are known of a zone; the message names it."""
+    """A zone without known offsets; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneOffsets:
-    """What `java.util` and `java.time` make of a zone before 1900, in seconds.
-
-    raw: the offset of the former at all times before 1900. diffs: by how much it is ahead of the latter: the first up
-    to the first of `switches` (instants, ascending), each other from its switch on.
-    """
+    """The offsets of `java.util` and `java.time` for a zone before 1900, in seconds."""
 
     raw: int
+    """The offset of `java.util` at all times before 1900."""
     switches: np.ndarray
+    """The instants at which the difference changes, ascending."""
     diffs: np.ndarray
+    """How far `java.util` is ahead of `java.time`: the first up to the first of `switches`, each other one from its
+    switch on."""
 
 
 @cache
 def zone_offsets(zone: str) -> ZoneOffsets:
-    """The offsets of the zone that a file's footer names. UnknownZone if it is none that Java knows."""
+    """The offsets of the zone that a file's footer names. UnknownZone if Java does not support it."""
     numbers = _by_zone().get(zone) or _custom(zone)
     if numbers is None:
         raise UnknownZone(f"time zone {zone[:80]!r}")
@@ -51,7 +50,7 @@ def _by_zone() -> dict[str, tuple[int, ...]]:
 
 
 def _custom(zone: str) -> tuple[int, ...] | None:
-    """Zones by number: `GMT+2`, `GMT-02:30`. `java.util.TimeZone` knows no others, and takes them for GMT."""
+    """Zones by number: `GMT+2`, `GMT-02:30`. `java.util.TimeZone` treats all others as GMT."""
     if (found := _FIXED.fullmatch(zone)) is not None and int(found[2]) < 24 and int(found[3] or 0) < 60:
         seconds = int(found[2]) * 3600 + int(found[3] or 0) * 60
         return (-seconds if found[1] == "-" else seconds, 0)

@@ -1,12 +1,13 @@
-"""What a Parquet footer tells of the rows of a row group, and which row groups a filter rules out.
+"""The statistics of row groups in a Parquet footer, and which row groups a filter rules out.
 
-Belongs here: statistics as bounds of the table's columns. Not here: what bounds say about a filter
-(`penstock.table.predicate.bounds`), reading (`base_file`).
+`penstock.table.predicate.bounds` decides what bounds mean for a filter. Statistics are only used where a column's
+values are returned as they are stored: matched by name, in the table's own type (or as timestamps in milliseconds),
+inside no list or map.
 
-Statistics count only where a column's values reach the rows as they lie in the file: by name, in the table's own type
-(or as timestamps in millis), inside no list or map. Parquet leaves NaN out of them, so floating columns have no upper
-bound; texts may be cut, but still bound. Nulls of a field inside a struct are not counted on. Bounds of dates and
-timestamps of the legacy calendar are wide.
+* Parquet leaves NaN out of them, so floating columns have no upper bound.
+* Texts may be truncated, but are still bounds.
+* Null counts of a field inside a struct are not used.
+* Bounds of dates and timestamps of the legacy calendar are widened.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.proto.model.splits import RowsOf, Scan
-from penstock.reader.base.columns import ColumnSource, Lacking, Stored
+from penstock.reader.base.columns import ColumnSource, Missing, Stored
 from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.split.read_schema import COMMIT_TIME, ReadSchema
 from penstock.table.parquet.legacy_calendar import LegacyCalendar, widened_bounds
@@ -40,7 +41,7 @@ _EXACT_INTEGERS = (pa.int32(), pa.int64(), pa.date32(), pa.time64("us"))
 
 
 class RowGroupBounds:
-    """The footer of one base file, and how its columns become the table's."""
+    """The statistics of one base file as bounds of the table's columns."""
 
     def __init__(
         self,
@@ -49,8 +50,8 @@ class RowGroupBounds:
         sources: Sequence[ColumnSource],
         calendar: LegacyCalendar | None = None,
     ) -> None:
-        """`schema` is the file's own; `sources` tell of the columns that are read. calendar: what rows are rebased from
-        when they are read."""
+        """`schema` is the file's own; `sources` are the columns that are read. calendar: the calendar that rows are
+        converted from when they are read."""
         self._footer = footer
         self._schema = schema
         self._calendar = calendar
@@ -58,9 +59,9 @@ class RowGroupBounds:
         self._leaves: dict[tuple[str, ...], _Leaf | None] = {}
 
     def known(self, column: Column, number: int) -> ColumnBounds:
-        """What is known of the column in row group `number`, as rows will show it."""
+        """The bounds of the column in row group `number`, of the values as they are returned."""
         source = self._sources.get(column.path[0])
-        if isinstance(source, Lacking):
+        if isinstance(source, Missing):
             return ONLY_NULLS
         if not isinstance(source, Stored):
             return UNKNOWN
@@ -87,10 +88,10 @@ class RowGroupBounds:
 
 
 class RowGroupFilter:
-    """Which row groups of a log-free base file hold no row that a read hands on."""
+    """Which row groups of a base file hold no row that a read returns."""
 
     def __init__(self, predicate: Predicate, bounds: RowGroupBounds, constants: PartitionConstants) -> None:
-        self._may_hold = MayMatch(predicate)
+        self._may_match = MayMatch(predicate)
         self._bounds = bounds
         self._constants = constants
 
@@ -103,12 +104,14 @@ class RowGroupFilter:
                 return self._bounds.known(column, number)
             return value_bounds(constant[0]) if len(column.path) == 1 else UNKNOWN
 
-        return not self._may_hold(known)
+        return not self._may_match(known)
 
 
 def range_of(scan: Scan, read_schema: ReadSchema) -> Predicate | None:
-    """What holds for every row of the scan's range; None for all rows, and where columns are found by id. Rows that
-    would make a range fail count as rows of it."""
+    """The condition that every row of the scan's range fulfils; None for all rows, and if columns are matched by id.
+
+    Rows that would make a range fail count as rows of it.
+    """
     if read_schema.history is not None or not isinstance(scan.rows, RowsOf):
         return None
     instants = pa.array(sorted(scan.rows.instants | scan.rows.log_compactions), pa.string())
@@ -116,8 +119,8 @@ def range_of(scan: Scan, read_schema: ReadSchema) -> Predicate | None:
 
 
 def kept_by(scan: Scan, read_schema: ReadSchema) -> Predicate | None:
-    """What holds for every row that a read of this shape hands on: of its range, and kept by its filter. None as for
-    `range_of`, but that a filter may be all there is."""
+    """The condition that every returned row fulfils: it is in the range and the filter keeps it. None as for
+    `range_of`, unless there is a filter."""
     of_range, of_filter = (
         range_of(scan, read_schema),
         None if read_schema.history is not None else read_schema.predicate,
@@ -129,13 +132,15 @@ def kept_by(scan: Scan, read_schema: ReadSchema) -> Predicate | None:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A column of the file: where it is among the leaves, and its type, which is the table's but for millis."""
+    """A leaf column of the file."""
 
     place: int
+    """Its index among the leaves."""
     kind: pa.DataType
+    """Its type, which is the table's except for milliseconds."""
 
     def bounds(self, statistics: pq.Statistics) -> tuple[Comparable | None, Comparable | None]:
-        """Lowest and highest value as they compare."""
+        """The lowest and highest value as they are compared."""
         low, high = statistics.min_raw, statistics.max_raw
         kind = self.kind
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -154,15 +159,15 @@ class _Leaf:
     def rebased_bounds(
         self, low: Comparable | None, high: Comparable | None
     ) -> tuple[Comparable | None, Comparable | None]:
-        """Those of the values that rows show, if the stored ones may be of the legacy calendar."""
+        """The bounds of the returned values, if the stored ones may be of the legacy calendar."""
         day = _DAY_US if pa.types.is_timestamp(self.kind) else 1
-        if not isinstance(low, int) or not isinstance(high, int) or not _is_moment(self.kind):
+        if not isinstance(low, int) or not isinstance(high, int) or not _has_calendar(self.kind):
             return low, high
         return widened_bounds(low, high, day)
 
 
-def _leaf(schema: pa.Schema, path: Sequence[str], wanted: pa.DataType) -> _Leaf | None:
-    """The file's leaf at this path, if it has one and it reads as `wanted` without a change of values."""
+def _leaf(schema: pa.Schema, path: Sequence[str], table_type: pa.DataType) -> _Leaf | None:
+    """The file's leaf at this path, if there is one and it is read as `table_type` without changing values."""
     place = 0
     fields = list(schema)
     for depth, name in enumerate(path):
@@ -172,21 +177,21 @@ def _leaf(schema: pa.Schema, path: Sequence[str], wanted: pa.DataType) -> _Leaf 
         place += sum(_leaf_count(field.type) for field in fields[:index])
         kind = fields[index].type
         if depth == len(path) - 1:
-            return _Leaf(place, kind) if _reads_as(kind, wanted) else None
+            return _Leaf(place, kind) if _reads_as(kind, table_type) else None
         if not pa.types.is_struct(kind):
             return None
         fields = [kind.field(i) for i in range(kind.num_fields)]
     return None
 
 
-def _reads_as(kind: pa.DataType, wanted: pa.DataType) -> bool:
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(wanted):
-        return wanted.unit == "us" and kind.unit in ("ms", "us") and (kind.tz is None) == (wanted.tz is None)
-    return kind == wanted and not pa.types.is_nested(kind)
+def _reads_as(kind: pa.DataType, table_type: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(table_type):
+        return table_type.unit == "us" and kind.unit in ("ms", "us") and (kind.tz is None) == (table_type.tz is None)
+    return kind == table_type and not pa.types.is_nested(kind)
 
 
-def _is_moment(kind: pa.DataType) -> bool:
-    """Whether a calendar tells what its numbers mean."""
+def _has_calendar(kind: pa.DataType) -> bool:
+    """Whether the calendar matters for the type's values."""
     return pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None)
 
 

@@ -1,7 +1,6 @@
-"""The records of a log's data blocks in the table's columns, whatever the block's format, types and names of columns.
+"""Decodes the records of a log's data blocks to the table's columns, for every block format and writer schema.
 
-Belongs here: which road decodes a block, and by which names and types it was written. Not here: which blocks count
-(`log_blocks`), what their records become (`log_records`).
+`block_selection` decides which blocks count; `scanner` uses the records.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from penstock.table.schema.history import HistoryField
 
 
 class BlockDecoder:
-    """The decoding of one split's data blocks; schemas and decoders are made once each."""
+    """Decodes one split's data blocks. Each schema is parsed once, and each decoder is built once."""
 
     def __init__(self, files: LogFiles, context: SplitContext) -> None:
         self._files, self._scan, self._schema = files, context.scan, context.schema
@@ -32,83 +31,83 @@ class BlockDecoder:
         self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
         self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
 
-    def bounds(self, found: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
-        """Where each record of a data block is; of a Parquet block its number, twice."""
-        if found.block.kind is BlockKind.PARQUET_DATA:
-            numbers = np.arange(self._parquet(found).num_rows(), dtype=np.int64)
+    def bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
+        """(begin, end) of each record of a data block; for a Parquet block its number, twice."""
+        if counted.block.kind is BlockKind.PARQUET_DATA:
+            numbers = np.arange(self._parquet(counted).num_rows(), dtype=np.int64)
             return numbers, numbers
-        block, data = found.block, self._files.data(found.log)
-        return record_bounds(data, found.place, block.content_start, block.content_end, compiled=self._compiled)
+        block, data = counted.block, self._files.data(counted.log)
+        return record_bounds(data, counted.place, block.content_start, block.content_end, compiled=self._compiled)
 
     def decode(
-        self, found: CountedBlock, columns: tuple[str, ...], begin: np.ndarray, end: np.ndarray
+        self, counted: CountedBlock, columns: tuple[str, ...], begin: np.ndarray, end: np.ndarray
     ) -> Iterator[pa.RecordBatch]:
-        """These records of a block; columns that a block of partial updates does not have are null.
+        """These records of a block. Columns that a block of partial updates does not have are null.
 
-        SchemaMismatch for a type change that is no promotion.
+        SchemaMismatch for a type change that is not a promotion.
         """
-        if found.block.kind is BlockKind.PARQUET_DATA:
-            yield from self._parquet(found).decode(columns, begin)
+        if counted.block.kind is BlockKind.PARQUET_DATA:
+            yield from self._parquet(counted).decode(columns, begin)
             return
-        data = self._files.parts(found.log)
-        if not found.block.header.is_partial:
-            yield from self._decoder(found, columns).decode(data, begin, end, found.place)
+        data = self._files.parts(counted.log)
+        if not counted.block.header.is_partial:
+            yield from self._decoder(counted, columns).decode(data, begin, end, counted.place)
             return
-        written = self._with_key(found)
+        written = self._with_key(counted)
         schema = pa.schema([self._schema.table.field(name) for name in columns])
         present = tuple(name for name in columns if name in written) or self._schema.key_fields
-        for batch in self._decoder(found, present).decode(data, begin, end, found.place):
+        for batch in self._decoder(counted, present).decode(data, begin, end, counted.place):
             arrays = [
                 batch.column(field.name) if field.name in written else pa.nulls(batch.num_rows, field.type)
                 for field in schema
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def written(self, found: CountedBlock) -> set[str]:
+    def written(self, counted: CountedBlock) -> set[str]:
         """The table's columns that a block's records have."""
-        return set(self.writer(found).by_name())
+        return set(self.writer(counted).by_name())
 
-    def writer(self, found: CountedBlock) -> RecordSchema:
-        """The schema that the block's records were written with, columns called as the table calls them."""
-        schema_json = found.block.header.schema_json
-        names = self._schema.file_names(found.block.header.instant_time, str(found.place))
+    def writer(self, counted: CountedBlock) -> RecordSchema:
+        """The schema that the block's records were written with, with the table's column names."""
+        schema_json = counted.block.header.schema_json
+        names = self._schema.file_names(counted.block.header.instant_time, str(counted.place))
         own = None if names is None else names.own
         known = self._writers.get((schema_json, own))
         if known is None:
-            known = parse_record_schema(schema_json, str(found.place))
+            known = parse_record_schema(schema_json, str(counted.place))
             if names is not None:
                 known = replace(known, fields=tuple(names.in_table(field) for field in known.fields))
             self._writers[schema_json, own] = known
         return known
 
-    def _with_key(self, found: CountedBlock) -> set[str]:
-        """The columns of a block of partial updates: a key made of columns needs all of them."""
-        written = self.written(found)
-        made = self._schema.key_fields if self._scan.key_fields else ()
-        lacking = [name for name in made if name not in written]
-        if lacking:
+    def _with_key(self, counted: CountedBlock) -> set[str]:
+        """The columns of a block of partial updates. A key that is made of columns needs all of them."""
+        written = self.written(counted)
+        key_columns = self._schema.key_fields if self._scan.key_fields else ()
+        missing = [name for name in key_columns if name not in written]
+        if missing:
             raise CorruptBlock(
-                f"{found.place}: a block of partial updates without key column {', '.join(lacking)} in a table that "
-                "stores no keys: its records have none, and Hudi writes no such block; roll the instant back in Hudi"
+                f"{counted.place}: a block of partial updates without key column {', '.join(missing)} in a table that "
+                "stores no keys: its records have no key, and Hudi writes no such block; roll the instant back in Hudi"
             )
         return written
 
-    def _parquet(self, found: CountedBlock) -> ParquetBlock:
-        block = found.block
-        content = self._files.data(found.log).slice(block.content_start, block.content_end - block.content_start)
-        names = self._schema.file_names(block.header.instant_time, str(found.place))
+    def _parquet(self, counted: CountedBlock) -> ParquetBlock:
+        block = counted.block
+        content = self._files.data(counted.log).slice(block.content_start, block.content_end - block.content_start)
+        names = self._schema.file_names(block.header.instant_time, str(counted.place))
         return ParquetBlock(
             content,
-            found.place,
+            counted.place,
             self._scan.table,
             self._schema.record,
             names=names,
         )
 
-    def _decoder(self, found: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
-        writer = self.writer(found)
+    def _decoder(self, counted: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
+        writer = self.writer(counted)
         known = self._decoders.get((id(writer), columns))
         if known is None:
-            known = AvroDecoder(writer, columns, self._schema.record, compiled=self._compiled, where=str(found.place))
+            known = AvroDecoder(writer, columns, self._schema.record, compiled=self._compiled, where=str(counted.place))
             self._decoders[id(writer), columns] = known
         return known

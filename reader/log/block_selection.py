@@ -1,7 +1,7 @@
-"""Which blocks of a split's log files are part of the answer, and in what order (Hudi `BaseHoodieLogRecordReader`).
+"""Selects the blocks of a split's log files that count, and their order (Hudi `BaseHoodieLogRecordReader`).
 
-Decisions over block headers. Not here: the blocks' content (`log_records`). A block counts if its instant is visible
-and no rollback block behind it takes it back; blocks of one instant stay together, at the place of its first.
+Decisions over block headers; `scanner` reads the content. A block counts if its instant is visible and no later
+rollback block rolls it back. Blocks of one instant stay together, at the place of the first.
 """
 
 from __future__ import annotations
@@ -23,87 +23,95 @@ def emission_order(
     *,
     originals_first: bool = False,
 ) -> tuple[str, ...]:
-    """The instants whose blocks count, in the order in which they do.
+    """The instants whose blocks count, in the order in which they are applied.
 
-    `arrivals` are distinct instants in log order; `compactions` maps those of them that are log compactions to the
-    instants they rewrote (a set: writers list them in either order), which may be log compactions in turn. An
-    instant that was rewritten is left out; a log compaction stands where the latest of all that went into it stood,
-    for what was written after that is newer, though it may stand before the compacted block. One none of whose
-    originals is there is left out, as in Hudi: a compaction has put them into the base file, with what was written
-    after them. With `originals_first` one all of whose originals are there is left out too, and they count: their
-    rows are the same and still tell who wrote them. CorruptBlock, beginning with `where`, for instants that rewrote
-    each other.
+    `arrivals` are distinct instants in log order. `compactions` maps those of them that are log compactions to the
+    instants they rewrote (a set, because writers list them in either order), which may be log compactions too.
+
+    * A rewritten instant is left out.
+    * A log compaction takes the place of the latest instant that it contains: what was written after that instant is
+      newer, even if it is before the compacted block.
+    * A log compaction none of whose instants is in the log is left out, as in Hudi: a compaction has merged them into
+      the base file, with later writes.
+    * With `originals_first`, a log compaction all of whose instants are in the log is left out too, and these count
+      instead: their rows are the same and still have their commit times.
+
+    CorruptBlock, beginning with `where`, for instants that rewrote each other.
     """
     if not compactions:
         return tuple(arrivals)
-    _refuse_circles(compactions, where)
+    _check_cycles(compactions, where)
     place = {instant: number for number, instant in enumerate(arrivals)}
     rewritten = {original for originals in compactions.values() for original in originals}
-    stands_at: dict[str, tuple[int, int]] = {}
+    places: dict[str, tuple[int, int]] = {}
     for number, instant in enumerate(arrivals):
         if instant in rewritten:
             continue
         if instant not in compactions:
-            stands_at[instant] = (number, number)
+            places[instant] = (number, number)
             continue
-        originals = _went_into(instant, compactions)
+        originals = _rewritten_instants(instant, compactions)
         known = [place[original] for original in originals if original in place]
         if originals_first and len(known) == len(originals):
-            stands_at.update((arrivals[at], (at, at)) for at in known)
+            places.update((arrivals[at], (at, at)) for at in known)
         elif known:
-            stands_at[instant] = (max(known), number)
-    return tuple(sorted(stands_at, key=stands_at.__getitem__))
+            places[instant] = (max(known), number)
+    return tuple(sorted(places, key=places.__getitem__))
 
 
-def _went_into(instant: str, compactions: Mapping[str, AbstractSet[str]]) -> set[str]:
-    """The instants, none a log compaction, that a log compaction rewrote, straight or through others."""
-    waiting, seen = [instant], {instant}
-    while waiting:
-        new = compactions.get(waiting.pop(), frozenset()) - seen
+def _rewritten_instants(instant: str, compactions: Mapping[str, AbstractSet[str]]) -> set[str]:
+    """The instants, none a log compaction, that a log compaction rewrote, directly or through others."""
+    pending, seen = [instant], {instant}
+    while pending:
+        new = compactions.get(pending.pop(), frozenset()) - seen
         seen |= new
-        waiting.extend(new & compactions.keys())
+        pending.extend(new & compactions.keys())
     return seen - compactions.keys()
 
 
-def _refuse_circles(compactions: Mapping[str, AbstractSet[str]], where: str) -> None:
-    """Takes away log compactions whose originals are settled until none is left."""
-    open_ones = dict(compactions)
-    while open_ones:
-        settled = [instant for instant, originals in open_ones.items() if not originals & open_ones.keys()]
-        if not settled:
+def _check_cycles(compactions: Mapping[str, AbstractSet[str]], where: str) -> None:
+    """Removes log compactions whose instants are resolved, until none is left. CorruptBlock for a cycle."""
+    unresolved = dict(compactions)
+    while unresolved:
+        resolved = [instant for instant, originals in unresolved.items() if not originals & unresolved.keys()]
+        if not resolved:
             raise CorruptBlock(
-                f"{where}: blocks of instants {', '.join(sorted(open_ones))[:200]} say they rewrote each other "
+                f"{where}: blocks of instants {', '.join(sorted(unresolved))[:200]} say they rewrote each other "
                 "(COMPACTED_BLOCK_TIMES); the log is damaged: restore it"
             )
-        for instant in settled:
-            del open_ones[instant]
+        for instant in resolved:
+            del unresolved[instant]
 
 
 _ROLLBACK: Final = "0"
-_UNREAD_KINDS: Final = {
+_UNSUPPORTED_KINDS: Final = {
     BlockKind.HFILE_DATA: "HFile log blocks (hoodie.logfile.data.block.format=hfile)",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class CountedBlock:
-    """A data or delete block that counts: in which of the split's logs (place in `Split.logs`), and where there."""
+    """A data or delete block that counts."""
 
     log: int
+    """The log file: its index in `Split.logs`."""
     block: LogBlock
+    """The block's header and the place of its content."""
     place: BlockPlace
+    """The beginning of error texts."""
 
 
 class CountedBlocks:
-    """Takes in blocks in scan order, gives back those that count."""
+    """Collects blocks in scan order and returns those that count."""
 
     def __init__(self, table: str, visible: VisibleInstants, *, originals_first: bool = False) -> None:
-        """`originals_first`: what log compactions rewrote counts instead of them, where all of it is there."""
+        """`originals_first`: the instants that a log compaction rewrote count instead of it, if all of them are in the
+        log."""
         self._table, self._visible, self._originals_first = table, visible, originals_first
         self._by_instant: dict[str, list[CountedBlock]] = {}
 
     def add_file(self, log: int, file: str, blocks: Iterable[LogBlock]) -> None:
-        """The whole blocks of one more log file (`log_damage` judges what lies between them)."""
+        """Adds the whole blocks of the next log file. `damage` judges what lies between them."""
         for item in blocks:
             place = BlockPlace(self._table, file, item.offset, item.header.instant_time)
             if item.kind is BlockKind.COMMAND:
@@ -112,15 +120,15 @@ class CountedBlocks:
                 self._by_instant.setdefault(item.header.instant_time, []).append(CountedBlock(log, item, place))
 
     def in_order(self) -> list[CountedBlock]:
-        """The blocks that count: instants by first arrival (`log_compaction` moves and drops), within one as they
-        arrived.
+        """The blocks that count: instants by first arrival (log compactions move or drop them), within one in arrival
+        order.
 
-        UnsupportedFeature, naming file and block, for a counting block of a kind that is not read.
+        UnsupportedFeature, naming file and block, for a counted block of an unsupported kind.
         """
         compactions = {
             instant: times
             for instant, blocks in self._by_instant.items()
-            if (times := frozenset(time for found in blocks for time in found.block.header.compacted_block_times))
+            if (times := frozenset(time for counted in blocks for time in counted.block.header.compacted_block_times))
         }
         order = emission_order(
             tuple(self._by_instant),
@@ -128,20 +136,20 @@ class CountedBlocks:
             f"table {self._table}: log compaction",
             originals_first=self._originals_first,
         )
-        counted = [block for instant in order for block in self._by_instant[instant]]
-        for found in counted:
-            _check_read(found)
-        return counted
+        blocks = [counted for instant in order for counted in self._by_instant[instant]]
+        for counted in blocks:
+            _check_supported(counted)
+        return blocks
 
     def _command(self, block: LogBlock, place: BlockPlace) -> None:
-        """A rollback takes back all blocks of its target seen so far, never later ones.
+        """A rollback removes all blocks of its target instant seen so far, never later ones.
 
-        Its own instant does not matter: it may be younger than the newest visible one, as the failed instant's
-        blocks are not part of any answer.
+        Its own instant is not checked. It may be younger than the newest visible instant, because blocks of the failed
+        instant are in no result.
         """
         if block.header.command != _ROLLBACK:
             raise CorruptBlock(
-                f"{place}: command block of type {block.header.command[:40]!r}, and Hudi knows rollbacks (0) alone: "
+                f"{place}: command block of type {block.header.command[:40]!r}, expected a rollback (0): "
                 "restore the file"
             )
         if not block.header.target_instant_time:
@@ -149,10 +157,10 @@ class CountedBlocks:
         self._by_instant.pop(block.header.target_instant_time, None)
 
 
-def _check_read(found: CountedBlock) -> None:
-    header = found.block.header
-    feature = _UNREAD_KINDS.get(found.block.kind, "")
+def _check_supported(counted: CountedBlock) -> None:
+    header = counted.block.header
+    feature = _UNSUPPORTED_KINDS.get(counted.block.kind, "")
     if feature:
-        raise UnsupportedFeature(f"{found.place}: {feature} are not supported; let Hudi compact the file group")
-    if found.block.kind is BlockKind.AVRO_DATA and not header.schema_json:
-        raise CorruptBlock(f"{found.place}: a data block without SCHEMA in its header: restore the file")
+        raise UnsupportedFeature(f"{counted.place}: {feature} are not supported; let Hudi compact the file group")
+    if counted.block.kind is BlockKind.AVRO_DATA and not header.schema_json:
+        raise CorruptBlock(f"{counted.place}: a data block without SCHEMA in its header: restore the file")

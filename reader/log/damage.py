@@ -1,9 +1,9 @@
-"""Damaged stretches of a log file: leftovers of failed appends, which are passed over, or a loss, which is an error.
+"""Handles damaged parts of a log file: leftovers of failed appends are skipped, lost records are an error.
 
-A failed append leaves half a block behind, and its instant writes again elsewhere or never completes; so a gap takes
-nothing away if every completed instant that says it wrote into the file still has all its records there
-(`FileRef.writes`, from the write stats: numWrites records in data blocks, numDeletes in delete blocks). Only when there
-is a gap is anything counted. Not here: finding gaps (`table.log.blocks`), which blocks count (`log_blocks`).
+A failed append leaves a partial block; its instant writes again elsewhere or never completes. So a gap loses nothing if
+every completed instant that, by its write statistics, wrote into the file still has all its records there
+(`FileRef.writes`: numWrites records in data blocks, numDeletes in delete blocks). Records are counted only if there is
+a gap. `table.log.blocks` finds gaps, `block_selection` decides which blocks count.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ def whole_blocks(
     ref: FileRef,
     context: SplitContext,
 ) -> list[LogBlock]:
-    """The blocks of a file, in file order, if nothing that counts is lost between them; gaps go to tally and log.
+    """The blocks of a file, in file order, if no record that counts is lost between them. Gaps go to the report and the
+    log.
 
-    `items` are those of `read_blocks` over `data`. A file without bytes is a gap too: its writer may have died, or
-    the bytes be lost. CorruptBlock, naming table, file, gap and instant, if an instant that the scan shows has other
-    numbers of records than it says it wrote, or if what was written is not known (`ref.writes` is None); not with
-    `scan.skip_corrupt`.
+    `items` are those of `read_blocks` over `data`. An empty file is a gap too: its writer may have died, or its bytes
+    may be lost. CorruptBlock, naming table, file, gap and instant, if a visible instant has another number of records
+    than it wrote, or if that number is unknown (`ref.writes` is None). With `scan.skip_corrupt` damage is never an
+    error.
     """
     scan, tally = context.scan, context.tally
     blocks: list[LogBlock] = []
@@ -62,25 +63,29 @@ def whole_blocks(
         if short and not scan.skip_corrupt:
             raise CorruptBlock(f"{where} ends early: {short}: {_ADVICE}")
         if short:
-            log.warning("%s ends early: %s; what is missing is given up", where, short)
+            log.warning("%s ends early: %s; the missing records are skipped", where, short)
         return blocks
     lost = lost_records(blocks, data, ref, scan, context.schema.record)
-    shown = _shown(gaps)
+    gap_text = _gap_text(gaps)
     if lost and not scan.skip_corrupt:
-        raise CorruptBlock(f"{where}: {shown}; {lost}: {_ADVICE}")
+        raise CorruptBlock(f"{where}: {gap_text}; {lost}: {_ADVICE}")
     if lost or gaps != [_EMPTY]:
         tally.count_gaps(len(gaps), sum(gap.end - gap.start for gap in gaps))
         log.warning(
-            "%s: %s; skipped: %s", where, shown, lost or "every record that completed instants wrote into it is there"
+            "%s: %s; skipped: %s",
+            where,
+            gap_text,
+            lost or "every record that completed instants wrote into it is there",
         )
     return blocks
 
 
 def _cut_short(blocks: Sequence[LogBlock], data: pa.Buffer, ref: FileRef, scan: Scan) -> str:
-    """What a file without a gap lacks of a write that the scan shows: one that was cut between two blocks looks whole.
+    """Which records of a visible instant are missing in a file without a gap; '' if none is. A file that was cut
+    between two blocks looks whole.
 
-    Only what headers of contents tell is counted: the records of Avro blocks, and whether there is a delete block. Rows
-    may be more than was said, where a task of the instant was tried twice.
+    Only numbers in the headers of contents are used: the records of Avro blocks, and whether there is a delete block.
+    There may be more rows than recorded, if a task of the instant was retried.
     """
     view = memoryview(data)
     for write in ref.writes or ():
@@ -91,22 +96,22 @@ def _cut_short(blocks: Sequence[LogBlock], data: pa.Buffer, ref: FileRef, scan: 
         rows = sum(int.from_bytes(view[start : start + 4], "big") for start in starts)
         if rows < write.data_rows:
             return f"of completed instant {write.instant} {rows} rows are there, expected {write.data_rows}"
-        in_rows = rows >= write.data_rows + write.delete_rows  # a stored changelog has its deletes among the rows
+        in_rows = rows >= write.data_rows + write.delete_rows  # the deletes of a stored changelog are among its rows
         if write.delete_rows and not in_rows and not any(block.kind is BlockKind.DELETE for block in own):
             return f"of completed instant {write.instant} the {write.delete_rows} deletes are missing"
     return ""
 
 
-def _shown(gaps: Sequence[Damage]) -> str:
+def _gap_text(gaps: Sequence[Damage]) -> str:
     first = gaps[0]
     if first == _EMPTY:
         return first.reason
-    more = f", and {len(gaps) - 1} more such stretches" if len(gaps) > 1 else ""
+    more = f", and {len(gaps) - 1} more damaged parts" if len(gaps) > 1 else ""
     return f"bytes {first.start} to {first.end} are no whole log block ({first.reason}){more}"
 
 
 def lost_records(blocks: Sequence[LogBlock], data: pa.Buffer, ref: FileRef, scan: Scan, record: RecordSchema) -> str:
-    """What is lost or may be; '' if every write that the scan shows is all there."""
+    """What is lost or may be lost; '' if all records of every visible write are there."""
     if ref.writes is None:
         return "what completed instants wrote into this file is not known (archived, or an older plan)"
     for write in ref.writes:
@@ -129,7 +134,7 @@ def lost_records(blocks: Sequence[LogBlock], data: pa.Buffer, ref: FileRef, scan
 
 
 def _records(block: LogBlock, data: pa.Buffer, place: BlockPlace, record: RecordSchema) -> int:
-    """How many records a whole block has."""
+    """The number of records of a whole block."""
     start, end = block.content_start, block.content_end
     match block.kind:
         case BlockKind.AVRO_DATA:

@@ -1,5 +1,7 @@
-"""The raw bytes of a split's log files: read when asked for, kept only while the log is being decoded, and only where
-reading them again costs much."""
+"""Reads the raw bytes of a split's log files.
+
+Bytes are held only while the log is decoded, and only where reading them again would be expensive.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +17,24 @@ from penstock.proto.model.splits import FileRef
 from penstock.reader.values.memory_pool import return_unused
 from penstock.table.storage.filesystem import Storage, is_local
 
-_WORTH_RETURNING_BYTES: Final = 4 << 20
+_RETURN_BYTES: Final = 4 << 20
 HELD_BYTES: Final = 64 << 20
-"""Logs of a split up to this size together are read once; of larger ones a file is read again for each pass."""
+"""Logs of a split that are together up to this size are read once. Larger ones are read again for each pass."""
 
 
 def _read(source: pa.NativeFile, begin: int, end: int) -> pa.Buffer:
-    """Into memory of its own, which goes back to the system when it is let go: Arrow's pool would keep its pages."""
-    room = np.empty(max(0, end - begin), np.uint8)
+    """Reads into separate memory that is returned to the system when it is freed: Arrow's pool would keep its pages."""
+    buffer = np.empty(max(0, end - begin), np.uint8)
     if begin:
         source.seek(begin)
     filled = 0
-    while filled < len(room) and (got := source.readinto(room.data[filled:])):
-        filled += got
-    return pa.py_buffer(room).slice(0, filled)
+    while filled < len(buffer) and (end_read := source.readinto(buffer.data[filled:])):
+        filled += end_read
+    return pa.py_buffer(buffer).slice(0, filled)
 
 
 class LogFiles:
-    """Bytes of log files by their place in `Split.logs`. `release` lets go of them all."""
+    """The bytes of log files, by index in `Split.logs`. `release` frees them all."""
 
     def __init__(self, storage: Storage, logs: Sequence[FileRef], table: str, held_bytes: int = HELD_BYTES) -> None:
         self._storage, self._logs, self._table = storage, logs, table
@@ -41,7 +43,7 @@ class LogFiles:
         self._sizes: dict[int, int] = {}
 
     def data(self, log: int) -> pa.Buffer:
-        """The whole file. CorruptFile if it is gone, shorter than the plan says, or changed between two passes."""
+        """The whole file. CorruptFile if it is gone, shorter than planned, or changed between two passes."""
         held = self._held.get(log)
         if held is not None:
             return held
@@ -51,25 +53,27 @@ class LogFiles:
         return data
 
     def parts(self, log: int) -> LogParts:
-        """The file as it is decoded: from memory if it is held, or costs requests; else a part at a time."""
+        """The file for decoding: from memory if it is held or on a remote store, else one part at a time."""
         return LogParts(self, log)
 
     def part(self, log: int, begin: int, end: int) -> tuple[pa.Buffer, int]:
-        """Bytes that hold begin..end-1 of the file, or all to its end, and the place of the first. Errors as `data`; a
-        file that was let go may have become longer."""
+        """(bytes that contain begin..end-1 of the file or reach to its end, the offset of the first byte).
+
+        Errors as for `data`. A file that was released may have become longer.
+        """
         if log in self._held or not is_local(self._storage):
             return self.data(log), 0
         return self._read(log, begin, end), begin
 
-    def let_go(self) -> None:
-        """Drops what is as near in the storage: its parts are read again as they are asked for."""
-        if is_local(self._storage) and sum(self._sizes.values()) >= _WORTH_RETURNING_BYTES:
+    def release_local(self) -> None:
+        """Frees bytes that are on a local storage: their parts are read again when needed."""
+        if is_local(self._storage) and sum(self._sizes.values()) >= _RETURN_BYTES:
             self._held.clear()
 
     def release(self) -> None:
-        """Drops all bytes held; of larger logs, what decoding them left unused goes back to the system."""
+        """Frees all bytes; for larger logs, memory that decoding left unused is returned to the system."""
         self._held.clear()
-        if sum(self._sizes.values()) >= _WORTH_RETURNING_BYTES:
+        if sum(self._sizes.values()) >= _RETURN_BYTES:
             return_unused()
 
     def _read(self, log: int, begin: int = 0, end: int | None = None) -> pa.Buffer:
@@ -81,22 +85,22 @@ class LogFiles:
                 data = _read(source, begin, size if end is None else min(end, size))
         except FileNotFoundError:
             gone = CorruptFile(
-                f"{where} is named by the plan and gone: cleaned under the reader? Plan the query again, and keep "
-                "cleaned versions longer than a query lasts"
+                f"{where} is in the plan but is gone; the cleaner may have removed it. Plan the query again, "
+                "and keep cleaned versions longer than a query lasts"
             )
             gone.is_gone = True
             raise gone from None
         except (OSError, pa.ArrowException) as error:
             reason = str(error).partition("\n")[0][:300]
             raise StorageError(f"{where}: reading failed: {reason}; asking again may help") from error
-        got = min(size, begin + data.size)
-        if size < ref.size_bytes or (end is None and got < ref.size_bytes):
+        end_read = min(size, begin + data.size)
+        if size < ref.size_bytes or (end is None and end_read < ref.size_bytes):
             raise CorruptFile(
-                f"{where} is truncated: got {got} bytes, expected {ref.size_bytes}: restore the file, or roll back the "
-                "instant that wrote it"
+                f"{where} is truncated: got {end_read} bytes, expected {ref.size_bytes}: restore the file, or roll "
+                "back the instant that wrote it"
             )
         known = self._sizes.setdefault(log, size)
-        if size != known if end is None else size < known or got < min(end, size):
+        if size != known if end is None else size < known or end_read < min(end, size):
             raise CorruptFile(f"{where} changed while it was read; plan the query again")
         return data
 
@@ -106,7 +110,7 @@ class LogFiles:
 
 @dataclass(frozen=True, slots=True)
 class LogParts:
-    """One of the files, a part at a time."""
+    """One of the files, read a part at a time."""
 
     files: LogFiles
     log: int

@@ -1,8 +1,8 @@
-"""A Parquet data block of a log (`HoodieParquetDataBlock`): its content is a whole Parquet file.
+"""A Parquet data block of a log (`HoodieParquetDataBlock`): its content is a complete Parquet file.
 
-Belongs here: reading such a content in the table's columns and types, by the rules of base files (`base_file`). Not
-here: which blocks count, what wins. The file's own schema counts, the block's SCHEMA header does not; nor does a footer
-that tells of the legacy calendar (`HoodieSparkParquetReader`, which reads logs, takes all for CORRECTED).
+The content is read by the rules of base files (`base.file`), with two differences. The file's own schema is used, not
+the block's SCHEMA header. The footer's legacy calendar is ignored: `HoodieSparkParquetReader`, which reads logs, treats
+all values as CORRECTED.
 """
 
 from __future__ import annotations
@@ -27,55 +27,58 @@ from penstock.table.storage.filesystem import FileInfo
 _SIZE = BatchSize(CHUNK_ROWS, CHUNK_BYTES)
 _HELD_BYTES = 2 << 30
 _HELD_PER_BYTE = 256
-"""Rows of a block are held until the base has gone by. Those of one block may take 2 GiB, or so much for each byte of
-its content if that is more: what a dictionary repeats beyond that is no log of a table."""
+"""The rows of a block are held until the base file has been read. Those of one block may take 2 GiB, or
+`_HELD_PER_BYTE` bytes per byte of content if that is more. No table's log repeats dictionary values more than that."""
 _ROWS_A_BYTE = 8
-"""Each row has a key and a sequence number of its own, so no codec puts more of them into a byte: a block that claims
-to is not decoded."""
+"""The most rows per byte of content. Each row has its own key and sequence number, so no codec stores more; a block
+that claims more is not decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetBlock:
-    """The content of one block. `table` is the table's name for errors, `record` its schema.
-
-    names: what the block calls the columns, if not as the table does. ordering: the columns that the table is ordered
-    by.
-    """
+    """The content of one block."""
 
     content: pa.Buffer
+    """The Parquet file."""
     place: BlockPlace
+    """The beginning of error texts."""
     table: str
+    """The table's name for errors."""
     record: RecordSchema
+    """The table's schema."""
     names: ColumnMapping | None = None
+    """The block's column names, if they differ from the table's."""
 
     def num_rows(self) -> int:
-        """Records of the block, as its footer says. CorruptBlock if that is no Parquet, or too many to be true."""
+        """The number of records in the footer. CorruptBlock if the content is not Parquet, or if the number is
+        impossible."""
         with _as_block(), self._open(()) as file:
-            return self._checked(file.num_rows)
+            return self._checked_rows(file.num_rows)
 
     def decode(self, columns: Sequence[str], rows: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
-        """These columns of the table in this order and its types, of all records in the block's order, or of `rows`.
+        """These columns of the table, in this order and with its types, of all records in the block's order, or of
+        `rows`.
 
-        `rows` ascend, from 0; row groups without any are not decoded. Batches have at most 8192 rows, about 16 MiB.
-        CorruptBlock for content that is no Parquet; UnsupportedFeature for a column whose type does not read as the
-        table's; OutOfMemory for rows that take much more memory than the content has bytes.
+        `rows` ascend, from 0; row groups without any of them are not decoded. Batches have at most 8192 rows and about
+        16 MiB. CorruptBlock for content that is not Parquet; UnsupportedFeature for a column type that cannot be read
+        as the table's; OutOfMemory for rows that take much more memory than the content has bytes.
         """
         with _as_block(), self._open(columns) as file:
-            total = self._checked(file.num_rows)
+            total = self._checked_rows(file.num_rows)
             if rows is not None and len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < total:
                 raise InvariantViolation(f"rows {rows[0]} to {rows[-1]} of a block of {total}")
             place = held_bytes = 0
             for group in file.row_groups(WholeFile(), _SIZE):
-                behind = place + group.num_rows
-                if rows is None or np.searchsorted(rows, place) < np.searchsorted(rows, behind):
+                end = place + group.num_rows
+                if rows is None or np.searchsorted(rows, place) < np.searchsorted(rows, end):
                     for batch in group.batches():
                         for chosen in _chosen(batch, place, rows):
                             held_bytes += chosen.nbytes
                             self._check_held(held_bytes)
                             yield chosen
                         place += batch.num_rows
-                    self._check_count(place, behind)
-                place = behind
+                    self._check_count(place, end)
+                place = end
             self._check_count(place, total)
 
     def _open(self, columns: Sequence[str]) -> BaseFile:
@@ -87,7 +90,7 @@ class ParquetBlock:
             content, ref, self.record, columns, table=self.table, where=where, names=self.names, calendars=False
         )
 
-    def _checked(self, rows: int) -> int:
+    def _checked_rows(self, rows: int) -> int:
         if not 0 <= rows <= self.content.size * _ROWS_A_BYTE:
             raise CorruptBlock(f"{self.place}: {rows} rows cannot be in {self.content.size} bytes: restore the file")
         return rows
@@ -97,16 +100,16 @@ class ParquetBlock:
         if size_bytes > limit:
             raise OutOfMemory(
                 f"{self.place}: the rows of a Parquet block of {self.content.size} bytes take more than {limit} bytes "
-                "of memory, and are held until the base file has gone by; compact the table, or read fewer columns"
+                "of memory, and are held until the base file has been read; compact the table, or read fewer columns"
             )
 
-    def _check_count(self, got: int, expected: int) -> None:
-        if got != expected:
-            raise CorruptBlock(f"{self.place}: records up to {got}, the footer says {expected}: restore the file")
+    def _check_count(self, count: int, expected: int) -> None:
+        if count != expected:
+            raise CorruptBlock(f"{self.place}: records up to {count}, the footer says {expected}: restore the file")
 
 
 def _chosen(batch: pa.RecordBatch, place: int, rows: np.ndarray | None) -> Iterator[pa.RecordBatch]:
-    """Those rows of a batch, which begins at record `place`, that are wanted."""
+    """The selected rows of a batch that begins at record `place`."""
     if rows is None:
         yield batch
         return
@@ -117,7 +120,7 @@ def _chosen(batch: pa.RecordBatch, place: int, rows: np.ndarray | None) -> Itera
 
 @contextmanager
 def _as_block() -> Iterator[None]:
-    """Content that is no Parquet file is a damaged block: the file it lies in is a log. The text names the block."""
+    """Turns CorruptFile into CorruptBlock: the content is a block of a log file. The text names the block."""
     try:
         yield
     except CorruptFile as error:
@@ -126,7 +129,7 @@ def _as_block() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """A storage whose one file, whatever path is asked for, is the block's content."""
+    """A storage with one file, which is the block's content whatever path is requested."""
 
     content: pa.Buffer
     base_path: str = ""
@@ -141,7 +144,7 @@ class _Content:
         return FileInfo(name=name, path=path, size_bytes=self.content.size, is_dir=False, modified_ns=0)
 
     def list_dir(self, _path: str) -> list[FileInfo]:
-        """There are no folders."""
+        """An empty list: there are no folders."""
         return []
 
     def read_bytes(self, _path: str, limit_bytes: int) -> bytes:

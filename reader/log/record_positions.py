@@ -1,7 +1,7 @@
-"""Where a log block says its records belong: the base file's rows, one for each record (`RECORD_POSITIONS`, table 8+).
+"""Record positions of a log block: the base rows that its records belong to (`RECORD_POSITIONS`, table version 8+).
 
-Decides whether the positions of a slice may be used, and reads them. Not here: what is merged at a position.
-Source: Hudi `PositionBasedFileGroupRecordBuffer`; a block's records are in the order of their positions.
+Decides whether the positions of a slice may be used, and decodes them. Source: Hudi
+`PositionBasedFileGroupRecordBuffer`; a block's records are in the order of their positions.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ _BITMAP_BYTES: Final = 8192
 def usable_positions(
     blocks: Sequence[CountedBlock], records: Sequence[int], base_instant: str
 ) -> list[np.ndarray] | None:
-    """Each block's base rows (int64, ascending, one a record), if every block has them for this very base file.
+    """Each block's base rows (int64, ascending, one per record), if every block has them for this base file.
 
-    `records` is the number of records of each block. None where a block has no positions (inserts), positions of
-    another base file, or not one for each record: then records meet the base by key. CorruptBlock for positions that
-    are no Roaring map.
+    `records` is the number of records of each block. None if a block has no positions (inserts), positions for another
+    base file, or another number of positions than records: then records are matched by key. CorruptBlock for positions
+    that are not a Roaring map.
     """
     usable = []
-    for found, count in zip(blocks, records, strict=True):
-        header = found.block.header
+    for counted, count in zip(blocks, records, strict=True):
+        header = counted.block.header
         if not base_instant or not header.record_positions or header.base_instant_of_positions != base_instant:
             return None
-        if cardinality(header.record_positions, str(found.place)) != count:
+        if cardinality(header.record_positions, str(counted.place)) != count:
             return None
-        usable.append(_positions(base64.b64decode(header.record_positions), str(found.place)))
+        usable.append(_positions(base64.b64decode(header.record_positions), str(counted.place)))
     return usable
 
 
 def _positions(data: bytes, where: str) -> np.ndarray:
-    """The positions of a map that `cardinality` has found to be whole: portable Roaring bitmaps by high 32 bits."""
+    """The positions of a map that `cardinality` has checked: portable Roaring bitmaps by high 32 bits."""
     place = 8
     parts = [np.empty(0, np.int64)]
     for _ in range(int.from_bytes(data[:8], "little")):
         high = int.from_bytes(data[place : place + 4], "little") << 32
         if high >= 1 << 63:
-            raise CorruptBlock(f"{where}: a record position of {high} or more: no file has so many rows")
+            raise CorruptBlock(f"{where}: a record position of {high} or more is beyond any file")
         place = _bitmap(data, place + 4, high, parts)
     return np.concatenate(parts)
 
 
 def _bitmap(data: bytes, place: int, high: int, parts: list[np.ndarray]) -> int:
-    """Appends one 32-bit bitmap's positions; returns the place behind it."""
+    """Appends one 32-bit bitmap's positions; returns the offset after it."""
     cookie = int.from_bytes(data[place : place + 4], "little")
     runs = b""
     if cookie == _WITHOUT_RUNS:

@@ -1,7 +1,8 @@
-"""The log of a split read to the rows that win: what decides first (keys, ordering, deletes), then winners' rows only.
+"""Reads the log of a split to its winners: first the columns that decide (keys, ordering, deletes), then the winners'
+rows.
 
-Belongs here: the two passes over the counting blocks. Not here: which blocks count (`log_blocks`), what wins
-(`merge.fold`), decoding (`block_records`). When `read_log` returns, nothing of the raw bytes is held any more.
+`block_selection` decides which blocks count, `merge.fold` which record wins, `block_decoder` decodes. When `read_log`
+returns, no raw bytes are held.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from penstock.reader.log.damage import whole_blocks
 from penstock.reader.log.file_bytes import HELD_BYTES, LogFiles
 from penstock.reader.log.record_positions import usable_positions
 from penstock.reader.merge.chains import Chains, chains
-from penstock.reader.merge.filling import EarlyGaps, Filler, composed
+from penstock.reader.merge.filling import EarlyGaps, Filler, filled_rows
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.gaps import HELD, absent, fills_from_newer, gaps_of, shows_last_writer
 from penstock.reader.merge.keys import RecordTable, number_keys, number_positions
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
-from penstock.reader.merge.ordering_columns import check_same_type, has_foreign_values, in_column_units
+from penstock.reader.merge.ordering_columns import check_same_type, has_foreign_values, in_microseconds
 from penstock.reader.merge.stream import LogWinners
 from penstock.reader.split.context import SplitContext
 from penstock.reader.values.record_keys import RECORD_KEY, NoKey
@@ -38,15 +39,16 @@ from penstock.table.log.deletes import DeleteRecords, decode_deletes
 from penstock.table.schema.avro import OPERATION
 
 ONE_PASS_BYTES: Final = 256 << 10
-"""Up to so many bytes of data blocks, full rows are decoded at once: a second pass would cost more than it saves."""
+"""Up to this size of data blocks, full rows are decoded in the first pass: a second pass would cost more than it saves.
+"""
 
 _FILL_MODES: Final = 9
-"""The first table version with partial update modes; below it payload classes fill gaps."""
+"""The first table version with partial update modes. Below it payload classes fill gaps."""
 
 
 @dataclass(slots=True)
-class _Gathered:
-    """Pass 1, in arrival order: what decides, record by record."""
+class _FirstPass:
+    """The result of the first pass, in arrival order: the values that decide, record by record."""
 
     keys: list[pa.Array] = field(default_factory=list)
     kinds: list[np.ndarray] = field(default_factory=list)
@@ -65,7 +67,7 @@ class _Gathered:
 
 @dataclass(frozen=True, slots=True)
 class _DataBlock:
-    """Where a data block's records are (see `BlockDecoder.bounds`), and the arrival number of the first."""
+    """The places of a data block's records (see `BlockDecoder.bounds`), and the arrival number of the first record."""
 
     counted: CountedBlock
     begin: np.ndarray
@@ -105,8 +107,8 @@ def unmerged_records(context: SplitContext) -> Iterator[pa.RecordBatch]:
                 yield from decoder.decode(counted, schema.stored, *decoder.bounds(counted))
                 continue
             content = memoryview(files.data(counted.log))[counted.block.content_start : counted.block.content_end]
-            walk = _compiled_walk() if context.options.compiled else decode_delete_list
-            keys = decode_deletes(content, counted.place, walk).keys
+            decode_list = _compiled_decoder() if context.options.compiled else decode_delete_list
+            keys = decode_deletes(content, counted.place, decode_list).keys
             columns = [_of_delete(name, keys, stored) for name in stored.names]
             yield pa.RecordBatch.from_arrays(columns, schema=stored)
     finally:
@@ -123,7 +125,7 @@ def _of_delete(name: str, keys: pa.Array, schema: pa.Schema) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _VisibleHere(VisibleInstants):
-    """The scan's visible instants but for those whose blocks one split leaves out."""
+    """The scan's visible instants without those whose blocks one split leaves out."""
 
     left_out: frozenset[InstantTime] = frozenset()
 
@@ -158,34 +160,34 @@ class _LogReader:
     def winners(self, blocks: Sequence[CountedBlock]) -> LogWinners | None:
         tally = self._context.tally
         filler = self._filler(blocks)
-        content_bytes = sum(found.block.content_end - found.block.content_start for found in blocks)
+        content_bytes = sum(counted.block.content_end - counted.block.content_start for counted in blocks)
         keys_only = self._schema.log_merge_columns
         everything = tuple(dict.fromkeys((*keys_only, *self._schema.stored)))
         one_pass = content_bytes <= ONE_PASS_BYTES or set(everything) == set(keys_only)
         with tally.phase("log_decode"):
-            gathered = self._gather(blocks, everything if one_pass else keys_only, keep_rows=one_pass)
-        if not gathered.records:
+            first_pass = self._first_pass(blocks, everything if one_pass else keys_only, keep_rows=one_pass)
+        if not first_pass.records:
             return None
-        self._files.let_go()
+        self._files.release_local()
         if filler is not None and self._marks_held and not isinstance(self._scan.fill, WholeRecords):
-            filler = replace(filler, early=self._early_gaps(gathered))
+            filler = replace(filler, early=self._early_gaps(first_pass))
         with tally.phase("build"):
-            table, numbers = self._numbered(blocks, gathered)
-            kinds = np.concatenate(gathered.kinds)
-            ordering = self._ordering(gathered)
+            table, numbers = self._numbered(blocks, first_pass)
+            kinds = np.concatenate(first_pass.kinds)
+            ordering = self._ordering(first_pass)
             deciding = self._scan.merge, numbers, table.count, kinds, None if ordering is None else ordering.ranks()
             folded = fold(*deciding)
             chained = None if filler is None else chains(*deciding, from_newer=filler.from_newer)
-            standing = folded.standing
-            data = kinds[standing] == RecordKind.DATA
-            arrivals = np.sort(standing[data])
-            row_of = np.where(data, np.searchsorted(arrivals, standing), -1)
+            winning = folded.winning
+            data = kinds[winning] == RecordKind.DATA
+            arrivals = np.sort(winning[data])
+            row_of = np.where(data, np.searchsorted(arrivals, winning), -1)
         with tally.phase("log_decode"):
-            rows = self._composed(gathered, kinds, arrivals, one_pass, chained, filler)
+            rows = self._filled_rows(first_pass, kinds, arrivals, one_pass, chained, filler)
         return LogWinners(
             table=table,
-            kinds=kinds[standing],
-            ordering=None if ordering is None else ordering.take(standing),
+            kinds=kinds[winning],
+            ordering=None if ordering is None else ordering.take(winning),
             row_of=row_of,
             rows=rows,
             folded=folded,
@@ -193,9 +195,12 @@ class _LogReader:
         )
 
     def _filler(self, blocks: Sequence[CountedBlock]) -> Filler | None:
-        """How records fill each other's gaps; None where each is whole. From its first partial block on Hudi merges
-        all of a slice so; whole records before it have no gaps, so that it does not matter where it is."""
-        scan, partial = self._scan, next((found for found in blocks if found.block.header.is_partial), None)
+        """How records fill each other's gaps; None if each record is complete.
+
+        From the first partial block on, Hudi merges all records of a slice with gaps. Complete records before it have
+        no gaps, so its place does not matter.
+        """
+        scan, partial = self._scan, next((counted for counted in blocks if counted.block.header.is_partial), None)
         whole = isinstance(scan.fill, WholeRecords)
         if partial is None and whole:
             return None
@@ -217,72 +222,76 @@ class _LogReader:
         self._marks_held = True
         return Filler(columns=self._schema.stored, gaps=absent, last_writer=False, from_newer=True)
 
-    def _early_gaps(self, gathered: _Gathered) -> EarlyGaps:
-        """Before its first partial block Hudi fills by the table's mode, from there on only what a record has not."""
-        first = next(block.first for block in gathered.data_blocks if block.counted.block.header.is_partial)
+    def _early_gaps(self, first_pass: _FirstPass) -> EarlyGaps:
+        """Before its first partial block Hudi fills by the table's mode; from there on only values that a record does
+        not hold."""
+        first = next(block.first for block in first_pass.data_blocks if block.counted.block.header.is_partial)
         return EarlyGaps(gaps_of(self._scan, self._schema.record), first)
 
-    def _numbered(self, blocks: Sequence[CountedBlock], gathered: _Gathered) -> tuple[RecordTable, np.ndarray]:
-        """By position where Hudi does so too (every block has them for this base file), else by key. The rows differ
-        only where the base holds a key twice."""
+    def _numbered(self, blocks: Sequence[CountedBlock], first_pass: _FirstPass) -> tuple[RecordTable, np.ndarray]:
+        """Matches by position if Hudi does (every block has positions for this base file), else by key. The rows only
+        differ if the base has a key twice."""
         if self._split.base is not None:
-            positions = usable_positions(blocks, gathered.block_records, self._split.base_instant)
+            positions = usable_positions(blocks, first_pass.block_records, self._split.base_instant)
             if positions is not None:
                 where = f"table {self._scan.table}: base file {self._split.base.path}"
-                return number_positions(positions, gathered.keys, where)
-        return number_keys(gathered.keys, compiled=self._compiled)
+                return number_positions(positions, first_pass.keys, where)
+        return number_keys(first_pass.keys, compiled=self._compiled)
 
-    def _gather(self, blocks: Iterable[CountedBlock], columns: tuple[str, ...], *, keep_rows: bool) -> _Gathered:
-        gathered = _Gathered()
-        for found in blocks:
-            before = gathered.records
-            if found.block.kind is BlockKind.DELETE:
-                self._gather_deletes(found, gathered)
+    def _first_pass(self, blocks: Iterable[CountedBlock], columns: tuple[str, ...], *, keep_rows: bool) -> _FirstPass:
+        first_pass = _FirstPass()
+        for counted in blocks:
+            before = first_pass.records
+            if counted.block.kind is BlockKind.DELETE:
+                self._add_deletes(counted, first_pass)
             else:
-                self._gather_data(found, gathered, columns, keep_rows)
-            gathered.block_records.append(gathered.records - before)
-        return gathered
+                self._add_data(counted, first_pass, columns, keep_rows)
+            first_pass.block_records.append(first_pass.records - before)
+        return first_pass
 
-    def _gather_deletes(self, found: CountedBlock, gathered: _Gathered) -> None:
-        block = found.block
-        content = memoryview(self._files.data(found.log))[block.content_start : block.content_end]
-        deletes = decode_deletes(content, found.place, _compiled_walk() if self._compiled else decode_delete_list)
+    def _add_deletes(self, counted: CountedBlock, first_pass: _FirstPass) -> None:
+        block = counted.block
+        content = memoryview(self._files.data(counted.log))[block.content_start : block.content_end]
+        deletes = decode_deletes(content, counted.place, _compiled_decoder() if self._compiled else decode_delete_list)
         if not len(deletes):
             return
         kinds = np.full(len(deletes), RecordKind.DEFAULT_DELETE, np.uint8)
         ordering: Sequence[pa.Array] = ()
         if self._schema.ordering:
             if not self._schema.ordering.deletes_win and not self._schema.ordering.dotted:
-                deletes = in_column_units(deletes, self._schema.ordering_fields)
+                deletes = in_microseconds(deletes, self._schema.ordering_fields)
             ordering, default = self._schema.ordering.of_deletes(deletes)
-            self._check_classes(found, deletes, default)
+            self._check_classes(counted, deletes, default)
             kinds[~default] = RecordKind.DELETE
-        gathered.add(self._schema.keys.of_deletes(deletes.keys), kinds, ordering)
+        first_pass.add(self._schema.keys.of_deletes(deletes.keys), kinds, ordering)
 
-    def _check_classes(self, found: CountedBlock, deletes: DeleteRecords, default: np.ndarray) -> None:
-        """Values of other classes than the ordering columns' are from before a type change, or have no order at all."""
-        if self._schema.ordering.deletes_win or not found.block.header.schema_json:
+    def _check_classes(self, counted: CountedBlock, deletes: DeleteRecords, default: np.ndarray) -> None:
+        """Checks deletes whose values have another class than the ordering columns: they are from before a type change,
+        or have no order."""
+        if self._schema.ordering.deletes_win or not counted.block.header.schema_json:
             return
         if has_foreign_values(deletes, default):
-            writer = self._blocks.writer(found)
+            writer = self._blocks.writer(counted)
             for ordering in self._schema.ordering_fields:
-                check_same_type(writer, ordering, str(found.place))
+                check_same_type(writer, ordering, str(counted.place))
 
-    def _gather_data(self, found: CountedBlock, gathered: _Gathered, columns: tuple[str, ...], keep_rows: bool) -> None:
-        begin, end = self._blocks.bounds(found)
-        gathered.data_blocks.append(_DataBlock(found, begin, end, gathered.records))
-        for batch in self._blocks.decode(found, columns, begin, end):
+    def _add_data(
+        self, counted: CountedBlock, first_pass: _FirstPass, columns: tuple[str, ...], keep_rows: bool
+    ) -> None:
+        begin, end = self._blocks.bounds(counted)
+        first_pass.data_blocks.append(_DataBlock(counted, begin, end, first_pass.records))
+        for batch in self._blocks.decode(counted, columns, begin, end):
             try:
                 keys = self._schema.keys.keys(batch)
             except NoKey as error:
-                raise CorruptBlock(f"{found.place}: a record {error}: restore the file") from None
+                raise CorruptBlock(f"{counted.place}: a record {error}: restore the file") from None
             ordering = self._schema.ordering.parts(batch)
-            gathered.add(keys, self._kinds(batch, ordering), ordering)
+            first_pass.add(keys, self._kinds(batch, ordering), ordering)
             if keep_rows:
-                gathered.rows.append(self._kept(batch, found))
+                first_pass.rows.append(self._with_held(batch, counted))
 
     def _kinds(self, batch: pa.RecordBatch, ordering: list[pa.Array]) -> np.ndarray:
-        """Rows with a delete mark are deletes; without an ordering value of their own default ones."""
+        """Rows with a delete marker are deletes; those without an ordering value of their own are default deletes."""
         kinds = np.full(batch.num_rows, RecordKind.DATA, np.uint8)
         marked = self._schema.deletes.marked(batch)
         if marked is None:
@@ -292,30 +301,30 @@ class _LogReader:
         kinds[marked & default] = RecordKind.DEFAULT_DELETE
         return kinds
 
-    def _ordering(self, gathered: _Gathered) -> OrderingTuples | None:
+    def _ordering(self, first_pass: _FirstPass) -> OrderingTuples | None:
         if not self._schema.ordering:
             return None
-        columns = zip(self._schema.ordering.types, zip(*gathered.ordering, strict=True), strict=True)
+        columns = zip(self._schema.ordering.types, zip(*first_pass.ordering, strict=True), strict=True)
         return OrderingTuples([pa.chunked_array(list(parts), kind).combine_chunks() for kind, parts in columns])
 
-    def _composed(
+    def _filled_rows(
         self,
-        gathered: _Gathered,
+        first_pass: _FirstPass,
         kinds: np.ndarray,
         tops: np.ndarray,
         one_pass: bool,
         chained: Chains | None,
         filler: Filler | None,
     ) -> LogRows:
-        """The rows of the winners `tops` (ascending), with what the records beneath them fill in."""
+        """The rows of the winners `tops` (ascending), with values that the records below them fill in."""
         if chained is None or filler is None:
-            return self._rows(gathered, kinds, tops, one_pass, self._schema.pass_through)
+            return self._rows(first_pass, kinds, tops, one_pass, self._schema.pass_through)
         members = chained.members()
-        return composed(self._rows(gathered, kinds, members, one_pass), members, chained, tops, filler)
+        return filled_rows(self._rows(first_pass, kinds, members, one_pass), members, chained, tops, filler)
 
     def _rows(
         self,
-        gathered: _Gathered,
+        first_pass: _FirstPass,
         kinds: np.ndarray,
         arrivals: np.ndarray,
         one_pass: bool,
@@ -323,17 +332,17 @@ class _LogReader:
     ) -> LogRows:
         """The full rows of the records `arrivals` (ascending)."""
         if not one_pass:
-            return LogRows(self._decode_winners(gathered.data_blocks, arrivals), may_be_encoded)
-        if len(arrivals) == sum(batch.num_rows for batch in gathered.rows):
-            return LogRows(gathered.rows, may_be_encoded)
-        rows = LogRows(gathered.rows)
-        among_data = np.cumsum(self._is_decoded(gathered, kinds)) - 1
+            return LogRows(self._decode_winners(first_pass.data_blocks, arrivals), may_be_encoded)
+        if len(arrivals) == sum(batch.num_rows for batch in first_pass.rows):
+            return LogRows(first_pass.rows, may_be_encoded)
+        rows = LogRows(first_pass.rows)
+        among_data = np.cumsum(self._is_decoded(first_pass, kinds)) - 1
         return LogRows(rows.take(among_data[arrivals], len(arrivals), 1 << 62), may_be_encoded)
 
-    def _is_decoded(self, gathered: _Gathered, kinds: np.ndarray) -> np.ndarray:
-        """Which records came from data blocks (those marked as deleted are among them)."""
+    def _is_decoded(self, first_pass: _FirstPass, kinds: np.ndarray) -> np.ndarray:
+        """Which records came from data blocks, those with a delete marker included."""
         decoded = np.zeros(len(kinds), bool)
-        for block in gathered.data_blocks:
+        for block in first_pass.data_blocks:
             decoded[block.first : block.first + len(block.begin)] = True
         return decoded
 
@@ -344,21 +353,21 @@ class _LogReader:
                 continue
             mine = arrivals[first:last] - block.first
             for batch in self._blocks.decode(block.counted, self._schema.stored, block.begin[mine], block.end[mine]):
-                yield self._kept(batch, block.counted)
+                yield self._with_held(batch, block.counted)
 
-    def _kept(self, batch: pa.RecordBatch, found: CountedBlock) -> pa.RecordBatch:
-        """The row's columns and, where a log has partial updates, for each whether the record has it."""
-        kept = batch.select(self._schema.stored)
+    def _with_held(self, batch: pa.RecordBatch, counted: CountedBlock) -> pa.RecordBatch:
+        """The row's columns and, for a log with partial updates, for each column whether the record holds it."""
+        stored = batch.select(self._schema.stored)
         if not self._marks_held:
-            return kept
-        written = self._blocks.written(found) if found.block.header.is_partial else set(self._schema.stored)
+            return stored
+        written = self._blocks.written(counted) if counted.block.header.is_partial else set(self._schema.stored)
         names = list(self._schema.stored)
         held = [pa.array(np.full(batch.num_rows, name in written)) for name in names]
-        return pa.RecordBatch.from_arrays([*kept.columns, *held], names=[*names, *(HELD + name for name in names)])
+        return pa.RecordBatch.from_arrays([*stored.columns, *held], names=[*names, *(HELD + name for name in names)])
 
 
-def _compiled_walk() -> DeleteListDecoder:
+def _compiled_decoder() -> DeleteListDecoder:
     from penstock.reader.kernels.deletes import decode_delete_list as compiled_decoder
 
-    walk: DeleteListDecoder = compiled_decoder
-    return walk
+    decoder: DeleteListDecoder = compiled_decoder
+    return decoder

@@ -1,8 +1,13 @@
-"""The log's records folded by key where records fill each other's gaps: which records make a key's row, highest first.
+"""Folds the log's records by key where records fill each other's gaps: the records of a key's row, highest first.
 
-Pure decisions over arrays, all records at once (Hudi `BufferedRecordMergerFactory`, its partial mergers). Record by
-record: data that stands over older data goes on top of it; data below what stands goes beneath it, if the newer fills
-too; a delete that stands takes all away, and what stands after it starts anew. What stands is `merge.fold`'s rule.
+Pure decisions over arrays, all records at once (Hudi `BufferedRecordMergerFactory`, its partial mergers). A loop over
+the records in arrival order would do the following:
+
+* a data record that wins over older data is placed above it;
+* a data record that loses against the current record is placed below it, if newer records fill gaps too;
+* a delete that wins removes all records of the key, and later records start a new row.
+
+Which record wins is decided by the rule of `merge.fold`.
 """
 
 from __future__ import annotations
@@ -17,11 +22,12 @@ from penstock.reader.merge.fold import RecordKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chains:
-    """records[starts[i]:starts[i + 1]] make the row of key number i (int64, places in arrival order), highest first;
-    none for a key that is deleted. Only data records are among them."""
+    """records[starts[i]:starts[i + 1]] make the row of key number i, highest first; none for a deleted key."""
 
     records: np.ndarray
+    """The records of all keys (int64, places in arrival order). Only data records are among them."""
     starts: np.ndarray
+    """Where each key's records begin (int64)."""
 
     def members(self) -> np.ndarray:
         """Every record that is part of a row, in arrival order."""
@@ -43,17 +49,17 @@ def chains(
         rank = np.unique(ranks, return_inverse=True)[1].astype(np.int64)[order]
     if isinstance(mode, CommitTimeOrdering):
         kind = np.where(kind == RecordKind.DATA, kind, np.uint8(RecordKind.DELETE))
-    stands = _stands(number, kind, rank)
+    wins = _wins(number, kind, rank)
     places = np.arange(len(order))
     data = kind == RecordKind.DATA
     deleted_at = np.full(count, -1, np.int64)
-    gone = stands & ~data
+    gone = wins & ~data
     np.maximum.at(deleted_at, number[gone], places[gone])
     data &= places > deleted_at[number]
-    top = data & stands
+    top = data & wins
     first_top = np.full(count, len(order), np.int64)
     np.minimum.at(first_top, number[top], places[top])
-    beneath = data & ~stands & (places > first_top[number]) if from_newer else np.zeros(len(order), bool)
+    beneath = data & ~wins & (places > first_top[number]) if from_newer else np.zeros(len(order), bool)
     chosen = np.flatnonzero(top | beneath)
     height = np.where(top[chosen], -chosen, chosen)
     chosen = chosen[np.lexsort((height, number[chosen]))]
@@ -61,10 +67,11 @@ def chains(
     return Chains(records=order[chosen], starts=starts)
 
 
-def _stands(number: np.ndarray, kind: np.ndarray, rank: np.ndarray) -> np.ndarray:
-    """Which records (sorted by key, then arrival) stand when they arrive: not below what stands then.
+def _wins(number: np.ndarray, kind: np.ndarray, rank: np.ndarray) -> np.ndarray:
+    """Which records (sorted by key, then arrival) win when they arrive: those not below the current record of their
+    key.
 
-    A default delete starts over: until data follows it, other deletes change nothing.
+    A default delete starts over: until a data record follows it, other deletes change nothing.
     """
     default: np.ndarray = kind == RecordKind.DEFAULT_DELETE
     starts = default.copy()

@@ -1,7 +1,7 @@
-"""Which data records of a log say that their key is deleted, instead of holding a row.
+"""Which data records of a log mark their key as deleted instead of holding a row.
 
-Belongs here: Hudi's marks (`DeleteContext`): the column `_hoodie_is_deleted`, the operation of a change log, a custom
-column with a custom value. Not here: deletes that are blocks of their own, and what a delete wins against.
+Hudi's markers (`DeleteContext`) are: the column `_hoodie_is_deleted`, the operation of a change log, a custom column
+with a custom value. Delete blocks are decoded by `table.log.deletes`; whether a delete wins is decided by `merge.fold`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.proto.model.splits import DeleteMarker, Scan
 from penstock.table.schema.avro import OPERATION, AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema
 
 _PLAIN_FLOATS: Final = (1e-3, 1e7)
-"""Java writes doubles from the first on and below the second without an exponent."""
+"""Java writes doubles from the first (inclusive) to the second (exclusive) without an exponent."""
 
 _LARGEST_TEXT: Final = 400
 _JAVA_FLOAT: Final = re.compile(r"-?[0-9]+\.[0-9]+(E-?[0-9]+)?|NaN|-?Infinity")
@@ -29,59 +29,59 @@ _PLAIN_EXPONENT: Final = -6
 
 
 def has_text(kind: AvroType) -> bool:
-    """Whether values of the type have a text to compare with: all but nested ones."""
+    """Whether values of the type have a text to compare with: all types but nested ones."""
     return isinstance(kind, Primitive | EnumType | Decimal | Fixed)
 
 
-def has_mark(column: pa.Array, kind: AvroType, mark: str) -> pa.Array:
-    """Which values' Java text is `mark`; null where the value is. `column` is Arrow's form of the Avro type `kind`.
+def matches_marker(column: pa.Array, kind: AvroType, mark: str) -> pa.Array:
+    """Which values have `mark` as their Java text; null for null. `column` is the Arrow form of the Avro type `kind`.
 
-    Bytes and fixed never are: Java's text of an array is its address.
+    Bytes and fixed values never match: Java's text of an array is its address.
     """
-    wanted = _wanted(column.type, kind, mark)
-    if wanted is None:
+    value = _marker_value(column.type, kind, mark)
+    if value is None:
         return pa.array(np.zeros(len(column), bool))
     if pa.types.is_floating(column.type):
-        return _same_float(column, wanted)
-    return pc.equal(_compared(column), wanted)
+        return _same_float(column, value)
+    return pc.equal(_compared(column), value)
 
 
 def _compared(column: pa.Array) -> pa.Array:
-    """Dates, times and timestamps as their numbers; others as they are."""
+    """Dates, times and timestamps as their numbers; other types unchanged."""
     if pa.types.is_temporal(column.type):
         return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
     return column
 
 
-def _wanted(column_type: pa.DataType, kind: AvroType, mark: str) -> pa.Scalar | None:
-    """The one value of the column's type that has this text; None if none has."""
+def _marker_value(column_type: pa.DataType, kind: AvroType, mark: str) -> pa.Scalar | None:
+    """The one value of the column's type that has this text, or None."""
     if pa.types.is_string(column_type):
         return pa.scalar(mark, column_type)
     if pa.types.is_boolean(column_type):
         return {"true": pa.scalar(True), "false": pa.scalar(False)}.get(mark)
     if pa.types.is_floating(column_type):
-        return _wanted_float(column_type, mark)
+        return _float_value(column_type, mark)
     if pa.types.is_decimal(column_type):
-        return _wanted_decimal(column_type, mark)
+        return _decimal_value(column_type, mark)
     if pa.types.is_integer(column_type) or pa.types.is_temporal(column_type):
         millis = isinstance(kind, Primitive) and kind.logical == "time-millis"
-        return _wanted_integer(column_type, mark, 1000 if millis else 1)
+        return _integer_value(column_type, mark, 1000 if millis else 1)
     return None
 
 
-def _wanted_integer(column_type: pa.DataType, mark: str, scale: int) -> pa.Scalar | None:
-    """Spark has no time of day: it sees the file's number, whose unit `scale` turns into ours."""
+def _integer_value(column_type: pa.DataType, mark: str, scale: int) -> pa.Scalar | None:
+    """Spark has no time of day and reads the file's number; `scale` converts that number to microseconds."""
     if not mark.lstrip("-").isascii() or len(mark) > _LARGEST_TEXT or not mark.lstrip("-").isdigit():
         return None
     number = int(mark)
     try:
-        wanted = pa.scalar(number * scale, pa.int32() if column_type.bit_width == 32 else pa.int64())
+        value = pa.scalar(number * scale, pa.int32() if column_type.bit_width == 32 else pa.int64())
     except (pa.ArrowInvalid, OverflowError):
         return None
-    return wanted if str(number) == mark else None
+    return value if str(number) == mark else None
 
 
-def _wanted_float(column_type: pa.DataType, mark: str) -> pa.Scalar | None:
+def _float_value(column_type: pa.DataType, mark: str) -> pa.Scalar | None:
     if len(mark) > _LARGEST_TEXT or not _JAVA_FLOAT.fullmatch(mark):
         return None
     with np.errstate(over="ignore"):
@@ -90,7 +90,7 @@ def _wanted_float(column_type: pa.DataType, mark: str) -> pa.Scalar | None:
 
 
 def java_text(number: np.floating) -> str:
-    """`Float.toString` and `Double.toString`: the fewest digits that tell the value from its neighbours."""
+    """`Float.toString` and `Double.toString`: the fewest digits that distinguish the value from its neighbours."""
     if not np.isfinite(number):
         return "NaN" if np.isnan(number) else ("-Infinity" if number < 0 else "Infinity")
     least, most = _PLAIN_FLOATS
@@ -100,19 +100,19 @@ def java_text(number: np.floating) -> str:
     return f"{mantissa}E{int(exponent)}"
 
 
-def _same_float(column: pa.Array, wanted: pa.Scalar) -> pa.Array:
-    """Equal as texts: NaN equals itself, -0.0 is not 0.0."""
-    number = wanted.as_py()
+def _same_float(column: pa.Array, value: pa.Scalar) -> pa.Array:
+    """Equality of texts: NaN equals itself, -0.0 is not 0.0."""
+    number = value.as_py()
     if number != number:
         return pc.is_nan(column)
-    same = pc.equal(column, wanted)
+    same = pc.equal(column, value)
     if number == 0:
         signs = pa.array(np.signbit(column.fill_null(0.0).to_numpy(zero_copy_only=False)))
         same = pc.and_(same, pc.equal(signs, bool(np.signbit(number))))
     return same
 
 
-def _wanted_decimal(column_type: pa.DataType, mark: str) -> pa.Scalar | None:
+def _decimal_value(column_type: pa.DataType, mark: str) -> pa.Scalar | None:
     if len(mark) > _LARGEST_TEXT or not _DECIMAL.fullmatch(mark):
         return None
     number = decimal.Decimal(mark)
@@ -139,47 +139,50 @@ def _big_decimal_text(number: decimal.Decimal) -> str:
 
 
 DELETE_MARK: Final = "_hoodie_is_deleted"
-_GONE: Final = ("D", "-U")
+_DELETE_OPERATIONS: Final = ("D", "-U")
 _TEXT: Final = Primitive("string")
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteMarks:
-    """flag: the boolean column or ''. operation: the operation column or ''. custom: a column's value, or None;
-    custom_type: that column's type."""
+class DeleteMarkers:
+    """The delete markers of a table."""
 
     flag: str = ""
+    """The boolean column, or ''."""
     operation: str = ""
+    """The operation column, or ''."""
     custom: DeleteMarker | None = None
+    """A custom column and the value that marks a delete, or None."""
     custom_type: AvroType = _TEXT
+    """The type of the custom column."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns to look at."""
+        """The columns that markers need."""
         custom = self.custom.field if self.custom is not None else ""
         return tuple(filter(None, (self.flag, self.operation, custom)))
 
     def marked(self, batch: pa.RecordBatch) -> np.ndarray | None:
         """Which rows of a batch with these columns are deletes; None if none is."""
-        found: list[pa.Array] = []
+        matches: list[pa.Array] = []
         if self.flag:
-            found.append(batch.column(self.flag))
+            matches.append(batch.column(self.flag))
         if self.operation:
-            found.append(pc.is_in(batch.column(self.operation), value_set=pa.array(_GONE)))
+            matches.append(pc.is_in(batch.column(self.operation), value_set=pa.array(_DELETE_OPERATIONS)))
         if self.custom is not None:
-            found.append(has_mark(batch.column(self.custom.field), self.custom_type, self.custom.value))
+            matches.append(matches_marker(batch.column(self.custom.field), self.custom_type, self.custom.value))
         marked: np.ndarray | None = None
-        for answers in found:
+        for answers in matches:
             if answers.true_count:
                 truths = answers.fill_null(False).to_numpy(zero_copy_only=False)
                 marked = truths if marked is None else marked | truths
         return marked
 
 
-def delete_marks(scan: Scan, record: RecordSchema) -> DeleteMarks:
-    """The marks of the scan's table. A custom column that the table lacks marks nothing, as in Hudi.
+def delete_markers(scan: Scan, record: RecordSchema) -> DeleteMarkers:
+    """The markers of the scan's table. A custom column that the table lacks marks nothing, as in Hudi.
 
-    ConfigurationError for a nested custom column: its values have no text of their own.
+    ConfigurationError for a nested custom column: its values have no text.
     """
     fields = record.by_name()
     flag = fields.get(DELETE_MARK)
@@ -191,9 +194,9 @@ def delete_marks(scan: Scan, record: RecordSchema) -> DeleteMarks:
     if custom is not None and not has_text(kind):
         raise ConfigurationError(
             f"table {scan.table}: column {custom.field!r} marks deletes and is {kind}, whose values have no text to "
-            "compare with the marker; name a column that is no record, list or map"
+            "compare with the marker; name a column that is not a record, list or map"
         )
-    return DeleteMarks(
+    return DeleteMarkers(
         flag=DELETE_MARK if flag is not None and flag.type == Primitive("boolean") else "",
         operation=OPERATION if operation is not None and operation.type == Primitive("string") else "",
         custom=custom,

@@ -1,7 +1,7 @@
-"""Records put together column by column: a row takes each value from the highest of its records that has one.
+"""Fills gaps column by column: a row takes each value from the highest of its records that has one.
 
-Belongs here: chains of log records to rows (`composed`), and pairs of a base row and a log row (`Filler.pairs`).
-Whole columns at a time. Not here: what a gap is (`gaps`), which record is above which (`chains`, `stream`).
+`filled_rows` makes rows of chains of log records, `Filler.pairs` makes rows of pairs of a base row and a log row. Both
+work on whole columns. `gaps` decides what a gap is, `chains` and `stream` decide which record is above which.
 """
 
 from __future__ import annotations
@@ -24,28 +24,31 @@ _ROWS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class EarlyGaps:
-    """What is a gap among records with an arrival number below `before`: together they make one whole record."""
+    """A different rule for gaps among the first records of the log: together they make one whole record."""
 
     gaps: Gaps
+    """The rule."""
     before: int
+    """The rule applies to records with an arrival number below this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filler:
-    """How gaps are filled. last_writer: meta columns are those of the record written last, whoever wins.
-
-    from_newer: a log row fills gaps of a base row that stays. early: the first records of the log fill each other's
-    gaps by another rule; None if all follow `gaps`.
-    """
+    """How gaps are filled."""
 
     columns: tuple[str, ...]
+    """The columns of a row."""
     gaps: Gaps
+    """What a gap is."""
     last_writer: bool
+    """Whether the meta columns are those of the record written last, whichever wins."""
     from_newer: bool
+    """Whether a log row fills gaps of a base row that stays."""
     early: EarlyGaps | None = None
+    """Another rule for the first records of the log; None if all follow `gaps`."""
 
     def pairs(self, base: pa.RecordBatch, log: pa.RecordBatch, base_wins: np.ndarray) -> pa.RecordBatch:
-        """Row i of base and log as one row: the winner's values, its gaps filled by the other's."""
+        """Rows i of base and log as one row: the winner's values, with its gaps filled from the other."""
         wins = pa.array(base_wins)
         arrays: list[pa.Array] = []
         for name in self.columns:
@@ -63,11 +66,11 @@ def _truths(answers: pa.BooleanArray | None, rows: int) -> pa.BooleanArray:
     return pa.array(np.zeros(rows, bool)) if answers is None else answers
 
 
-def composed(rows: LogRows, members: np.ndarray, chains: Chains, tops: np.ndarray, filler: Filler) -> LogRows:
-    """The row of each chain that is not empty, in the order of their `tops`.
+def filled_rows(rows: LogRows, members: np.ndarray, chains: Chains, tops: np.ndarray, filler: Filler) -> LogRows:
+    """The row of each chain that is not empty, in the order of `tops`.
 
     rows: those of the records `members` (ascending). tops: the highest record of each such chain, ascending. The
-    columns that tell which columns a record holds come out too: a row holds what any of its records holds.
+    columns that say which columns a record holds are returned too: a row holds a column if any of its records does.
     """
     lengths = np.diff(chains.starts)
     numbers = np.flatnonzero(lengths)
@@ -83,7 +86,7 @@ def composed(rows: LogRows, members: np.ndarray, chains: Chains, tops: np.ndarra
 def _sources(
     name: str, batches: list[pa.RecordBatch], where: np.ndarray, chains: Chains, by_top: np.ndarray, filler: Filler
 ) -> np.ndarray:
-    """For each chain (in this order) the row, over all batches, that gives it its value of a column."""
+    """For each chain (in this order) the row, counted over all batches, that its value of a column is taken from."""
     first, last = chains.starts[by_top], chains.starts[by_top + 1] - 1
     if filler.last_writer and name in META_COLUMNS:
         newest = np.maximum.reduceat(where, first[np.argsort(first)])
@@ -109,9 +112,10 @@ def _with_early(
     chains: Chains,
     early: EarlyGaps,
 ) -> np.ndarray:
-    """The gaps of the chains' records, in their order, those of early ones by their own rule.
+    """The gaps of the chains' records, in their order, where early records follow their own rule.
 
-    In a chain the early records stand together, and the lowest of them has no gap: what it has not, none of them has.
+    In a chain the early records are adjacent, and the lowest of them has no gap: a value that it lacks, all of them
+    lack.
     """
     own = _gap_flags(name, batches, early.gaps)
     is_early = chains.records < early.before
@@ -125,13 +129,13 @@ def _with_early(
 
 
 def _gap_flags(name: str, batches: list[pa.RecordBatch], gaps: Gaps) -> np.ndarray | None:
-    found = [gaps(batch, name) for batch in batches]
-    if all(answers is None for answers in found):
+    flags = [gaps(batch, name) for batch in batches]
+    if all(answers is None for answers in flags):
         return None
     return np.concatenate(
         [
             _truths(answers, batch.num_rows).to_numpy(zero_copy_only=False)
-            for answers, batch in zip(found, batches, strict=True)
+            for answers, batch in zip(flags, batches, strict=True)
         ]
     )
 
@@ -151,7 +155,7 @@ def _taken(batches: list[pa.RecordBatch], sources: dict[str, np.ndarray], rows: 
 
 
 def _wide(column: pa.Array) -> pa.Array:
-    """With 64-bit offsets where it is text or bytes: all records together may be larger than 2 GiB."""
+    """Text and bytes with 64-bit offsets, because all records together may be larger than 2 GiB."""
     if pa.types.is_string(column.type):
         return column.cast(pa.large_string())
     return column.cast(pa.large_binary()) if pa.types.is_binary(column.type) else column

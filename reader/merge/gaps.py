@@ -1,7 +1,7 @@
 """Which values of a record are gaps that another record's value fills, by Hudi's partial update modes.
 
-Belongs here: one rule a mode, over one column of a batch. Not here: which record is above which (`chains`), putting
-values together (`filling`).
+One rule per mode, over one column of a batch. `chains` decides which record is above which, `filling` puts values
+together.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from penstock.proto.model.splits import FillDefaults, FillMarked, FillMode, Fill
 from penstock.table.schema.avro import ArrayType, AvroType, MapType, Primitive, RecordSchema
 
 HELD: Final = "held: "
-"""Before a column's name: the boolean column that tells which records have that column at all."""
+"""Prefix of a column's name: the boolean column that says which records have that column."""
 
 Gaps = Callable[[pa.RecordBatch, str], pa.BooleanArray | None]
-"""(a batch, a column of it) -> true where its value is a gap, never null; None if none is."""
+"""(a batch, a column of it) -> true where its value is a gap, never null; None if there is no gap."""
 
 _CACHED: Final = range(-128, 128)
 _PLAIN: Final = {
@@ -55,12 +55,12 @@ def absent(batch: pa.RecordBatch, name: str) -> pa.BooleanArray | None:
 
 
 def fills_from_newer(fill: FillMode) -> bool:
-    """Whether a newer record that does not win fills the gaps of the older one."""
+    """Whether a newer record that loses fills the gaps of the older one."""
     return fill.from_newer if isinstance(fill, FillMarked) else True
 
 
 def shows_last_writer(fill: FillMode) -> bool:
-    """Whether a filled row shows the meta columns of the record written last, not of the one that wins."""
+    """Whether a filled row has the meta columns of the record written last, not of the winner."""
     return isinstance(fill, FillNulls)
 
 
@@ -112,18 +112,18 @@ def _lengths(column: pa.Array) -> pa.Array:
 
 
 def _defaults(scan: Scan, record: RecordSchema, by_identity: bool) -> dict[str, pa.Scalar | None]:
-    """The defaults other than null by column; None for one that no value is taken for."""
-    found: dict[str, pa.Scalar | None] = {}
+    """The defaults other than null, by column; None for a default that equals no value."""
+    defaults: dict[str, pa.Scalar | None] = {}
     kinds = record.by_name()
     for field in json.loads(scan.schema_json)["fields"]:
         default = field.get("default")
         if default is not None:
-            found[field["name"]] = _default(kinds[field["name"]].type, default, by_identity)
-    return found
+            defaults[field["name"]] = _default(kinds[field["name"]].type, default, by_identity)
+    return defaults
 
 
 def _default(kind: AvroType, default: Any, by_identity: bool) -> pa.Scalar | None:
-    """As a value that Arrow compares, or None if Hudi takes no value for it."""
+    """The default as a value that Arrow compares, or None if Hudi treats no value as the default."""
     match kind:
         case Primitive("boolean", _):
             return pa.scalar(bool(default), pa.bool_())
@@ -142,8 +142,8 @@ def _default(kind: AvroType, default: Any, by_identity: bool) -> pa.Scalar | Non
 
 
 def _nested_default(kind: ArrayType | MapType, default: Any) -> pa.Scalar | None:
-    """Java takes a list for its default if all elements are equal: numbers and booleans can be, text never is (another
-    class of text); and a map's keys are text."""
+    """Java treats a list as its default if all elements are equal. Numbers and booleans can be equal; text never is
+    (its class differs), and the keys of a map are text."""
     if not len(default):
         return pa.scalar([], pa.list_(pa.int32()))
     items = kind.items if isinstance(kind, ArrayType) else None

@@ -1,7 +1,7 @@
-"""Which records of a log belong together, and which base rows they meet: by key, or by position in the base file.
+"""Matches log records with each other and with base rows, by record key or by position in the base file.
 
-Belongs here: keys (or positions) to numbers 0, 1, …; a number stands for all records that are versions of one row.
-By key there are two roads with equal answers. Not here: what the records of a number say, or which of them wins.
+Keys or positions become numbers 0, 1, …; a number stands for all records that are versions of one row. Keys are matched
+by the compiled kernel or by Arrow functions, with equal results. `fold` decides which record of a number wins.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from penstock.proto.errors import CorruptBlock, FormatError
 MAX_RECORDS: Final = 2**31 - 1
 _ALL_BITS: Final = 64
 _SEEDS: Final = np.frombuffer(os.urandom(24), np.uint64) | np.array([0, 1, 1], np.uint64)
-"""Drawn once a process, so that nobody can craft keys that all hash alike. The last two multiply and must be odd."""
+"""Drawn once per process, so that nobody can craft keys with equal hashes. The last two are multipliers and must be
+odd."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Base rows that log records meet, ascending, and the number of each one's records. int64 both."""
+    """Base rows that log records match. All arrays are int64."""
 
     rows: np.ndarray
+    """The base rows, ascending."""
     numbers: np.ndarray
+    """The number of each row's records."""
 
     def between(self, begin: int, end: int) -> Matches:
         """The matches of rows begin..end-1, counted from `begin`."""
@@ -37,7 +40,7 @@ class Matches:
 
 
 class RecordTable(Protocol):
-    """Numbers 0..count-1 of a log's records, to be met by base rows. For one pass over one base file."""
+    """The numbers 0..count-1 of a log's records, matched with base rows. For one pass over one base file."""
 
     @property
     def count(self) -> int:
@@ -45,30 +48,31 @@ class RecordTable(Protocol):
         ...
 
     @property
-    def wants_row_groups(self) -> bool:
-        """Whether `match` costs much for each call, so that it should be given a row group's keys at once."""
+    def prefers_row_groups(self) -> bool:
+        """Whether each call of `match` is expensive, so that it should get the keys of a whole row group."""
         ...
 
     def may_meet(self, first_row: int, rows: int) -> bool:
-        """Whether one of these consecutive rows of the base file may have records."""
+        """Whether any of these consecutive rows of the base file may have records."""
         ...
 
     def match(self, keys: pa.Array, first_row: int) -> Matches:
-        """Which base rows have records. `keys` (text, none null) are those of consecutive rows of the base file, the
-        first of them `first_row` of the file."""
+        """Which base rows have records. `keys` (text, none null) are those of consecutive rows of the base file,
+        beginning with row `first_row`."""
         ...
 
     def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
-        """The matches of `rows` alone, ascending places in `keys`: those of all base rows with some chosen keys."""
+        """The matches of `rows` alone, ascending places in `keys`: these are all base rows with some chosen keys."""
         ...
 
 
 def number_positions(
     positions: Sequence[np.ndarray], keys: Sequence[pa.Array], where: str
 ) -> tuple[PositionTable, np.ndarray]:
-    """The table of records by the base row they belong to, and the int64 number of each: parallel, in arrival order."""
-    together = np.concatenate(list(positions))
-    known, first, numbers = np.unique(together, return_index=True, return_inverse=True)
+    """The table of records by the base row they belong to, and the int64 number of each record. The arguments are
+    parallel, in arrival order."""
+    joined = np.concatenate(list(positions))
+    known, first, numbers = np.unique(joined, return_index=True, return_inverse=True)
     texts = pa.chunked_array(list(keys), pa.string()).cast(pa.large_string()).combine_chunks()
     return PositionTable(known, texts.take(pa.array(first)), where), numbers.astype(np.int64)
 
@@ -76,22 +80,20 @@ def number_positions(
 def number_keys(
     keys: Sequence[pa.Array], *, compiled: bool = True, hash_bits: int = _ALL_BITS
 ) -> tuple[RecordTable, np.ndarray]:
-    """The table of records by these keys (text, none null, in arrival order), and the int64 number of each.
+    """The table of records by these keys (text, none null, in arrival order), and the int64 number of each record.
 
-    Keys are one if their bytes are equal.
-
-    `compiled` takes the kernel, else Arrow's own functions: slower, the same numbers. `hash_bits` is for tests:
-    fewer bits force collisions. FormatError beyond 2^31-1 records.
+    Two keys are equal if their bytes are equal. `compiled` selects the kernel; Arrow functions are slower and return
+    the same numbers. `hash_bits` is for tests: fewer bits force collisions. FormatError for more than 2^31-1 records.
     """
-    together = pa.chunked_array(list(keys), pa.string()).cast(pa.large_string()).combine_chunks()
-    if len(together) > MAX_RECORDS:
+    joined = pa.chunked_array(list(keys), pa.string()).cast(pa.large_string()).combine_chunks()
+    if len(joined) > MAX_RECORDS:
         raise FormatError(
-            f"log of {len(together)} records in one file slice: records are numbered in 32 bits, so that at most "
+            f"log of {len(joined)} records in one file slice: records are numbered in 32 bits, so that at most "
             f"{MAX_RECORDS} are merged; compact the table"
         )
     if compiled:
-        return _number_compiled(together, np.uint64(2**hash_bits - 1))
-    encoded = together.dictionary_encode()
+        return _number_compiled(joined, np.uint64(2**hash_bits - 1))
+    encoded = joined.dictionary_encode()
     return ArrowKeys(encoded.dictionary), encoded.indices.to_numpy().astype(np.int64)
 
 
@@ -110,9 +112,9 @@ def _number_compiled(keys: pa.LargeStringArray, keep: np.uint64) -> tuple[Record
 
 
 class CompiledKeys:
-    """`RecordTable` by the compiled kernel: 8 to 16 bytes and 16 to 32 bits a key beside the key itself."""
+    """`RecordTable` by the compiled kernel. It takes 8 to 16 bytes and 16 to 32 bits per key beside the key itself."""
 
-    wants_row_groups = False
+    prefers_row_groups = False
 
     def __init__(self, distinct: pa.LargeStringArray, keep: np.uint64, slots: np.ndarray, bloom: np.ndarray) -> None:
         from penstock.reader.kernels import winners
@@ -133,18 +135,18 @@ class CompiledKeys:
         codes, rows, numbers = self._scratch
         offsets, data = _layout(keys, np.int32)
         known = self._offsets, self._data
-        found = self._find(offsets, data, _SEEDS, self._keep, self._slots, self._bloom, *known, codes, rows, numbers)
-        return Matches(rows[:found].copy(), numbers[:found].copy())
+        count = self._find(offsets, data, _SEEDS, self._keep, self._slots, self._bloom, *known, codes, rows, numbers)
+        return Matches(rows[:count].copy(), numbers[:count].copy())
 
     def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
-        found = self.match(keys.take(pa.array(rows)), 0)
-        return Matches(rows[found.rows], found.numbers)
+        matches = self.match(keys.take(pa.array(rows)), 0)
+        return Matches(rows[matches.rows], matches.numbers)
 
 
 class ArrowKeys:
-    """`RecordTable` by Arrow's `index_in`, which builds its table anew at every call."""
+    """`RecordTable` by Arrow's `index_in`, which builds its table again for every call."""
 
-    wants_row_groups = True
+    prefers_row_groups = True
 
     def __init__(self, distinct: pa.LargeStringArray) -> None:
         self.count = len(distinct)
@@ -159,17 +161,17 @@ class ArrowKeys:
         return Matches(rows, places.take(pa.array(rows)).to_numpy().astype(np.int64))
 
     def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
-        found = self.match(keys.take(pa.array(rows)), 0)
-        return Matches(rows[found.rows], found.numbers)
+        matches = self.match(keys.take(pa.array(rows)), 0)
+        return Matches(rows[matches.rows], matches.numbers)
 
 
 class PositionTable:
-    """`RecordTable` by record positions. A key that the base holds twice has records of its own at each place."""
+    """`RecordTable` by record positions. If the base has a key twice, each of its rows has its own records."""
 
-    wants_row_groups = False
+    prefers_row_groups = False
 
     def __init__(self, positions: np.ndarray, keys: pa.LargeStringArray, where: str) -> None:
-        """positions ascend; keys are those of the records there; `where` begins an error."""
+        """positions: ascending. keys: those of the records at these positions. where: the beginning of error texts."""
         self.count = len(positions)
         self._positions, self._keys, self._where = positions, keys, where
 
@@ -183,7 +185,7 @@ class PositionTable:
         return bool(first < last)
 
     def match(self, keys: pa.Array, first_row: int) -> Matches:
-        """As `RecordTable`. CorruptBlock if a record's key is not that of the base row it points at."""
+        """As `RecordTable`. CorruptBlock if a record's key is not that of the base row at its position."""
         first, last = np.searchsorted(self._positions, (first_row, first_row + len(keys)))
         rows = self._positions[first:last] - first_row
         met = keys.take(pa.array(rows)).cast(pa.large_string())
@@ -195,14 +197,14 @@ class PositionTable:
         return Matches(rows, np.arange(first, last))
 
     def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
-        found = self.match(keys, first_row)  # of all rows, so that a position at a wrong one is seen
-        among = np.isin(found.rows, rows, assume_unique=True)
-        return Matches(found.rows[among], found.numbers[among])
+        matches = self.match(keys, first_row)  # of all rows, so that a record at a wrong position is detected
+        among = np.isin(matches.rows, rows, assume_unique=True)
+        return Matches(matches.rows[among], matches.numbers[among])
 
 
 def check_positions(table: RecordTable, base_rows: int, where: str) -> None:
-    """CorruptBlock, beginning with `where`, for a record that points behind the base's last row: it would pass for an
-    insert."""
+    """CorruptBlock, beginning with `where`, for a record whose position is after the base's last row: it would be
+    treated as an insert."""
     if isinstance(table, PositionTable) and table.last_position >= base_rows:
         raise CorruptBlock(
             f"{where}: the log has a record for row {table.last_position} of a base file with {base_rows} rows; one of "
@@ -211,16 +213,16 @@ def check_positions(table: RecordTable, base_rows: int, where: str) -> None:
 
 
 def _layout(texts: pa.Array, offset_type: type[np.int32] | type[np.int64]) -> tuple[np.ndarray, np.ndarray]:
-    """(offsets, bytes) of a text array without nulls, read-only; a slice keeps its place in the shared bytes."""
-    wanted = pa.string() if offset_type is np.int32 else pa.large_string()
-    texts = texts if texts.type == wanted else texts.cast(wanted)
+    """(offsets, bytes) of a text array without nulls, read-only. A slice keeps its position in the shared bytes."""
+    target = pa.string() if offset_type is np.int32 else pa.large_string()
+    texts = texts if texts.type == target else texts.cast(target)
     _, offsets, data = texts.buffers()
     places = np.frombuffer(offsets, offset_type)[texts.offset : texts.offset + len(texts) + 1]
     return _frozen(places), _frozen(np.frombuffer(data if data is not None and data.size else b"\0", np.uint8))
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
-    """A read-only view: numba compiles anew for arrays that are not."""
+    """A read-only view: numba compiles again for writable arrays."""
     view = array[:]
     view.flags.writeable = False
     return view

@@ -1,4 +1,4 @@
-"""Decoded log rows kept until the base has gone by: the only part of a split that memory grows with."""
+"""Decoded log rows held until the base file has been read. They are the only part of a split that memory grows with."""
 
 from __future__ import annotations
 
@@ -18,24 +18,28 @@ _POOL: Final = pa.system_memory_pool()
 
 
 class LogRows:
-    """Rows 0, 1, … in arrival order, taken out by ascending row numbers. Immutable."""
+    """Rows 0, 1, … in arrival order, selected by ascending row numbers. Immutable."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], may_be_encoded: Collection[str] = ()) -> None:
-        """Small batches are put together (a block may hold few records), up to 4 MiB or 64k rows; what is freed by that
-        goes back to the system at once. Of the text columns that may be encoded, those with one value in all rows put
-        together are kept as indices (`encoded_text`)."""
-        self._chunks = list(_gathered(encoded_constants(batch, may_be_encoded) for batch in batches))
+        """Small batches are combined (a block may hold few records), up to 4 MiB or 64k rows; the memory that this
+        frees is returned to the system at once.
+
+        `may_be_encoded`: of these text columns, those with one value in all rows of a combined batch are kept as
+        indices (`values.dictionary_text`).
+        """
+        self._chunks = list(_combined_batches(encoded_constants(batch, may_be_encoded) for batch in batches))
         self._starts = np.cumsum([0, *(chunk.num_rows for chunk in self._chunks)])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     def batches(self) -> list[pa.RecordBatch]:
-        """All rows, in order, in batches as they are kept."""
+        """All rows, in order, in batches as they are held."""
         return list(self._chunks)
 
     def take(self, rows: np.ndarray, batch_rows: int, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-        """These rows (ascending, repeats allowed) as batches of at most so many rows and about so many bytes."""
+        """These rows (ascending, repeats allowed) in batches of at most `batch_rows` rows and about `batch_bytes`
+        bytes."""
         if len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < len(self):
             raise InvariantViolation(f"log rows {rows[0]}..{rows[-1]} of {len(self)}")
         edges = np.searchsorted(rows, self._starts)
@@ -46,31 +50,32 @@ class LogRows:
 
 
 def rows_within(batch: pa.RecordBatch, most_rows: int, most_bytes: int) -> int:
-    """How many rows of the size this batch's rows have on average make a batch; at least 1."""
+    """How many rows of this batch's average row size make a batch; at least 1."""
     if not batch.num_rows:
         return max(1, most_rows)
     return max(1, min(most_rows, most_bytes * int(batch.num_rows) // max(1, text_bytes(batch))))
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _combined_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:
         if not batch.num_rows:
             continue
         if waiting and (rows + batch.num_rows > _CHUNK_ROWS or size_bytes + batch.nbytes > _CHUNK_BYTES):
-            yield _together(waiting)
+            yield _combined(waiting)
             waiting, rows, size_bytes = [], 0, 0
             return_unused()
         waiting.append(batch)
         rows += batch.num_rows
         size_bytes += batch.nbytes
     if waiting:
-        yield _together(waiting)
+        yield _combined(waiting)
 
 
-def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all, in memory that goes back to the system when it is let go: Arrow's own pool keeps its pages."""
+def _combined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """All rows as one batch, in memory that is returned to the system when it is freed: Arrow's own pool keeps its
+    pages."""
     if len(batches) == 1:
         return batches[0]
     names = batches[0].schema.names

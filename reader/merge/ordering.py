@@ -26,10 +26,10 @@ def null_is_zero(kinds: Sequence[pa.DataType]) -> bool:
 
 
 class OrderingTuples:
-    """One ordering value a record, or several that compare one after the other. Immutable."""
+    """The ordering values of records, one or several per record, compared one after the other. Immutable."""
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
-        """columns: the first, second, … value of each record; at least one. Errors as `OrderingValues`."""
+        """columns: the first, second, … value of each record; at least one. Errors as for `OrderingValues`."""
         self._columns = [OrderingValues(column) for column in _as_compared(columns)]
 
     def __len__(self) -> int:

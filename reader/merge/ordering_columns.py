@@ -1,7 +1,6 @@
-"""The columns a table is ordered by, as the values that compare one after the other.
+"""The columns that a table is ordered by, and their values as they are compared.
 
-Belongs here: which columns, and how a batch's or a delete block's values become comparable. Not here: the order of
-values (`merge.ordering`), what follows from it (`merge.fold`).
+`merge.ordering` defines the order of values, `merge.fold` the consequences.
 """
 
 from __future__ import annotations
@@ -30,16 +29,18 @@ _FILE_AND_POSITION: Final = r"^(?P<file>-?[0-9]{1,18})\.(?P<position>-?[0-9]{1,1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderingColumns:
-    """names: the table's columns, none where the newer always wins. types: of the values that compare, in order.
-
-    dotted: the one column is text "file.position", compared by its two numbers. deletes_win: deletes have no order.
-    """
+    """The ordering columns of a table."""
 
     names: tuple[str, ...]
+    """The table's columns; none if the newer record always wins."""
     types: tuple[pa.DataType, ...]
+    """The types of the values that are compared, in order."""
     dotted: bool
+    """Whether the one column is text "file.position", compared by its two numbers."""
     deletes_win: bool
+    """Whether deletes have no order and always win."""
     place: str
+    """The beginning of error texts."""
 
     def __bool__(self) -> bool:
         return bool(self.names)
@@ -50,17 +51,17 @@ class OrderingColumns:
             return [batch.column(name) for name in self.names]
         texts = batch.column(self.names[0])
         numbers = pc.extract_regex(texts, _FILE_AND_POSITION)
-        odd = pc.and_(texts.is_valid(), pc.invert(numbers.is_valid()))
-        if pc.any(odd).as_py():
+        malformed = pc.and_(texts.is_valid(), pc.invert(numbers.is_valid()))
+        if pc.any(malformed).as_py():
             raise SchemaMismatch(
-                f"{self.place}: column {self.names[0]!r} holds {texts.filter(odd)[0].as_py()[:60]!r}, expected the "
-                "text of a binlog file's number and a position, as 000002.4711 (Hudi's payload class fails on it "
-                "where it has to compare the two)"
+                f"{self.place}: column {self.names[0]!r} holds {texts.filter(malformed)[0].as_py()[:60]!r}, expected "
+                "the number of a binlog file and a position, as 000002.4711 (Hudi's payload class fails on it "
+                "when it compares the two)"
             )
         return [pc.struct_field(numbers, [part]).cast(pa.int64()) for part in ("file", "position")]
 
     def of_deletes(self, deletes: DeleteRecords) -> tuple[list[pa.Array], np.ndarray]:
-        """(the values of a block's deletes, which of them have none and win whatever they meet)."""
+        """(the ordering values of a block's deletes, which of them have none and always win)."""
         if self.deletes_win:
             return [pa.nulls(len(deletes), kind) for kind in self.types], np.ones(len(deletes), bool)
         if len(self.types) == 1:
@@ -69,8 +70,9 @@ class OrderingColumns:
         return deletes.ordering_tuples(self.types)
 
     def without_value(self, parts: list[pa.Array]) -> np.ndarray:
-        """Which data records with a delete mark are default deletes: those without a value of their own (null, or the
-        int 0 that Hudi takes for none, `OrderingValues.isDefault`); of several values never."""
+        """Which data records with a delete marker are default deletes: those without a value of their own. These are
+        null, and the int 0 that Hudi treats as absent (`OrderingValues.isDefault`). With several ordering columns
+        there are none."""
         if self.deletes_win or not parts:
             return np.ones(len(parts[0]) if parts else 0, bool)
         if len(parts) > 1:
@@ -82,7 +84,7 @@ class OrderingColumns:
 
 
 def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
-    """The scan's. SchemaMismatch for a column that the table lacks, or one without an order."""
+    """The scan's ordering columns. SchemaMismatch for a column that the table lacks, or one without an order."""
     place = f"table {scan.table}"
     match scan.merge:
         case CommitTimeOrdering():
@@ -101,8 +103,8 @@ def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
     return OrderingColumns(names=names, types=types, dotted=dotted, deletes_win=deletes_win, place=place)
 
 
-_NONE_OF_ITS_OWN: Final = 0
-"""IntWrapper 0: what Hudi writes for a delete without ordering value."""
+_NO_VALUE: Final = 0
+"""IntWrapper 0: Hudi writes it for a delete without an ordering value."""
 
 _UNITS: Final = {
     "timestamp-millis": (LONG, LONG, 1000),
@@ -110,14 +112,18 @@ _UNITS: Final = {
     "time-millis": (INT, TIME_MICROS, 1000),
     "time-micros": (LONG, TIME_MICROS, 1),
 }
-"""By the column's logical type: a plain number's wrapper as it is written, as which it is read, micros in one of it."""
+"""By the column's logical type: the wrapper a plain number is written in, the wrapper it is read as, and its unit in
+microseconds."""
 
 _LARGEST: Final = (1 << 63) // 1000
 
 
-def in_column_units(deletes: DeleteRecords, fields: Sequence[AvroField]) -> DeleteRecords:
-    """The deletes with plain numbers of time columns in our unit. A plain number has the unit of the column's type
-    (a run of 1.2.0 over a table of millis). CorruptBlock for one that is no moment."""
+def in_microseconds(deletes: DeleteRecords, fields: Sequence[AvroField]) -> DeleteRecords:
+    """The deletes with plain numbers of time columns converted to microseconds. A plain number has the unit of the
+    column's type (observed with Hudi 1.2.0 on a table with milliseconds).
+
+    CorruptBlock for a number that is not a valid time.
+    """
     units = [_UNITS.get(field.type.logical) if isinstance(field.type, Primitive) else None for field in fields]
     if not any(units):
         return deletes
@@ -140,27 +146,30 @@ def _scaled(
 ) -> tuple[np.ndarray, np.ndarray]:
     if unit is None:
         return kinds, numbers
-    written, wanted, micros = unit
-    mine = mine & (kinds == written) & ~((kinds == INT) & (numbers == _NONE_OF_ITS_OWN))
+    written, read_as, micros = unit
+    mine = mine & (kinds == written) & ~((kinds == INT) & (numbers == _NO_VALUE))
     if (np.abs(numbers[mine]) >= _LARGEST).any():
-        raise CorruptBlock(f"{deletes.place}: a delete's ordering value is no moment of this era: restore the file")
-    return np.where(mine, np.int8(wanted), kinds), np.where(mine, numbers * micros, numbers)
+        raise CorruptBlock(f"{deletes.place}: a delete's ordering value is beyond any timestamp: restore the file")
+    return np.where(mine, np.int8(read_as), kinds), np.where(mine, numbers * micros, numbers)
 
 
 def has_foreign_values(deletes: DeleteRecords, default: np.ndarray) -> bool:
-    """Whether some of the deletes carry an ordering value of another class than the column's (`default`, as
-    `DeleteRecords.ordering_as` tells, and neither null nor Hudi's IntWrapper 0)."""
-    blank = (deletes.kinds == NULL) | ((deletes.kinds == INT) & (deletes.numbers == _NONE_OF_ITS_OWN))
+    """Whether any delete has an ordering value of another class than the column's.
+
+    `default`: those without a value of the column's class, from `DeleteRecords.ordering_as`. Null and Hudi's IntWrapper
+    0 are no values.
+    """
+    blank = (deletes.kinds == NULL) | ((deletes.kinds == INT) & (deletes.numbers == _NO_VALUE))
     return bool((default & ~blank).any())
 
 
-def check_same_type(writer: RecordSchema, wanted: AvroField, where: str) -> None:
-    """SchemaMismatch for deletes with foreign values from before the column's type changed: Hudi 1.2.0 cannot compare
-    them either (ClassCastException)."""
-    written = writer.by_name().get(wanted.name)
-    if written is not None and compatible(written.type, wanted.type, wanted.name) != Same():
+def check_same_type(writer: RecordSchema, column: AvroField, where: str) -> None:
+    """SchemaMismatch for deletes with values from before the column's type changed: Hudi 1.2.0 cannot compare them
+    either (ClassCastException)."""
+    written = writer.by_name().get(column.name)
+    if written is not None and compatible(written.type, column.type, column.name) != Same():
         raise SchemaMismatch(
-            f"{where}: deletes with values of ordering column {wanted.name!r} as {type_name(written.type)}, which is "
-            f"{type_name(wanted.type)} now; Hudi's reader fails on them too: compact the file group with the column's "
+            f"{where}: deletes with values of ordering column {column.name!r} as {type_name(written.type)}, which is "
+            f"{type_name(column.type)} now; Hudi's reader fails on them too: compact the file group with the column's "
             "former type"
         )

@@ -1,8 +1,8 @@
-"""The base streamed past the log's winners: base rows that stand, winners in the place of those that do not.
+"""Streams the base file past the log's winners: base rows that stay, and winners in the place of those that do not.
 
-The order is fixed by the split alone, whatever the batch size: the base rows of a row group that stay, in file order;
-then the winners that met their key in that row group, in the log's arrival order; after the last row group the
-inserts, in arrival order. Belongs here: the final merge. Not here: reading files, columns that are no file's, filters.
+The order is determined by the split alone, whatever the batch size: for each row group the base rows that stay, in file
+order, then the winners that matched a key in that row group, in the log's arrival order; after the last row group the
+inserts, in arrival order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.proto.model.reports import MergeOutcomes
 from penstock.reader.merge.filling import Filler
-from penstock.reader.merge.fold import Folded, RecordKind
+from penstock.reader.merge.fold import LogFold, RecordKind
 from penstock.reader.merge.keys import Matches, RecordTable
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
@@ -50,43 +50,51 @@ class RowGroup(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWinners:
-    """What stands for each number of a log's records. All arrays are by number.
-
-    kinds: uint8 of `RecordKind`. row_of: int64 row in `rows` of a data winner, ascending with arrival; -1 for deletes.
-    ordering: None where the newer always wins. filler: how a row and the base row it meets fill each other's gaps, None
-    where a row replaces the other whole.
-    """
+    """The winning record of each number of a log's records. All arrays are indexed by number."""
 
     table: RecordTable
+    """Matches base rows with numbers."""
     kinds: np.ndarray
+    """uint8 of `RecordKind`."""
     ordering: OrderingTuples | None
+    """The ordering values; None if the newer record always wins."""
     row_of: np.ndarray
+    """int64 row in `rows` of a data winner, ascending with arrival; -1 for deletes."""
     rows: LogRows
-    folded: Folded
+    """The rows of data winners."""
+    folded: LogFold
+    """The fold's counts."""
     filler: Filler | None = None
+    """How a row and the base row that it matches fill each other's gaps; None if a row replaces the other whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """Which columns play which part in a base batch, and the size of batches to come out."""
+    """The roles of columns in a base batch, and the size of batches to produce."""
 
     columns: tuple[str, ...]
+    """The columns of a merged row."""
     key: str
+    """The record key."""
     ordering: OrderingColumns
+    """The ordering columns."""
     batch_rows: int
+    """The most rows of a batch."""
     batch_bytes: int
+    """About the most bytes of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """So many base rows that stay, and are no part of the answer."""
+    """Base rows that stay but are not returned."""
 
     num_rows: int
+    """How many."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """Log rows that come in the place of base rows; with a filler those base rows, and which of them win."""
+    """Log rows that replace base rows; with a filler also those base rows, and which of them win."""
 
     log_rows: np.ndarray
     base: pa.RecordBatch | None = None
@@ -94,8 +102,11 @@ class _Met:
 
 
 class Merge:
-    """The final merge of one slice: run once, then asked for its outcomes; or step by step (`meet`, `arrivals`,
-    `inserts`), by one that streams the base itself."""
+    """The final merge of one slice.
+
+    Either `run` it, or, if the caller streams the base itself, call `meet`, `arrivals` and `inserts`. `outcomes` is for
+    the end.
+    """
 
     def __init__(self, winners: LogWinners, spec: MergeSpec) -> None:
         self._winners = winners
@@ -106,7 +117,8 @@ class Merge:
         self._placed: list[_Met] = []
 
     def run(self, row_groups: Iterable[RowGroup]) -> Iterator[pa.RecordBatch | Passed]:
-        """Merged rows, `spec.columns` of them, in the order the module states. A batch without a hit passes as is."""
+        """Merged rows with the columns `spec.columns`, in the order that the module states. A batch without a match is
+        passed through unchanged."""
         row = 0
         for group in row_groups:
             yield from self._row_group(group, row)
@@ -114,7 +126,7 @@ class Merge:
         yield from self.inserts()
 
     def outcomes(self) -> MergeOutcomes:
-        """What became of each log record, once `run` has ended: the four counts add up to the records."""
+        """The outcome of each log record, after `run` has ended: the four counts add up to the number of records."""
         deletes = self._winners.kinds != RecordKind.DATA
         return MergeOutcomes(
             won=int(np.count_nonzero(self._won & ~deletes)),
@@ -124,8 +136,11 @@ class Merge:
         )
 
     def meet(self, matches: Matches, batch: pa.RecordBatch) -> np.ndarray:
-        """The rows of a base batch that go (offsets, ascending), where records of the log meet it at `matches`; what
-        comes for them is given by the next `arrivals`. Each base row is met once, in file order."""
+        """The rows of a base batch that are replaced or deleted (offsets, ascending), where log records match it at
+        `matches`.
+
+        Their replacements are returned by the next `arrivals`. Each base row is passed once, in file order.
+        """
         if not len(matches.rows):
             return _NONE
         gone, met = self._meet(matches, batch)
@@ -133,7 +148,7 @@ class Merge:
         return gone
 
     def arrivals(self) -> Iterator[pa.RecordBatch]:
-        """What comes in the place of rows met since the last call: asked for behind each row group."""
+        """The replacements of rows matched since the last call; to be called after each row group."""
         placed, self._placed = self._placed, []
         if placed and self._winners.filler is None:
             yield from self._put(np.concatenate([met.log_rows for met in placed]))
@@ -141,7 +156,7 @@ class Merge:
             yield from self._put_filled(placed, self._winners.filler)
 
     def inserts(self) -> Iterator[pa.RecordBatch]:
-        """What no base row met, once all have gone by."""
+        """The rows of numbers that no base row matched, after the whole base has been passed."""
         rows = self._winners.row_of[~self._met]
         self._won |= ~self._met
         yield from self._put(rows[rows >= 0])
@@ -151,7 +166,7 @@ class Merge:
         if not group.emits_rows and not table.may_meet(first_row, group.num_rows):
             yield Passed(group.num_rows)
             return
-        keys = group.keys() if table.wants_row_groups else None
+        keys = group.keys() if table.prefers_row_groups else None
         known = table.match(keys, first_row) if keys is not None else None
         row = first_row
         for batch in group.batches():
@@ -167,7 +182,7 @@ class Merge:
         yield from self.arrivals()
 
     def _meet(self, matches: Matches, batch: pa.RecordBatch) -> tuple[np.ndarray, _Met]:
-        """(base rows that go, log rows that come) where keys of the log meet rows of a base batch."""
+        """(base rows that go, log rows that replace them) where keys of the log match rows of a base batch."""
         winners = self._winners
         rows, numbers = self._first_copies(matches)
         self._met[numbers] = True
@@ -186,12 +201,12 @@ class Merge:
         return rows[comes | ~stays], _Met(put[comes], base, stays[comes])
 
     def _first_copies(self, matches: Matches) -> tuple[np.ndarray, np.ndarray]:
-        """Only what no base row met before, each once: Hudi takes a key off its map when it first meets it, and
-        further copies of it in the base pass as they are."""
+        """Only numbers that no base row matched before, each once: Hudi removes a key from its map at the first match,
+        and further copies of it in the base are returned as they are."""
         new = ~self._met[matches.numbers]
         rows, numbers = matches.rows[new], matches.numbers[new]
         places = np.arange(len(numbers))
-        self._place[numbers[::-1]] = places[::-1]  # of several assignments to one place the last one stays
+        self._place[numbers[::-1]] = places[::-1]  # if several values are assigned to one place, the last one stays
         first = self._place[numbers] == places
         return rows[first], numbers[first]
 
@@ -201,17 +216,17 @@ class Merge:
             yield batch if self._winners.filler is None else batch.select(spec.columns)
 
     def _put_filled(self, placed: Sequence[_Met], filler: Filler) -> Iterator[pa.RecordBatch]:
-        """The log rows of a row group, each with the base row it met."""
+        """The log rows of a row group, each with the base row it matched."""
         spec = self._spec
         log_rows = np.concatenate([met.log_rows for met in placed])
         order = np.argsort(log_rows, kind="stable")
         base = pa.concat_batches([met.base for met in placed if met.base is not None])
         base_wins = np.concatenate([met.base_wins for met in placed if met.base_wins is not None])[order]
-        done = 0
+        emitted = 0
         for batch in self._winners.rows.take(log_rows[order], spec.batch_rows, spec.batch_bytes):
-            mine = slice(done, done + batch.num_rows)
+            mine = slice(emitted, emitted + batch.num_rows)
             yield filler.pairs(base.take(pa.array(order[mine])), batch, base_wins[mine])
-            done += batch.num_rows
+            emitted += batch.num_rows
 
 
 def _without(batch: pa.RecordBatch, gone: np.ndarray) -> pa.RecordBatch:

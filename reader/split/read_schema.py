@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.splits import RowsOf, Scan
-from penstock.reader.merge.delete_markers import DeleteMarks, delete_marks
+from penstock.reader.merge.delete_markers import DeleteMarkers, delete_markers
 from penstock.reader.merge.ordering_columns import OrderingColumns, ordering_columns
 from penstock.reader.values.record_keys import RECORD_KEY, STORED_KEY, KeyMaker, key_maker
 from penstock.table.predicate.parse import parse_predicate
@@ -40,7 +40,7 @@ class ReadSchema:
     stored: tuple[str, ...]
     predicate: Predicate | None
     ordering: OrderingColumns
-    deletes: DeleteMarks
+    deletes: DeleteMarkers
     keys: KeyMaker = STORED_KEY
     history: SchemaHistory | None = None
 
@@ -103,7 +103,7 @@ def read_schema_of(scan: Scan, *, event_time: str = "", keyed: bool = False) -> 
     """What to read for this scan; `event_time` names one more column that the report looks at, `keyed` asks for the
     record key too.
 
-    UnsupportedFeature for ordering by a column whose values have no order, and as `delete_marks`; SchemaMismatch if
+    UnsupportedFeature for ordering by a column whose values have no order, and as `delete_markers`; SchemaMismatch if
     the table has no such ordering column; ConfigurationError for a column or filter that does not suit the table.
     """
     record, schema = _table_schema(scan.schema_json)
@@ -131,7 +131,7 @@ def read_schema_of(scan: Scan, *, event_time: str = "", keyed: bool = False) -> 
         stored=stored,
         predicate=predicate,
         ordering=ordering_columns(scan, schema),
-        deletes=delete_marks(scan, record),
+        deletes=delete_markers(scan, record),
         keys=_keys(scan, record),
         history=parse_history(scan.schema_history, f"table {scan.table}") if scan.schema_history else None,
     )

@@ -11,7 +11,7 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.hybrid import HybridMode, TopicRecords
 from penstock.proto.model.splits import AllRows, Scan
-from penstock.reader.merge.delete_markers import DELETE_MARK, DeleteMarks, delete_marks
+from penstock.reader.merge.delete_markers import DELETE_MARK, DeleteMarkers, delete_markers
 from penstock.reader.values.record_keys import top_level
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Predicate, columns_of
@@ -40,7 +40,7 @@ class TopicReadSchema:
     carried: pa.Schema
     output: pa.Schema
     predicate: Predicate | None
-    marks: DeleteMarks
+    marks: DeleteMarkers
 
     @property
     def by_key(self) -> bool:
@@ -66,7 +66,7 @@ def topic_read_schema(scan: Scan, *, event_time: str = "") -> TopicReadSchema:
     predicate = parse_predicate(scan.where, whole) if scan.where else None
     more = columns_of(predicate) if predicate is not None else ()
     carried = _chosen(whole, (*output.names, *more, *((event_time,) if event_time else ())), scan)
-    marks = replace(delete_marks(scan, record), operation="")
+    marks = replace(delete_markers(scan, record), operation="")
     own = record.by_name()
     read_schema = TopicReadSchema(
         topic=topic,

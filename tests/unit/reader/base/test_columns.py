@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.proto.errors import SchemaMismatch
-from penstock.reader.base.columns import Lacking, Stored, Widened, column_sources
+from penstock.reader.base.columns import Missing, Stored, Widened, column_sources
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
@@ -146,7 +146,7 @@ def test_int96_is_found_behind_nested_leaves() -> None:
 
 def test_a_missing_column_is_null_by_exact_name() -> None:
     assert column_sources(pa.schema([("C", pa.int32())]), ["INT32"], table("int"), ["c"], "w") == (
-        Lacking("c", pa.int32()),
+        Missing("c", pa.int32()),
     )
 
 
@@ -159,7 +159,7 @@ def test_a_missing_column_with_a_default_is_refused() -> None:
 
 
 def test_a_name_that_is_there_twice_is_refused() -> None:
-    with pytest.raises(SchemaMismatch, match="'c' is there 2 times"):
+    with pytest.raises(SchemaMismatch, match="the file has column 'c' 2 times"):
         column_sources(pa.schema([("c", pa.int32()), ("c", pa.int32())]), ["INT32"] * 2, table("int"), ["c"], "w")
 
 

@@ -132,7 +132,7 @@ def test_a_file_without_keys_cannot_meet_a_log(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(CorruptFile, match=r"table orders: base file base\.parquet is named by the plan and gone"):
+    with pytest.raises(CorruptFile, match=r"table orders: base file base\.parquet is in the plan but is gone"):
         opened(tmp_path, FileRef("base.parquet", 10), ["n"])
 
 

@@ -138,7 +138,7 @@ def test_a_file_that_was_cut_between_blocks_lacks_what_was_written(folder: Slice
 def test_each_file_is_judged_by_itself(folder: SliceFolder) -> None:
     write(folder, data(folder, "001", "a"), GARBAGE, writes=(("001", 1, 0),))
     write(folder, half(data(folder, "002", "b")), GARBAGE, writes=(("002", 1, 0),))
-    with pytest.raises(CorruptBlock, match=r"log\.2_0-1-1: bytes .* and 1 more such stretches; of completed instant"):
+    with pytest.raises(CorruptBlock, match=r"log\.2_0-1-1: bytes .* and 1 more damaged parts; of completed instant"):
         read(folder)
     write(folder, data(folder, "002", "b"), writes=None)
     folder.logs[1] = replace(folder.logs[1], writes=())

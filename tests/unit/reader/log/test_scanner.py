@@ -153,7 +153,7 @@ def test_a_missing_log_is_named(folder: SliceFolder) -> None:
     folder.write_log(data(folder, "1", row("a", 1)))
     (folder.folder / folder.logs[0].path).unlink()
     with pytest.raises(
-        CorruptFile, match=r"table orders: log file \.group_.*\.log\.1_0-1-1 is named by the plan and gone"
+        CorruptFile, match=r"table orders: log file \.group_.*\.log\.1_0-1-1 is in the plan but is gone"
     ):
         winners(folder)
 
@@ -192,14 +192,14 @@ def test_a_log_that_changes_between_two_passes_is_named(folder: SliceFolder) -> 
 
 
 def test_of_a_near_log_that_was_let_go_parts_are_read(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_bytes, "_WORTH_RETURNING_BYTES", 0)
+    monkeypatch.setattr(file_bytes, "_RETURN_BYTES", 0)
     folder.write_log(*(data(folder, f"{number}", row(f"k{number}", 1)) for number in range(3)))
     path = folder.folder / folder.logs[0].path
     whole = path.read_bytes()
     files = LogFiles(open_storage(str(folder.folder)), folder.logs, "orders")
     held, begin = files.part(0, 5, 9) if files.data(0) else (b"", -1)
     assert (bytes(held), begin) == (whole, 0)
-    files.let_go()
+    files.release_local()
     part, begin = files.part(0, 5, 9)
     assert (bytes(part), begin) == (whole[5:9], 5)
     part, begin = files.part(0, len(whole) - 3, len(whole) + 100)
@@ -212,13 +212,13 @@ def test_of_a_near_log_that_was_let_go_parts_are_read(folder: SliceFolder, monke
 
 
 def test_a_log_far_away_is_read_once(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_bytes, "_WORTH_RETURNING_BYTES", 0)
+    monkeypatch.setattr(file_bytes, "_RETURN_BYTES", 0)
     monkeypatch.setattr(file_bytes, "is_local", lambda storage: False)
     folder.write_log(data(folder, "1", row("a", 1)))
     storage = CountingStorage(open_storage(str(folder.folder)))
     files = LogFiles(storage, folder.logs, "orders")
     whole = bytes(files.data(0))
-    files.let_go()
+    files.release_local()
     part, begin = files.part(0, 5, 9)
     assert (bytes(part), begin) == (whole, 0)
     assert len(storage.opened) == 1
@@ -308,7 +308,7 @@ def test_deletes_ordered_by_a_timestamp(tmp_path: pathlib.Path, wrapper: str) ->
         assert [found["_hoodie_record_key"] for found in folder.rows()] == ["a"]
         if wrapper == "LongWrapper" and unit == "millis":
             folder.write_log(slice_writer.delete_block([("a", wrapper, 1 << 60)], "2"))
-            with pytest.raises(CorruptBlock, match="no moment"):
+            with pytest.raises(CorruptBlock, match="beyond any timestamp"):
                 folder.rows()
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.reader.merge.delete_markers import has_mark, has_text, java_text
+from penstock.reader.merge.delete_markers import has_text, java_text, matches_marker
 from penstock.table.schema.avro import ArrayType, AvroType, Decimal, EnumType, Fixed, Primitive
 
 TIMESTAMP = Primitive("long", "timestamp-micros")
@@ -55,24 +55,24 @@ def test_a_value_is_a_mark_by_its_java_text(
         value = decimal.Decimal(value)
     column = pa.array([None, value], arrow)
     for mark in marks:
-        assert has_mark(column, kind, mark).to_pylist()[1] is True
-        assert not has_mark(column, kind, mark).to_pylist()[0]
+        assert matches_marker(column, kind, mark).to_pylist()[1] is True
+        assert not matches_marker(column, kind, mark).to_pylist()[0]
     for mark in others:
-        assert not has_mark(column, kind, mark).to_pylist()[1]
+        assert not matches_marker(column, kind, mark).to_pylist()[1]
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_double_is_its_text(value: float) -> None:
     text = java_text(np.float64(value))
     assert float(text) == value
-    assert has_mark(pa.array([value]), Primitive("double"), text).to_pylist() == [True]
+    assert matches_marker(pa.array([value]), Primitive("double"), text).to_pylist() == [True]
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=9, min_value=-(10**9), max_value=10**9))
 def test_a_decimal_has_one_text(value: decimal.Decimal) -> None:
     column = pa.array([value], pa.decimal128(20, 9))
     texts = {f"{value:.9f}", f"{value:f}", str(column[0].as_py()), f"{value:E}"}
-    assert sum(has_mark(column, Decimal(20, 9), text).to_pylist()[0] for text in texts) <= 1
+    assert sum(matches_marker(column, Decimal(20, 9), text).to_pylist()[0] for text in texts) <= 1
 
 
 @given(st.text(max_size=20))
@@ -83,7 +83,7 @@ def test_any_text_is_a_mark_or_none(mark: str) -> None:
         (Decimal(10, 2), pa.array([decimal.Decimal("1.00")], pa.decimal128(10, 2))),
         (Primitive("int", "date"), pa.array([DAY])),
     ):
-        assert has_mark(column, kind, mark).to_pylist() == [
+        assert matches_marker(column, kind, mark).to_pylist() == [
             mark
             == {"int": "1", "double": "1.0"}.get(
                 kind.kind if isinstance(kind, Primitive) and not kind.logical else "",

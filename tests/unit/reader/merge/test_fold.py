@@ -49,9 +49,9 @@ def test_the_same_record_stands(records: list[Record], event_time: bool) -> None
     for key, number in names.items():
         place, record = expected[key]
         if event_time and record.is_commit_time_delete:
-            assert records[found.standing[number]].is_commit_time_delete
+            assert records[found.winning[number]].is_commit_time_delete
         else:
-            assert found.standing[number] == place
+            assert found.winning[number] == place
     assert found.duplicates + found.lost + len(names) == len(records)
 
 
@@ -76,27 +76,27 @@ def test_the_same_record_stands(records: list[Record], event_time: bool) -> None
 def test_event_time_rule(history: list[tuple[str, int]], stands: int) -> None:
     records = [Record("k", DATA if what == "data" else DELETE, ov, what == "default") for what, ov in history]
     _, found = folded(records, True)
-    assert found.standing.tolist() == [stands]
-    assert [records[place] for place in found.standing] == [slow_fold(records, True)["k"][1]]
+    assert found.winning.tolist() == [stands]
+    assert [records[place] for place in found.winning] == [slow_fold(records, True)["k"][1]]
 
 
 def test_commit_time_takes_the_last_whatever_it_is() -> None:
     records = [Record("k", DATA, 9), Record("k", DELETE, 1), Record("k", DATA, 0)]
     _, found = folded(records, False)
-    assert (found.standing.tolist(), found.duplicates, found.lost) == ([2], 2, 0)
+    assert (found.winning.tolist(), found.duplicates, found.lost) == ([2], 2, 0)
 
 
 def test_event_time_without_a_field_takes_the_last() -> None:
     found = fold(EventTimeOrdering(()), np.zeros(3, np.int64), 1, np.zeros(3, np.uint8), None)
-    assert found.standing.tolist() == [2]
+    assert found.winning.tolist() == [2]
 
 
 def test_the_lowest_rank_there_is_can_stand() -> None:
     lowest = np.iinfo(np.int64).min
     found = fold(EVENT, np.array([0, 0]), 1, np.zeros(2, np.uint8), np.array([lowest, lowest]))
-    assert found.standing.tolist() == [1]
+    assert found.winning.tolist() == [1]
 
 
 def test_nothing_folds_to_nothing() -> None:
     found = fold(EVENT, np.empty(0, np.int64), 0, np.empty(0, np.uint8), np.empty(0, np.int64))
-    assert (len(found.standing), found.duplicates, found.lost) == (0, 0, 0)
+    assert (len(found.winning), found.duplicates, found.lost) == (0, 0, 0)

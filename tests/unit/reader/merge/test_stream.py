@@ -79,13 +79,13 @@ def winners(records: list[Record], event_time: bool, compiled: bool, hash_bits: 
     ordering = OrderingTuples([pa.array([r.ordering for r in records], pa.int64())])
     mode = EventTimeOrdering(("ts",)) if event_time else CommitTimeOrdering()
     folded = fold(mode, numbers, table.count, kinds, ordering.ranks())
-    data = kinds[folded.standing] == RecordKind.DATA
-    arrivals = np.sort(folded.standing[data])
+    data = kinds[folded.winning] == RecordKind.DATA
+    arrivals = np.sort(folded.winning[data])
     return LogWinners(
         table=table,
-        kinds=kinds[folded.standing],
-        ordering=ordering.take(folded.standing) if event_time else None,
-        row_of=np.where(data, np.searchsorted(arrivals, folded.standing), -1),
+        kinds=kinds[folded.winning],
+        ordering=ordering.take(folded.winning) if event_time else None,
+        row_of=np.where(data, np.searchsorted(arrivals, folded.winning), -1),
         rows=LogRows([batch_of([records[place].row for place in arrivals.tolist()]).select(list(COLUMNS))]),
         folded=folded,
     )

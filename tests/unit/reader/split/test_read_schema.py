@@ -10,7 +10,7 @@ import pytest
 
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.proto.model.splits import DeleteMarker, EventTimeOrdering
-from penstock.reader.merge.delete_markers import DeleteMarks
+from penstock.reader.merge.delete_markers import DeleteMarkers
 from penstock.reader.split.read_schema import output_schema, read_schema_of
 from tests.unit.reader.slices import SliceFolder, rows_of
 
@@ -83,13 +83,13 @@ def test_tables_that_cannot_be_merged(
 
 def test_only_a_boolean_marks_deletes(tmp_path: pathlib.Path) -> None:
     fields = {**FIELDS, "_hoodie_is_deleted": "string"}
-    assert read_schema_of(SliceFolder(tmp_path, fields).scan()).deletes == DeleteMarks()
+    assert read_schema_of(SliceFolder(tmp_path, fields).scan()).deletes == DeleteMarkers()
 
 
 def test_all_that_marks_deletes_is_read(tmp_path: pathlib.Path) -> None:
     folder = SliceFolder(tmp_path, {**FIELDS, "_hoodie_operation": "string"})
     shape = read_schema_of(folder.scan())
-    assert shape.deletes == DeleteMarks(flag="_hoodie_is_deleted", operation="_hoodie_operation")
+    assert shape.deletes == DeleteMarkers(flag="_hoodie_is_deleted", operation="_hoodie_operation")
     marked = read_schema_of(folder.scan(delete_marker=DeleteMarker("id", "x")))
     assert marked.log_merge_columns == ("_hoodie_record_key", "_hoodie_is_deleted", "_hoodie_operation", "id")
     assert read_schema_of(folder.scan(delete_marker=DeleteMarker("gone", "x"))).deletes.custom is None
