@@ -1,5 +1,8 @@
-"""The contract: value types, errors, options, the gRPC service's stubs, codec and client.
+"""The contract between enumerator, readers and engines: values, errors, options, the gRPC service's stubs, its codec
+and its client.
 
-Belongs here: what the enumerator, a reader and an engine must agree on. Values and errors use the standard library
-only; grpc and protobuf appear in `v1`, `codec`, `rpc_errors` and `client` alone. Nothing here touches a table.
+Belongs here: what the enumerator, a reader and an engine must agree on. Not here: access to tables. Values, errors and
+options use the standard library only; grpc and protobuf are imported in `v1`, `codec` and `client` only. Imports
+between the parts go from `client` to `codec` and `options`, from these to `model` and `retry`, and from there to
+`errors`, `logging` and `v1`.
 """

@@ -1,4 +1,4 @@
-"""The seam between whatever drives a read and the enumerator: embedded in the process, or behind gRPC.
+"""`Enumerator`, the plan API: the interface between an engine and the enumerator, in process or over gRPC.
 
 Both implementations (`penstock.enumerator.embedded`, `penstock.proto.client.client`) pass the same contract suite.
 """
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Enumerator(Protocol):
-    """Plans reads of tables and hands out their splits. Every method may be called from any thread.
+    """Plans reads of tables and assigns their splits. Every method may be called from any thread.
 
-    Errors are those of `penstock.proto.errors`, the same class from both implementations.
+    Both implementations raise the same classes of `penstock.proto.errors`.
     """
 
     def describe_table(self, table: str) -> TableDescription:
@@ -26,35 +26,48 @@ class Enumerator(Protocol):
         ...
 
     def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
-        """The newest position that may be consumed; with `after`, never behind it and at most `max_commits` *data*
-        commits ahead of it (0: no cap). Nothing new: `after` itself. No side effect."""
+        """The newest position that may be consumed. No side effect.
+
+        With `after`: at or after it, and at most `max_commits` *data* commits after it (0: no limit); `after` itself if
+        there is nothing new.
+        """
         ...
 
     def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
-        """Where a stream begins that nobody has read yet; with StartSnapshot the table's splits are listed now. A table
-        that is not there yet is begun at EARLIEST, whatever the start. No side effect."""
+        """The first point of a new stream. No side effect.
+
+        With StartSnapshot the table's splits are listed now. A table that does not exist yet starts at EARLIEST,
+        whatever `start` is.
+        """
         ...
 
     def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
-        """How far the batch behind `point` goes, within the scope's limits, and its watermark; the point itself if
-        nothing new is there, or the table is not there yet. No side effect: asked again it may go further. Errors:
-        LateInstant, DataInvalidated, PositionExpired (by `on_lost_range`), those of planning."""
+        """The end of the batch after `point`, within the scope's limits, and its watermark. No side effect.
+
+        Returns `point` itself if there is nothing new or the table does not exist yet. A repeated call may return a
+        later end. Errors: LateInstant, DataInvalidated, PositionExpired (by `on_lost_range`), those of planning.
+        """
         ...
 
     def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
-        """Plans a read and keeps the plan. Same table state and request: same splits, in the same order. A request id
-        that opened a plan, which is still held, gives that plan again: a repeated call opens one."""
+        """Plans a read and holds the plan. The same table state and request give the same splits in the same order.
+
+        A repeated call with the same request id returns the plan that the first call opened, while it is held.
+        """
         ...
 
     def describe_plan(self, plan_id: str) -> Scan:
-        """What all splits of a plan share. UnknownPlan if it is not held (any more)."""
+        """The scan of a plan: what all its splits share. UnknownPlan if the plan is not held."""
         ...
 
     def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
-        """Entry `index` of the append-only list of (plan, slot). Asked again, by whichever attempt: the same answer.
-        `index` may be at most the list's length (UnknownSplit beyond). EndOfSlot is sticky."""
+        """Entry `index` of the append-only list of splits of (plan, slot).
+
+        Repeated calls, also by another attempt of the task, return the same answer. `index` is at most the length of
+        the list (else UnknownSplit). EndOfSlot is final.
+        """
         ...
 
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
-        """Takes in a reader's metrics; a repeated report of the same (plan, slot, index) replaces the first."""
+        """Records a reader's metrics; a repeated report for the same (plan, slot, index) replaces the first."""
         ...

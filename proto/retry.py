@@ -1,8 +1,8 @@
-"""How long a failed call is repeated, and how long to wait before each attempt: one policy for clients, Spark, consumer
-groups and discovery.
+"""The retry policy of clients, Spark, consumer groups and discovery: how long a failed call is repeated, and the delay
+before each attempt.
 
-`RetryPolicy` is pure: attempt, elapsed time, error and a random number come in. `Retry` runs a call by it with a clock,
-a wait and a source of randomness that are passed in.
+`RetryPolicy` is pure: its inputs are attempt, elapsed time, error and a random number. `Retry` applies it to a call
+with an injected clock, wait and source of randomness.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ _LOGGED_AFTER_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """When a failed call is made again. Only an error that is `retryable` is; any other ends the retries at once.
+    """When a failed call is repeated. Only errors that are `retryable` are; any other is raised at once.
 
-    `timeout_ms` counts from the first attempt; the last attempt begins when it ends. None: there is no end.
-    Delays double from `first_delay_ms` to `longest_delay_ms`, and are up to a fifth shorter by chance. `attempts`
-    counts the first one; None: as many as fit into the time.
-
-    A call that retries may itself be retried by the same policy: when the inner one has given up, so does the outer.
+    Delays double from `first_delay_ms` to `longest_delay_ms`; each is shortened by a random part of up to a fifth. A
+    call that retries may itself be retried by the same policy: when the inner retries end, so do the outer ones.
     """
 
     timeout_ms: int | None = DEFAULT_TIMEOUT_MS
+    """The time from the first attempt to the start of the last one; None: unlimited."""
     first_delay_ms: int = 100
+    """The delay before the second attempt."""
     longest_delay_ms: int = 5_000
+    """The longest delay."""
     attempts: int | None = None
+    """The maximum number of attempts, the first included; None: as many as fit into the time."""
 
     def delay_ms(self, failures: int, elapsed_ms: float, error: BaseException, chance: float) -> float | None:
-        """The delay before the next attempt, in milliseconds; None: give up and raise the error.
+        """The delay before the next attempt, in milliseconds; None: stop and raise the error.
 
-        `failures`: attempts so far, 1 or more. `chance`: a random number of 0 to 1. An error that says how long to
-        wait (`retry_ms`) is not asked about earlier; where that is behind the end, there is no further attempt.
+        `failures`: attempts so far, 1 or more. `chance`: a random number of 0 to 1. If the error has a delay of its own
+        (`retry_ms`), the next attempt is not earlier than that; if that is after the timeout, there is none.
         """
         if not isinstance(error, PenstockError) or not error.retryable:
             return None
@@ -61,27 +62,31 @@ class RetryPolicy:
         return min(delay_ms, left_ms)
 
     def backoff_ms(self, failures: int, chance: float) -> float:
-        """The delay after so many failures in a row (1 or more), whatever they were."""
+        """The delay after this number of consecutive failures (1 or more) of any kind."""
         doubled_ms = float(self.first_delay_ms * (1 << min(failures - 1, 32)))
         return min(self.longest_delay_ms, doubled_ms) * (1 - _JITTER * chance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Makes a call until it is answered or the policy gives up. Any thread.
-
-    `now_ms` never runs backwards; `wait` takes seconds; `stopped` ends the retries after the attempt under way.
-    """
+    """Repeats a call by a policy until it succeeds or the policy ends the retries. Any thread."""
 
     policy: RetryPolicy
+    """The policy."""
     now_ms: Callable[[], float] = lambda: time.monotonic() * 1000
+    """A monotonic clock, in milliseconds."""
     wait: Callable[[float], object] = time.sleep
+    """Waits for a number of seconds."""
     chance: Callable[[], float] = random.random
+    """A source of random numbers of 0 to 1."""
     stopped: Callable[[], bool] = lambda: False
+    """Whether to end the retries after the current attempt."""
 
     def call(self, operation: Callable[[], T]) -> T:
-        """The answer of the first attempt that succeeds; else the error of the last one. The first delay that ends more
-        than a second after the call began is logged as a warning."""
+        """The result of the first attempt that succeeds; raises the error of the last one.
+
+        The first delay that ends more than a second after the start of the call is logged as a warning.
+        """
         begin_ms = self.now_ms()
         failures = 0
         is_logged = False

@@ -20,7 +20,7 @@ from penstock.proto.model.queries import Changes, Incremental, Latest, RangeQuer
 from penstock.proto.model.streams import (
     EventTimeRule,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamScope,
     StreamStart,
@@ -147,7 +147,7 @@ def stream_start(table: str, options: ParsedOptions, describe: Describe) -> Stre
         return StartSnapshot()
     bound = _bound("after", options.after, table, options, describe)
     if isinstance(bound, Latest):
-        return StartNewest()
+        return StartLatest()
     upto = _upto(table, options, describe)
     if upto is not None:
         check_order(table, options, bound, upto)

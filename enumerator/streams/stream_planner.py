@@ -40,7 +40,7 @@ from penstock.proto.model.streams import (
     SnapshotBatch,
     SnapshotPlace,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -78,7 +78,7 @@ class StreamLook:
         match start:
             case StartAfter(position):
                 return StreamPoint(progress=start_progress(self.table, position))
-            case StartNewest():
+            case StartLatest():
                 return StreamPoint(progress=start_progress(self.table, None))
             case StartSnapshot():
                 return self._start_snapshot(Watermark())

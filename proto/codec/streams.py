@@ -32,7 +32,7 @@ from penstock.proto.model.streams import (
     SnapshotBatch,
     SnapshotPlace,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -51,7 +51,7 @@ def start_to_message(scope: StreamScope, start: StreamStart) -> pb.StartStreamRe
         match start:
             case StartSnapshot():
                 message.start_snapshot.CopyFrom(pb.StartSnapshot())
-            case StartNewest():
+            case StartLatest():
                 message.start_newest.CopyFrom(pb.StartNewest())
             case StartAfter(position):
                 message.start_behind.CopyFrom(position_to_message(position))
@@ -66,7 +66,7 @@ def start_from_message(message: pb.StartStreamRequest) -> tuple[StreamScope, Str
         case "start_snapshot":
             return scope, StartSnapshot()
         case "start_newest":
-            return scope, StartNewest()
+            return scope, StartLatest()
         case "start_behind":
             return scope, StartAfter(position_from_message(what, "start_behind", message.start_behind))
         case None:

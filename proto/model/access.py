@@ -1,8 +1,7 @@
-"""How a client proves who it is and whom it trusts: paths and names, never a secret itself.
+"""`ServerAccess`, a client's TLS and token settings, and addresses of servers.
 
-Values only, standard library only. Belongs here: what the options `serverCa`, `serverCert`, `serverKey`, `serverToken`
-say. Not here: reading the files (`client_channel`). A value of this kind may be logged, pickled and sent to Spark's
-executors; the files it names must exist where the calls are made.
+It contains paths and names, never a secret, so it may be logged, pickled and sent to Spark's executors. The files must
+exist where the calls are made; `penstock.proto.client.channel` reads them.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ _HOST_PORT = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<host>[A-Za-z0-9
 
 
 def checked_address(text: str, *, any_port: bool = False) -> str:
-    """`text`, if it is HOST:PORT (an IPv6 host in brackets), else ConfigurationError saying why.
+    """`text` if it is HOST:PORT (an IPv6 host in brackets), else ConfigurationError with the reason.
 
-    `any_port` allows port 0: let the system choose.
+    `any_port` allows port 0, for which the system chooses a port.
     """
     host_and_port(text, any_port=any_port)
     return text
 
 
 def host_and_port(text: str, *, any_port: bool = False) -> tuple[str, int]:
-    """The two parts of an address, the host without brackets. Errors as `checked_address`."""
+    """The host, without brackets, and the port of an address. Errors as in `checked_address`."""
     match = _HOST_PORT.fullmatch(text)
     if match is None:
         raise ConfigurationError(f"address {text[:300]!r}: expected HOST:PORT such as 127.0.0.1:7070 or [::1]:7070")
@@ -38,7 +37,7 @@ def host_and_port(text: str, *, any_port: bool = False) -> tuple[str, int]:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether a checked address is on the loopback interface, by its text."""
+    """Whether a checked address is on the loopback interface, by its text; no name is resolved."""
     host, _ = host_and_port(address, any_port=True)
     if host.lower() == "localhost":
         return True
@@ -49,7 +48,7 @@ def is_loopback(address: str) -> bool:
 
 
 def loopback_address(text: str, *, any_port: bool = False, advice: str = "") -> str:
-    """`text`, if it is an address of the loopback interface, else ConfigurationError; `advice` says what to do."""
+    """`text` if it is an address of the loopback interface, else ConfigurationError that ends with `advice`."""
     if not is_loopback(checked_address(text, any_port=any_port)):
         raise ConfigurationError(
             f"address {text!r} is not on the loopback interface: TLS is required there; "
@@ -61,21 +60,24 @@ def loopback_address(text: str, *, any_port: bool = False, advice: str = "") -> 
 SYSTEM_CA: Final = "system"
 ENVIRONMENT_PREFIX: Final = "env:"
 TOKEN_PREFIX: Final = "pst_"
-"""How a token begins that `penstock token new` made: so that one in the wrong place is noticed."""
+"""The prefix of tokens from `penstock token new`, by which a token in place of a file name is detected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAccess:
-    """`ca`: a PEM file of the authorities that sign servers, or `system`; '' speaks without TLS. `cert` and `key`: PEM
-    files by which the client shows itself. `token`: a file that holds a token, or `env:NAME`.
+    """How a client authenticates servers and itself.
 
-    ConfigurationError for a certificate without key or authority, or for a token in place of its file.
+    ConfigurationError for a certificate without key or authority, and for a token in place of its file.
     """
 
     ca: str = ""
+    """A PEM file of the authorities that sign servers' certificates, or `system`; '': no TLS."""
     cert: str = ""
+    """A PEM file with the client's certificate, or ''."""
     key: str = ""
+    """A PEM file with the private key of `cert`, or ''."""
     token: str = ""
+    """A file that contains a token, `env:NAME` for an environment variable, or ''."""
 
     def __post_init__(self) -> None:
         if bool(self.cert) != bool(self.key):
@@ -99,11 +101,11 @@ class ServerAccess:
 
 
 NO_ACCESS: Final = ServerAccess()
-"""Plaintext, no token: a server on this machine."""
+"""No TLS and no token, for a server on this machine."""
 
 
 def client_address(text: str, access: ServerAccess) -> str:
-    """`text`, if a client with this access may speak to it: any address over TLS, else loopback alone."""
+    """`text` if a client with this access may connect to it: any address with TLS, else loopback addresses only."""
     if access.secured:
         return checked_address(text)
     return loopback_address(

@@ -1,8 +1,7 @@
-"""The changes of a file group, as a split of change data capture carries them: what each commit did, and the files that
-tell it. Values only.
+"""The changes of a file group in a split of change data capture: one step per commit, with the files to derive them
+from.
 
-A step stands for one commit's changes of one group. Where its changes come from is one of the classes in
-`ChangeSource`; a new source is a new class there.
+The source of a step's changes is one of the classes in `ChangeSource`; a new source is a new class there.
 """
 
 from __future__ import annotations
@@ -15,40 +14,47 @@ from penstock.proto.model.positions import InstantTime
 
 
 class ChangeFormat(StrEnum):
-    """What a change becomes: rows of the table with `_change_type`, `_change_instant` and `_change_seq`, or one row of
-    Hudi's own `op`, `ts_ms`, `before`, `after`."""
+    """The format of a change."""
 
     ROWS = "rows"
+    """Rows of the table with `_change_type`, `_change_instant` and `_change_seq`."""
     HUDI = "hudi"
+    """One row with Hudi's `op`, `ts_ms`, `before` and `after`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedImages:
-    """The writer logged the changes in `files` (`.cdc` log files). The states before and after are for images that it
-    did not log; None where the table's logging mode needs none. `key_fields` are the columns that record keys are made
-    of; empty where keys are logged, or not asked for."""
+    """The writer logged the changes (`.cdc` log files)."""
 
     files: tuple[FileRef, ...]
+    """The `.cdc` log files."""
     before: SliceFiles | None = None
+    """The state before the commit, for images that are not logged; None if the logging mode does not need it."""
     after: SliceFiles | None = None
+    """The state after the commit, for images that are not logged; None if the logging mode does not need it."""
     key_fields: tuple[str, ...] = ()
+    """The columns of the record key; empty if keys are logged or not requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedStates:
-    """The changes are what differs between two states of the group; None: it held nothing. Where the commit only added
-    logs to the base file, the keys in them are compared and no others."""
+    """The changes are the differences between two states of the group.
+
+    If the commit only added log files, only the keys in them are compared.
+    """
 
     before: SliceFiles | None
+    """The state before the commit; None: the group was empty."""
     after: SliceFiles | None
+    """The state after the commit; None: the group is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKinds:
-    """The writer stored a changelog: each record that the commit wrote into `files` has its kind in
-    `_hoodie_operation`, and none is merged."""
+    """The writer stored a changelog: each record has its kind in `_hoodie_operation`, and records are not merged."""
 
     files: SliceFiles
+    """The files that the commit wrote."""
 
 
 ChangeSource = LoggedImages | ComparedStates | StoredKinds
@@ -56,41 +62,46 @@ ChangeSource = LoggedImages | ComparedStates | StoredKinds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeStep:
-    """What one commit did to the group. `place` is the group's number among the groups of the commit, sorted by
-    partition and file id."""
+    """The changes of one commit to the group."""
 
     instant: InstantTime
+    """The commit's requested time."""
     order_key: InstantTime
+    """The commit's order key."""
     place: int
+    """The group's number among the groups of the commit, which are sorted by partition and file id."""
     source: ChangeSource
+    """The source of the changes."""
 
     @property
     def files(self) -> tuple[FileRef, ...]:
-        """Every file that may be opened for it."""
+        """Every file that a reader may open for this step."""
         match self.source:
             case LoggedImages(files=files, before=before, after=after):
                 return (*files, *(before.files if before else ()), *(after.files if after else ()))
             case ComparedStates(before, after):
                 return (*(before.files if before else ()), *(after.files if after else ()))
-            case StoredKinds(files=found):
-                return found.files
+            case StoredKinds(files=slice_files):
+                return slice_files.files
 
 
 @dataclass(frozen=True, slots=True)
 class GroupChanges:
-    """The split is a file group's changes: one step a commit, in commit order."""
+    """The changes of a file group."""
 
     steps: tuple[ChangeStep, ...]
+    """One step per commit, in commit order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesOf:
-    """The scan's rows are changes, in this format.
+    """The scan's rows are changes.
 
-    `instants` are the completed write instants up to the range's end, in commit order (order key, requested time): the
-    state after a step is made by those up to the step's own, the state before it by those in front of it. One requested
-    before `archived_before` counts for every state.
+    The state after a step consists of the instants up to the step's own, the state before it of those before that.
+    Every state includes the instants that were requested before `VisibleInstants.archived_before`.
     """
 
     format: ChangeFormat
+    """The format of the changes."""
     instants: tuple[InstantTime, ...] = field(default=())
+    """The completed write instants up to the end of the range, in commit order (order key, requested time)."""

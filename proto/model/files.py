@@ -1,5 +1,4 @@
-"""References to data files, as splits carry them. Values only; what the files mean together is in `splits` and
-`changes`."""
+"""References to the data files of splits."""
 
 from __future__ import annotations
 
@@ -10,37 +9,39 @@ from penstock.proto.model.positions import InstantTime
 
 @dataclass(frozen=True, slots=True)
 class LogWrite:
-    """What the metadata of a completed instant says it wrote into a log file: records in its data blocks, and in its
-    delete blocks."""
+    """The records that a completed instant wrote into a log file, by the instant's metadata."""
 
     instant: InstantTime
+    """The instant's requested time."""
     data_rows: int
+    """Records in data blocks."""
     delete_rows: int
+    """Records in delete blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRef:
-    """A data file by its path relative to the table's base path ('/'-separated, never leaving it), and its size.
-
-    `writes`, of a log file: what every completed instant wrote into it, sorted; None where that is not known of all of
-    them. A reader needs it where the file is damaged, to tell the leftover of a failed append from a loss.
-    """
+    """A data file."""
 
     path: str
+    """The path relative to the table's base path, separated by '/', never outside of it."""
     size_bytes: int
+    """The file's size."""
     writes: tuple[LogWrite, ...] | None = None
+    """Of a log file: the writes of all completed instants, sorted; None if one of them is not known. A reader needs
+    them for a damaged file, to distinguish the leftover of a failed append from lost records."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceFiles:
-    """The files that a state of a file group is merged from: `logs` in scan order, `base` None for logs alone.
-
-    `base_instant` is the requested time of the instant that wrote the base file, '' without one.
-    """
+    """The files from which a state of a file group is merged."""
 
     base: FileRef | None
+    """The base file; None: log files only."""
     base_instant: str = ""
+    """The requested time of the instant that wrote the base file, or ''."""
     logs: tuple[FileRef, ...] = ()
+    """The log files, in scan order."""
 
     @property
     def files(self) -> tuple[FileRef, ...]:

@@ -1,12 +1,10 @@
-"""The group door: consumer groups whose readers pull splits under leases. Values and the seam.
+"""`GroupService`, the consumer-group API, and its values: groups whose readers pull splits under leases.
 
-Belongs here: what a reader, an operator and the enumerator tell each other about groups. Not here: how it is decided
-(`penstock.enumerator.core`), how it travels (`codec_groups`).
-
-A group belongs to one table. Its position moves in *rounds*: a round is the plan of one commit range, with an id by
-which its scan is asked for (`Enumerator.describe_plan`). Readers hold splits of rounds, report how far they are (an
-*ordinal*: merged rows of the split that are done, before any filter), and finish them. What is committed is never
-handed out again; what a reader held when its lease ended is, from the last committed ordinal on.
+A group belongs to one table. Its position advances in *rounds*: a round is the plan of one commit range, whose id gives
+its scan (`Enumerator.describe_plan`). Readers hold splits of rounds, commit their progress as an *ordinal* (the number
+of merged rows of the split that are processed, before any filter), and finish them. A committed row is never assigned
+again. A split whose reader's lease ended is assigned again, from the last committed ordinal. The decisions are in
+`penstock.enumerator.core`.
 """
 
 from __future__ import annotations
@@ -24,20 +22,21 @@ from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.splits import Split
 
 MAX_NAME_CHARS: Final = 200
-"""Of a group or reader id: letters, digits, `.`, `_`, `-`, `:`, `@`, `/`."""
+"""The longest group name or reader id; its characters are letters, digits, `.`, `_`, `-`, `:`, `@`, `/`."""
 MAX_SPLITS_A_REQUEST: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class StartLatest:
-    """Starts behind the newest instant when the group is created."""
+    """Start after the newest instant at the time when the group is created."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartAt:
-    """Starts behind this position; EARLIEST is before everything."""
+    """Start after a position."""
 
     position: Position = EARLIEST
+    """The position; EARLIEST is before everything."""
 
 
 GroupStart = StartLatest | StartAt
@@ -45,83 +44,97 @@ GroupStart = StartLatest | StartAt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupScope:
-    """What a group consumes: part of its state, so that a reader who means something else is refused.
-
-    `request.query` is Incremental (latest-state rows of each round's range) or Changes; its bounds are ignored.
-    `upto` ends the group there. `on_lost_range` SNAPSHOT is for rows alone.
-    """
+    """What a group consumes. It is part of the group's state: a reader with another scope is refused."""
 
     request: PlanRequest
+    """The read; its query is Incremental (latest-state rows of each round's range) or Changes, whose bounds are
+    ignored."""
     upto: Position | None = None
+    """The end of the group, inclusive; None: it does not end."""
     on_lost_range: OnLostRange = OnLostRange.FAIL
+    """The policy for a range that can no longer be read; SNAPSHOT is for rows only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """A scope with what counts only when a group is created (`start`, `limits`). `principal` is who joins, as the
-    server authenticated the caller; it is never sent."""
+    """A join's parameters."""
 
     scope: GroupScope
+    """What the group consumes."""
     start: GroupStart = StartAt()
+    """Where the group starts; used only when it is created."""
     limits: RoundLimits = NO_LIMITS
+    """The limits of a round; used only when the group is created."""
     principal: str = ""
+    """The caller, as the server authenticated it; never sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A reader of a group, fenced by its epoch: each join of the same reader id gets a higher one. `principal` is who
-    names the member in a call, as the server authenticated the caller; it is never sent."""
+    """A reader of a group, fenced by its epoch."""
 
     table: str
+    """The table's name."""
     group: str
+    """The group's name."""
     reader_id: str
+    """The reader's id."""
     epoch: int
+    """The epoch; each join with the same reader id gets a higher one."""
     principal: str = ""
+    """The caller, as the server authenticated it; never sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The answer to a join. The lease ends `lease_ms` after the last call in which the member named itself."""
+    """The answer to a join."""
 
     member: Member
+    """The member, with its epoch."""
     lease_ms: int
+    """The lease: it ends this long after the member's last call."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitRef:
-    """A split of a round, by its place in the plan."""
+    """A reference to a split of a round."""
 
     plan_id: str
+    """The round's plan."""
     index: int
+    """The split's number in the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedSplit:
-    """A split that the member holds now, to be read from `start` on (an ordinal).
-
-    `position` is what is consumed once this split and all before it are finished: the end of the round's range.
-    """
+    """A split that the member holds now."""
 
     ref: SplitRef
+    """The reference to the split."""
     split: Split
+    """The split."""
     start: int
+    """The ordinal from which to read."""
     position: Position
+    """The group's position after this split and all before it are finished: the end of the round's range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """Splits to read, in this order; those of one file group stay in it."""
+    """Splits to read."""
 
     splits: tuple[AssignedSplit, ...]
+    """The splits, in reading order; those of a file group are in commit order."""
 
 
 @dataclass(frozen=True, slots=True)
 class NothingYet:
-    """Nothing to hand out now; ask again in `retry_ms`. `caught_up`: the table held nothing new either, when it was
-    last looked at, and nothing is with other readers."""
+    """No split is available now."""
 
     retry_ms: int
+    """The delay after which to request again."""
     caught_up: bool = False
+    """Whether the group is caught up: the last discovery had nothing new, and no reader holds a split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,108 +147,156 @@ GroupAnswer = Assignments | NothingYet | EndOfGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitProgress:
-    """How far a held split is done: rows up to `ordinal`, or all of it (`finished`, with its report)."""
+    """The progress in a held split."""
 
     ref: SplitRef
+    """The split."""
     ordinal: int
+    """The number of merged rows that are processed."""
     finished: bool = False
+    """Whether the whole split is processed."""
     report: SplitReport | None = None
+    """The metrics of a finished split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderState:
-    """A reader as `describe_group` shows it."""
+    """A reader in the description of a group."""
 
     reader_id: str
+    """The reader's id."""
     epoch: int
+    """The reader's epoch."""
     held_splits: int
+    """The number of splits that it holds."""
     lease_left_ms: int
+    """The time until its lease ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLag:
-    """How far a group is behind its table: commits and bytes not yet committed, seconds since the oldest of them
-    completed. `loss_*`: what is left before the table's cleaner takes files of the next range; None: unknown, or no
-    cleaner is known."""
+    """How far a group is behind its table, and how close it is to losing data to the table's cleaner."""
 
     commits: int
+    """Commits that the group has not committed."""
     size_bytes: int
+    """Bytes of those commits."""
     seconds: float
+    """Seconds since the oldest of those commits completed."""
     loss_commits: int | None = None
+    """Commits until the cleaner deletes files of the next range; None: unknown, or the table has no known cleaner."""
     loss_seconds: float | None = None
+    """Seconds until the cleaner deletes files of the next range; None: as for `loss_commits`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSummary:
-    """A group in a list. `state`: running, paused (back-pressure), waiting (no table yet), stopped, ended."""
+    """A group in a list of groups."""
 
     table: str
+    """The table's name."""
     group: str
+    """The group's name."""
     state: str
+    """running, paused (back-pressure), waiting (the table does not exist yet), stopped or ended."""
     committed: Position
+    """The position up to which all splits are finished."""
     planned: Position
+    """The position up to which rounds are planned."""
     readers: int
+    """The number of readers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A group in full. `error_code` and `error` say why it stopped; `lag` is None where the table cannot be asked.
-    `kafka`: of a hybrid group that has left the lake, up to where it is planned."""
+    """The description of a group."""
 
     summary: GroupSummary
+    """The group's name, state and positions."""
     scope: GroupScope
+    """What it consumes."""
     limits: RoundLimits
+    """The limits of a round."""
     rounds: int
+    """The number of open rounds."""
     pending_splits: int
+    """The number of splits that no reader holds."""
     held_splits: int
+    """The number of splits that readers hold."""
     readers: tuple[ReaderState, ...]
+    """The readers."""
     lag: GroupLag | None = None
+    """The lag; None if the table cannot be read."""
     error_code: str = ""
+    """The code of the error that stopped the group, or ''."""
     error: str = ""
+    """The text of that error, or ''."""
     kafka: KafkaPlace | None = None
+    """The planned progress in the topic, after the hand-over of a hybrid group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatus:
-    """A group at work. Counters are since the server's process started, rates over the last minute; `issued_ms` since
-    1970 UTC, of the newest instant planned; `lag` as last measured, `lag_age_ms` ago (None: not told)."""
+    """The activity of a group. Counters start with the server's process; rates are of the last minute."""
 
     summary: GroupSummary
+    """The group's name, state and positions."""
     pending_splits: int
+    """The number of splits that no reader holds."""
     held_splits: int
+    """The number of splits that readers hold."""
     lag: GroupLag | None = None
+    """The lag, as last measured; None: not measured yet."""
     issued_ms: int | None = None
+    """The time of the newest instant that is planned, since 1970 UTC."""
     rows: int = 0
+    """Rows of finished splits."""
     size_bytes: int = 0
+    """Bytes of finished splits."""
     finished_splits: int = 0
+    """Finished splits."""
     expired_splits: int = 0
+    """Splits whose reader's lease ended."""
     fenced: int = 0
+    """Calls that were refused because the member's epoch was not current."""
     rows_per_second: float = 0.0
+    """Rows per second."""
     bytes_per_second: float = 0.0
+    """Bytes per second."""
     error_code: str = ""
+    """The code of the error that stopped the group, or ''."""
     lag_age_ms: int | None = None
+    """The time since the lag was measured; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """A table of a server. `watermark_ms`: since 1970 UTC, of the stream on it whose batch was planned last.
-    `error_code` and `error`: why the server cannot open it now, '' if it can."""
+    """A table of a server."""
 
     table: str
+    """The table's name."""
     watermark_ms: int | None = None
+    """The watermark, since 1970 UTC, of the stream whose batch was planned last."""
     error_code: str = ""
+    """The code of the error by which the table cannot be opened now, or ''."""
     error: str = ""
+    """The text of that error, or ''."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
-    """What a server does now. `now_ms`: since 1970 UTC, by its clock."""
+    """The status of a server."""
 
     version: str
+    """The server's version."""
     now_ms: int
+    """The server's clock, since 1970 UTC."""
     uptime_ms: int
+    """The time since the server started."""
     tables: tuple[TableStatus, ...] = ()
+    """The tables that it serves."""
     groups: tuple[GroupStatus, ...] = ()
+    """The groups on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,52 +314,61 @@ class ResetOutcome:
 
 
 class GroupService(Protocol):
-    """Consumer groups. Any thread. `request_id` makes a repeated call one call; sequence numbers order those of a
-    member. Errors: `penstock.proto.errors`; Fenced for a member whose epoch is not current, UnknownGroup, and for a
-    stopped group the error that stopped it."""
+    """Consumer groups. Any thread.
+
+    Calls are idempotent: a `request_id` identifies repeated joins, sequence numbers order the requests of a member.
+    Errors are those of `penstock.proto.errors`: Fenced for a member whose epoch is not current, UnknownGroup, and for a
+    stopped group the error that stopped it.
+    """
 
     def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
-        """A new epoch for the reader id, whatever held it before. The first join creates the group. A reader that
-        comes back under its id within its lease gets its splits again. ConfigurationError: another scope."""
+        """Joins a group with a new epoch, which fences an earlier reader with the same id. The first join creates the
+        group. A reader that joins again within its lease keeps its splits. ConfigurationError: the scope differs."""
         ...
 
     def heartbeat(self, member: Member) -> int:
-        """Renews the lease; milliseconds from now on."""
+        """Renews the lease; returns its length in milliseconds."""
         ...
 
     def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
-        """At most `max_splits` more splits. `sequence` grows with each request of the member; the newest one asked
-        again gets the same answer, an older one is refused (Fenced)."""
+        """Assigns at most `max_splits` further splits.
+
+        `sequence` grows with each request of the member. Repeating the newest request gives the same answer; an older
+        one is refused (Fenced).
+        """
         ...
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
-        """Durable on return: all of it or nothing. An ordinal never moves back; what is finished already may be
-        told again. UnknownSplit for a split that the member does not hold."""
+        """Commits progress; durable on return, all of it or nothing.
+
+        Ordinals never decrease. A finished split may be committed again. UnknownSplit for a split that the member does
+        not hold.
+        """
         ...
 
     def leave_group(self, member: Member) -> None:
-        """Gives back what the member holds, at once. A member that left may leave again."""
+        """Releases all splits of the member at once. Repeated calls are allowed."""
         ...
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
-        """By table, then name."""
+        """The groups, sorted by table and name."""
         ...
 
     def describe_group(self, table: str, group: str) -> GroupDescription:
-        """One group, with its lag."""
+        """The description of a group, with its lag."""
         ...
 
     def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
-        """Moves the group, fences its readers, forgets its rounds, and lets a stopped group go on. ConfigurationError
-        for a position that is not of the table."""
+        """Moves the group to another position, fences its readers, drops its rounds, and restarts a stopped group.
+        ConfigurationError for a position that is not of the table."""
         ...
 
     def delete_group(self, table: str, group: str) -> None:
-        """Forgets the group; ConfigurationError while it has readers."""
+        """Deletes the group; ConfigurationError while it has readers."""
         ...
 
     def describe_server(self, table: str = "") -> ServerStatus:
-        """What the server does now, for all tables or for one. Cheap: no table is looked at."""
+        """The status of the server, for all tables or one. Cheap: no table is read."""
         ...
 
 
@@ -306,7 +376,7 @@ _NAME = re.compile(r"[A-Za-z0-9._:@/-]+", flags=re.ASCII)
 
 
 def checked_name(kind: str, text: str) -> str:
-    """`text`, if it is a name; else ConfigurationError. `kind`: what it names, `group` or `reader id`."""
+    """`text` if it is a valid name, else ConfigurationError. `kind`: `group` or `reader id`."""
     if not text:
         raise ConfigurationError(f"{kind}: field `{kind}`: got nothing, expected a value: name one")
     if len(text) > MAX_NAME_CHARS:
@@ -317,5 +387,5 @@ def checked_name(kind: str, text: str) -> str:
 
 
 def sanitized_name(text: str) -> str:
-    """A name made of any text: what may not stand in one becomes `-`."""
+    """A valid name from any text: other characters become `-`, and it is cut to MAX_NAME_CHARS."""
     return re.sub(r"[^A-Za-z0-9._:@/-]", "-", text, flags=re.ASCII)[:MAX_NAME_CHARS] or "-"

@@ -1,11 +1,9 @@
-"""Hybrid reads: the lake up to a hand-over instant, then the topic that fills it from the next offset. Values only.
+"""Hybrid reads: the table (the lake) up to a hand-over instant, then the topic that fills it, from the next offset.
 
-Belongs here: what a caller asks of a hybrid read, and the place of one behind the lake. Not here: how the hand-over is
-resolved (`enumerator.hybrid`), clients of Kafka (`kafka`), how it travels (`codec_hybrid`).
-
-A hybrid read goes LAKE → SWITCHING → KAFKA, never back. While it is in the lake its progress has no `KafkaPlace`.
-SWITCHING: the offsets are fixed, and stored; nothing of the topic is read. KAFKA: ranges of the topic are read.
-Positions behind the lake have order keys above those of all instants (`kafka_position`).
+A hybrid read goes through the phases LAKE, SWITCHING and KAFKA, never back. In the lake its progress has no
+`KafkaPlace`. SWITCHING: the offsets are fixed and stored, and nothing of the topic is read. KAFKA: ranges of the topic
+are read. Positions after the hand-over have order keys above those of all instants (`kafka_position`). The hand-over is
+resolved in `penstock.enumerator.handover`.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import InstantTime, Position
 
 ClientConfig = tuple[tuple[str, str], ...]
-"""Settings of a Kafka client, by name, ascending: (`bootstrap.servers`, …)."""
+"""Settings of a Kafka client: (name, value) pairs, sorted by name."""
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITIONS: Final = 100_000
@@ -27,113 +25,132 @@ _ABOVE_INSTANTS: Final = "99"
 
 
 class HybridMode(StrEnum):
-    """CHANGELOG: the lake's rows as `+I`, then the topic's records by key as `+U` and `-D`, in the shape of changes as
-    rows. APPEND: rows, each record one; a record without a value is none."""
+    """What the records of the topic become."""
 
     CHANGELOG = "changelog"
+    """The lake's rows as `+I`, then records by key as `+U` and `-D`, in the format of changes as rows."""
     APPEND = "append"
+    """Rows: one per record; a record without a value has no row."""
 
 
 class ValueFormat(StrEnum):
-    """How a record's value is written. JSON: an object of the table's columns. AVRO: with the id of a schema registry
-    in front (Confluent). DEBEZIUM_*: the envelope around either."""
+    """The format of record values."""
 
     JSON = "json"
+    """A JSON object of the table's columns."""
     AVRO = "avro"
+    """Avro with the id of a schema registry in front (Confluent)."""
     DEBEZIUM_JSON = "debezium-json"
+    """Debezium's envelope in JSON."""
     DEBEZIUM_AVRO = "debezium-avro"
+    """Debezium's envelope in Avro, with the id of a schema registry in front."""
 
 
 class Phase(StrEnum):
-    """Where a hybrid read stands behind the lake."""
+    """The phase of a hybrid read after the lake."""
 
     SWITCHING = "switching"
+    """The offsets are fixed and stored; nothing of the topic is read."""
     KAFKA = "kafka"
+    """Ranges of the topic are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaAccess:
-    """How a process reaches brokers and registry, and where it puts what it cannot decode. May hold secrets: never
-    shown, compared, stored or sent.
-
-    `registry_url`: of a schema registry, '' for none. `dead_letter`: a folder (path or URI) for records that cannot be
-    decoded; '': such a record is an error. `checkpoints`: those of `HandOverRules`, as a server's configuration names
-    them.
-    """
+    """A process's access to brokers and schema registry. May contain secrets: never shown, compared, stored or sent."""
 
     client: ClientConfig = field(default=(), repr=False)
+    """Settings of the Kafka client."""
     registry_url: str = field(default="", repr=False)
+    """The URL of the schema registry, or ''."""
     dead_letter: str = field(default="", repr=False)
+    """A folder (path or URI) for records that cannot be decoded; '': such a record is an error."""
     checkpoints: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """`HandOverRules.checkpoints` of a server's configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOverRules:
-    """What a user adds to the commits where those do not tell the offsets (docs/reference/hybrid.md).
-
-    `key` and `key_format`: a key of commit metadata and the form of its value. `checkpoints`: (writer's id or '',
-    folder) of Spark queries that fill the table. `others_elsewhere`: commits without a known position do not read the
-    topic. If no commit tells: `group`, the writer's consumer group; `timestamp_ms`; `starting_offsets`, a map as text.
-    """
+    """How a user locates the offsets if the commits do not contain them (docs/reference/hybrid.md)."""
 
     key: str = ""
+    """A key of commit metadata that contains offsets, or ''."""
     key_format: str = ""
+    """The format of the value under `key`."""
     checkpoints: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """(writer's id or '', checkpoint folder) of the Spark queries that fill the table."""
     others_elsewhere: bool = False
+    """Whether commits without known offsets do not read the topic."""
     group: str = ""
+    """The writer's consumer group, used if no commit has offsets; or ''."""
     timestamp_ms: int | None = None
+    """The time since 1970 UTC from which records are read if neither a commit nor the group has offsets."""
     starting_offsets: str = ""
+    """The offsets, as text, that are used if nothing else has offsets; or ''."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hybrid:
-    """The topic that a read goes on in. `fail_on_data_loss` False: of a partition whose next offset has expired the
-    read goes on where the log starts, and the loss is counted; True: it stops."""
+    """The topic in which a read continues after the table."""
 
     mode: HybridMode
+    """What records become."""
     topic: str
+    """The topic's name."""
     value_format: ValueFormat = ValueFormat.JSON
+    """The format of record values."""
     rules: HandOverRules = HandOverRules()
+    """How offsets are located if the commits do not contain them."""
     fail_on_data_loss: bool = True
+    """Whether the read stops if the next offset of a partition has expired; else it continues at the start of the log
+    and counts the loss."""
     access: KafkaAccess = field(default=KafkaAccess(), compare=False, repr=False)
+    """The access to brokers and schema registry."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlace:
-    """A partition's next offset to read, the highest event time read so far (UTC microseconds; None: none yet), and how
-    many offsets lay behind `next` when that was planned."""
+    """The progress in one partition."""
 
     partition: int
+    """The partition's number."""
     next: int
+    """The next offset to read."""
     high_us: int | None = None
+    """The highest event time read so far, in UTC microseconds; None: none yet."""
     behind: int = 0
+    """The lag: offsets from `next` to the end of the log when this was planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaPlace:
-    """A place behind the lake. `instant` is the hand-over instant (requested time), `lake` the position there.
-
-    `starts` are the offsets resolved there, `epochs` the leader epochs then, of partitions that told one; both
-    (partition, number), ascending. `places` is where each partition stands, ascending.
-    """
+    """The progress in the topic, after the hand-over."""
 
     phase: Phase
+    """The phase."""
     topic: str
+    """The topic's name."""
     topic_id: str
+    """The broker's id of the topic, or ''."""
     instant: InstantTime
+    """The requested time of the hand-over instant."""
     lake: Position
+    """The position of the hand-over instant."""
     starts: tuple[tuple[int, int], ...]
+    """(partition, first offset) at the hand-over, ascending."""
     epochs: tuple[tuple[int, int], ...] = ()
+    """(partition, leader epoch) at the hand-over, ascending, for partitions with a known epoch."""
     places: tuple[PartitionPlace, ...] = ()
+    """The progress in each partition, ascending."""
 
     @property
     def behind(self) -> int:
-        """Offsets that lay behind the place when it was planned."""
+        """The lag in all partitions, in offsets, when this was planned."""
         return sum(place.behind for place in self.places)
 
     @property
     def position(self) -> Position:
-        """Greater the further it is, and greater than every position of the lake."""
+        """The progress as a position: it grows with the offsets and is above every position of the lake."""
         begin = dict(self.starts)
         read = sum(place.next - begin.get(place.partition, 0) for place in self.places)
         return kafka_position(self.phase, read)
@@ -141,29 +158,36 @@ class KafkaPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaRange:
-    """Records first..end-1 of a partition, as far as they are there: compaction and transactions leave gaps."""
+    """The records of a partition from `first` to `end` - 1. Compaction and transactions leave gaps."""
 
     topic: str
+    """The topic's name."""
     topic_id: str
+    """The broker's id of the topic, or ''."""
     partition: int
+    """The partition's number."""
     first: int
+    """The first offset."""
     end: int
+    """The end, exclusive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecords:
-    """How a scan's splits of a topic become rows. `key_fields` are the columns of the record key, ascending by their
-    place in it; empty where the table makes its keys itself. `fail_on_data_loss` is that of `Hybrid`, for offsets that
-    expire between plan and read."""
+    """How records of a topic become rows."""
 
     mode: HybridMode
+    """What records become."""
     value_format: ValueFormat
+    """The format of record values."""
     key_fields: tuple[str, ...] = ()
+    """The columns of the record key, in the order of the key; empty if the table generates its keys."""
     fail_on_data_loss: bool = True
+    """`Hybrid.fail_on_data_loss`, for offsets that expire between plan and read."""
 
 
 def kafka_position(phase: Phase, read: int) -> Position:
-    """The position of a place behind the lake at which `read` offsets were passed since the hand-over."""
+    """The position after the hand-over at which `read` offsets of the topic are consumed."""
     if not 0 <= read <= MAX_OFFSET:
         raise ConfigurationError(f"records behind the hand-over: got {read}, expected 0 to {MAX_OFFSET}")
     count = read + (1 if phase is Phase.KAFKA else 0)
@@ -171,5 +195,5 @@ def kafka_position(phase: Phase, read: int) -> Position:
 
 
 def is_after_hand_over(position: Position) -> bool:
-    """Whether it is one of `kafka_position`."""
+    """Whether the position is one of `kafka_position`."""
     return len(position.order_key) == 24 and position.order_key.startswith(_ABOVE_INSTANTS)

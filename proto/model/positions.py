@@ -1,8 +1,7 @@
-"""Times of a timeline and places in it: InstantTime, Position, CommitRange.
+"""Times of a timeline and positions in it: InstantTime, Position, CommitRange.
 
-Values only: standard library, no I/O, no clock. What may be added: another value that names a place in a table's
-history. Bare "commit time" is never used: a time is a *requested* time, a *completion* time or an *order key*
-(completion time on timeline layout 2, requested time on layout 1).
+A time is a *requested* time, a *completion* time or an *order key* (the completion time on timeline layout 2, the
+requested time on layout 1). The ambiguous "commit time" is not used.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from penstock.proto.errors import ConfigurationError
 _DIGITS = re.compile(r"[0-9]{1,24}")
 
 WHOLE_INSTANT: Final = 2**31 - 1
-"""The index of a position that stands behind every write stat of its instant."""
+"""The index of a position after all write stats of its instant."""
 
 
 class InstantTime(str):
@@ -37,16 +36,16 @@ class InstantTime(str):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """Exclusive progress: everything up to `order_key`'s first `index` write stats is consumed, nothing behind it.
+    """Exclusive progress: everything up to the first `index` write stats of `order_key` is consumed, nothing after it.
 
-    Order: by (order_key, index). `index` counts the instant's own write stats sorted by (partition, file id);
-    WHOLE_INSTANT means all of them. An index falls on a border between file groups.
+    Positions are ordered by (order_key, index).
     """
 
     order_key: InstantTime
-    """The order key of the last instant of which anything is consumed. A plain string is converted."""
+    """The order key of the last instant that is consumed in whole or in part. A plain string is converted."""
     index: int = WHOLE_INSTANT
-    """The number of that instant's write stats that are consumed."""
+    """The number of that instant's write stats, sorted by (partition, file id), that are consumed; WHOLE_INSTANT: all.
+    It never divides the write stats of a file group."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.order_key, InstantTime):
@@ -59,15 +58,17 @@ class Position:
 
 
 EARLIEST: Final = Position(InstantTime("0"))
-"""Before every instant a table can have: nothing is consumed."""
+"""The position before every possible instant: nothing is consumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRange:
-    """The instants behind `after` up to and including `upto`: (after, upto]. Equal ends are an empty range."""
+    """The instants after `after` up to and including `upto`: (after, upto]. Equal ends are an empty range."""
 
     after: Position
+    """The exclusive start."""
     upto: Position
+    """The inclusive end."""
 
     def __post_init__(self) -> None:
         if self.upto < self.after:
@@ -76,10 +77,10 @@ class CommitRange:
             )
 
     def holds(self, order_key: str) -> bool:
-        """Whether an instant with this order key lies in the range as a whole."""
+        """Whether an instant with this order key is completely in the range."""
         return self.after < Position(InstantTime(order_key)) <= self.upto
 
     def touches(self, order_key: str) -> bool:
-        """Whether any write stat of an instant with this order key may lie in the range."""
+        """Whether a write stat of an instant with this order key may be in the range."""
         key = InstantTime(order_key)
         return self.after < Position(key) and Position(key, 0) < self.upto

@@ -1,6 +1,6 @@
-"""What a caller asks of a table, resolved: one small class a query kind, and the request around it.
+"""Queries of a table, one class per kind, and `PlanRequest`, which adds what all kinds share.
 
-Values only. A new query kind is a new class in `Query`; everything that matches on it then fails its type check.
+A new kind is a new class in `Query`; code that matches on it then fails the type check.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAsOf:
-    """The rows as of a *requested* time, as Hudi's `as.of.instant` defines it (also on layout 2)."""
+    """The rows as of a *requested* time, as Hudi's `as.of.instant` (also on timeline layout 2)."""
 
     instant: InstantTime
+    """The requested time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptimized:
-    """Base files only: the newest committed base file of each group; log-only groups give no rows."""
+    """Base files only: the newest committed base file of each group. Groups without a base file have no rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,53 +40,63 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    """Latest-state rows of (after, upto]: rows of State(upto) last written by an instant of the range.
+    """Latest-state rows of (after, upto]: the rows of the state at `upto` that an instant of the range wrote last.
 
-    Ends may lie inside an instant: at (c, k) the file groups of the first k write stats of c are as of c, others as
-    before it. `without` are requested times of instants that are not of the range, wherever they lie.
+    An end may be inside an instant: at (c, k) the file groups of the first k write stats of c are as of c, the others
+    as before c.
     """
 
     after: Position = EARLIEST
+    """The exclusive start."""
     upto: Position | Latest = field(default_factory=Latest)
+    """The inclusive end."""
     without: frozenset[InstantTime] = frozenset()
+    """Requested times of instants that are excluded from the range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Each change of each completed commit of (after, upto], once (change data capture), in this format.
+    """Each change of each completed commit of (after, upto], exactly once (change data capture).
 
-    Ends may lie inside an instant: a file group's change by c lies behind (c, k) if its write stats do. `without` are
-    requested times of instants that are not of the range.
+    An end may be inside an instant: the changes of a file group by c are after (c, k) if its write stats are.
     """
 
     format: ChangeFormat
+    """The format of the changes."""
     after: Position = EARLIEST
+    """The exclusive start."""
     upto: Position | Latest = field(default_factory=Latest)
+    """The inclusive end."""
     without: frozenset[InstantTime] = frozenset()
+    """Requested times of instants that are excluded from the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotPart:
-    """Splits `first` to `end` - 1 of the state at `at`, whose list is in event-time order (`PlanRequest.event_time`; by
-    split id without).
+    """Splits `first` to `end` - 1 of the state at `at`.
 
-    `digest` names the list: DataInvalidated if the table gives another one by now. With `changes` each row is an
-    insert in this format, at the instant of `at`.
+    The list of splits is in event-time order (`PlanRequest.event_time`), or ordered by split id without an event time.
+    DataInvalidated if the table now gives another list.
     """
 
     at: Position
+    """The position of the state."""
     first: int
+    """The first split."""
     end: int
+    """The end of the splits, exclusive."""
     digest: str
+    """The digest of the list."""
     changes: ChangeFormat | None = None
+    """If set, each row is an insert in this format, at the instant of `at`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRanges:
-    """These ranges of the topic that a hybrid read goes on in (`PlanRequest.hybrid`), one a split, each partition once
-    or in ascending pieces."""
+    """Ranges of the topic of a hybrid read (`PlanRequest.hybrid`)."""
 
     ranges: tuple[KafkaRange, ...]
+    """One range per split; the ranges of a partition are in ascending order."""
 
 
 Query = Snapshot | SnapshotAsOf | ReadOptimized | Incremental | Changes | SnapshotPart | TopicRanges
@@ -96,51 +107,59 @@ RangeQuery = Incremental | Changes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """One read to be planned.
-
-    `columns` empty means every column, in the table's order; names resolve by Spark's case rule. `where` empty means no
-    filter (grammar: docs/reference/semantics.md). `slots` is the number of readers that will pull, 0 lets the planner
-    choose.
-    `event_time` names the column whose bounds each split carries, or is empty; `event_time_unit` (s, ms, us) is the
-    unit of a column of plain numbers; with `scan_event_time` splits whose files do not tell their bounds are read for
-    them. `of_stream` is an id of the stream whose batch the plan is, or empty: nobody comes back to it once later ones
-    of that stream are opened. `target_split_bytes` is the size above which a log-free base file is cut into runs of row
-    groups. `metadata` False leaves the table's metadata table out: the same rows, from listings of folders, and fewer
-    event-time bounds. `delete_marker` marks deletes in the log of a table whose own properties name no marker.
-    `skip_corrupt`: rows that damaged or missing log files held are given up, as Hudi does, instead of an error.
-    `columns_by_name` finds columns of older files by name where the table has a schema-on-read history, as Hudi does by
-    default: a renamed column is then null. `hybrid`: the read goes on in a Kafka topic behind the lake.
-    """
+    """One read to plan."""
 
     table: str
+    """The table's name or path."""
     query: Query
+    """The query."""
     columns: tuple[str, ...] = ()
+    """The columns, in order; empty: every column, in the table's order. Names resolve by Spark's case rule."""
     where: str = ""
+    """The filter (grammar: docs/reference/semantics.md); '': none."""
     slots: int = 0
+    """The number of tasks that pull splits; 0: the planner chooses."""
     event_time: str = ""
+    """The column whose bounds each split carries, or ''."""
     event_time_unit: str = ""
+    """The unit (s, ms, us) of an event-time column of whole numbers, or ''."""
     scan_event_time: bool = False
+    """Whether splits without event-time statistics are read to find their bounds."""
     of_stream: str = ""
+    """The id of the stream whose batch the plan is, or ''. Such a plan is not needed after later ones of the stream are
+    opened."""
     target_split_bytes: int = 128 << 20
+    """The size above which a base file without logs is divided into runs of row groups."""
     metadata: bool = True
+    """Whether the table's metadata table is used. Without it: the same rows, from listings of folders, and fewer
+    event-time bounds."""
     delete_marker: DeleteMarker | None = None
+    """Marks deletes in the log of a table whose own properties define no marker."""
     skip_corrupt: bool = False
+    """Whether rows of damaged or missing log files are skipped, as Hudi does, instead of an error."""
     columns_by_name: bool = False
+    """Whether columns of older files are found by name on a table with a schema-on-read history, which is Hudi's
+    default: a renamed column is then null."""
     hybrid: Hybrid | None = None
+    """The topic in which the read continues after the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundLimits:
-    """How far one round may move a position; 0: no limit of that kind.
+    """The limits of one round; 0: no limit.
 
-    Counted in the order in which positions move. A round holds at least one file group, however large; it may end
-    inside a commit (`Position.index`), but for one that replaces file groups.
+    A round contains at least one file group, however large it is. It may end inside a commit (`Position.index`), except
+    inside one that replaces file groups.
     """
 
     max_commits: int = 0
+    """Data commits."""
     max_files: int = 0
+    """Files."""
     max_bytes: int = 0
+    """Bytes on storage."""
     max_rows: int = 0
+    """Rows, by the statistics of commits."""
 
     def __post_init__(self) -> None:
         for name in ("max_commits", "max_files", "max_bytes", "max_rows"):

@@ -1,4 +1,4 @@
-"""What comes back about a table, a plan and a finished split. Values only."""
+"""The answers of the plan API: table descriptions, opened plans, splits, and the reports on finished splits."""
 
 from __future__ import annotations
 
@@ -11,79 +11,110 @@ from penstock.proto.model.splits import Scan, Split
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDescription:
-    """A table as its newest completed instant leaves it. `schema_json` is Avro with the meta columns in front."""
+    """A table at its newest completed instant."""
 
     table: str
+    """The name by which the table was requested."""
     base_path: str
+    """The table's base path."""
     hudi_name: str
+    """The name in the table's properties."""
     table_type: str
+    """Hudi's table type."""
     table_version: int
+    """Hudi's table version."""
     timeline_layout: int
+    """Hudi's timeline layout version."""
     timeline_timezone: str
+    """The time zone of the timeline."""
     merge_mode: str
+    """The record merge mode."""
     record_key_fields: tuple[str, ...]
+    """The columns of the record key."""
     partition_fields: tuple[str, ...]
+    """The partition columns."""
     ordering_fields: tuple[str, ...]
+    """The ordering columns."""
     schema_json: str
+    """The Avro schema, with the meta columns first."""
     newest: Position
+    """The newest position that may be consumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedPlan:
-    """A plan that readers can pull from: slots are 0..slots-1; no slots means no splits."""
+    """A plan from which readers can pull splits."""
 
     plan_id: str
+    """The plan's id."""
     slots: int
+    """The number of slots, numbered from 0; 0: there are no splits."""
     splits: int
+    """The number of splits."""
     size_bytes: int
+    """The bytes on storage of all splits."""
     scan: Scan
+    """What all splits share."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextSplit:
-    """The split at the asked index of a slot's list; asked again, the same."""
+    """The split at the requested index of a slot's list; the same for each repeated request."""
 
     split: Split
+    """The split."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfSlot:
-    """The slot's list is sealed at this index: no attempt of the slot will ever get more."""
+    """The slot's list ends at this index, for every attempt of the slot."""
 
 
 SplitAnswer = NextSplit | EndOfSlot
 
 
 PHASES: Final = ("open", "log_decode", "build", "base_decode", "merge", "emit")
-"""open: files opened, block headers read. log_decode: log records to Arrow. build: the winner table. base_decode: base
-rows to Arrow. merge: those probed, winners put in; of changes, states compared. emit: filters, projection, formats."""
+"""The phases of reading a split. `open`: opens files and reads block headers. `log_decode`: log records to Arrow.
+`build`: builds the table of winning log records. `base_decode`: base rows to Arrow. `merge`: looks up base rows in that
+table and replaces them; for changes, compares states. `emit`: filters, projection, output format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOutcomes:
-    """What became of the log records of a split."""
+    """The results of merging the log records of a split, in records."""
 
     won: int = 0
+    """Records that became rows."""
     lost_event_time: int = 0
+    """Records with a lower ordering value than another one of their key."""
     duplicate: int = 0
+    """Records that a later record of the same key replaced."""
     deleted: int = 0
+    """Records that deleted a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReport:
-    """How reading one split went. `phase_ms` keys are of `PHASES`. Rows are rows handed on.
-    `skipped_gaps` are damaged stretches of log files that were passed over, `skipped_bytes` their length.
-    `pruned_row_groups` of a base file, with `pruned_rows`, were not decoded: its footer says that no row is kept;
-    where a log meets them, but for the columns that decide.
-    `counts` are further numbers by name, ascending, none of them 0: of topics `reader.topics.reading`'s."""
+    """A reader's metrics of one split."""
 
     rows: int
+    """Rows returned."""
     size_bytes: int
+    """Bytes read."""
     phase_ms: tuple[tuple[str, float], ...] = ()
+    """(phase, milliseconds); phases are those of `PHASES`."""
     outcomes: MergeOutcomes = field(default_factory=MergeOutcomes)
+    """The results of merging."""
     max_event_time_us: int | None = None
+    """The highest event time, in UTC microseconds; None: none."""
     skipped_gaps: int = 0
+    """Damaged parts of log files that were skipped."""
     skipped_bytes: int = 0
+    """The length of those parts."""
     pruned_row_groups: int = 0
+    """Row groups of a base file that were not decoded, because by the footer no row passes the filter. If log records
+    may apply to them, the columns needed for merging were decoded."""
     pruned_rows: int = 0
+    """The rows of those row groups."""
     counts: tuple[tuple[str, int], ...] = ()
+    """Further (name, number) pairs, sorted by name, without zeros; those of topics are in `penstock.reader.topics`."""

@@ -1,8 +1,7 @@
-"""What travels from the enumerator to a reader: files, splits, the scan they share, the plan around them.
+"""Splits and the scan that they share, which the enumerator sends to readers.
 
-Values only: frozen, compared by every field. A split together with its scan is self-contained: a reader needs no
-listing and no timeline. `format_version` is the first field of Split, Scan and Plan; a reader refuses one it does not
-know, by name. Event times are UTC microseconds.
+A split and its scan are self-contained: a reader needs no listing and no timeline. A reader refuses a `format_version`
+that it does not support. Event times are in UTC microseconds.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from penstock.proto.model.hybrid import KafkaRange, TopicRecords
 from penstock.proto.model.positions import CommitRange, InstantTime
 
 FORMAT_VERSION: Final = 5
-"""The version this build writes. Every version from 1 up to it is decoded; a fixture of each is kept."""
+"""The version that this release writes. It decodes every version from 1; tests keep a fixture of each."""
 
 
 RECORD_BYTES: Final = 128
-"""What a record of a topic is taken to weigh: only reading it tells."""
+"""The assumed size of a record of a topic, which is not known before it is read."""
 
 
 MAX_SPLIT_BYTES: Final = 2**46
-"""The most that a split is taken to weigh."""
+"""The largest size that is assumed for a split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,62 +34,73 @@ class WholeFile:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupRun:
-    """Row groups first..end-1 of a log-free base file, `size_bytes` of it on storage (0 where it is not known)."""
+    """A run of row groups of a base file without logs."""
 
     first: int
+    """The first row group."""
     end: int
+    """The end, exclusive."""
     size_bytes: int = 0
+    """The bytes of these row groups on storage; 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownBounds:
-    """Nothing is known of the split's event times."""
+    """The split's event times are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoEventTimes:
-    """No row of the split has an event time: there are none, or the column is null in all of them."""
+    """No row of the split has an event time: there are no rows, or the column is null in all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventTimeBounds:
-    """No row of the split has an event time below `min_us` or above `max_us`. Bounds may be wide, never narrow."""
+    """Bounds of the event times of all rows of the split. They may be wider than the rows require."""
 
     min_us: int
+    """The lower bound, inclusive."""
     max_us: int
+    """The upper bound, inclusive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """One file slice, a run of row groups of a log-free one, (with a scan of changes) a file group's changes, or (with
-    `Scan.topic`) a range of a topic's partition, whose ordinals are offsets from its first.
-
-    `logs` are in scan order (`hudi-format` 3.1; slices of a pending compaction in slice order): a reader never sorts
-    them. `partition_values` are the decoded path segments, one for each of the scan's `partition_fields`; None is the
-    null partition. `order_key` places the split in commit order. `base` is None for a log-only slice. Of a group's
-    changes the files are in the steps of `part`; base and logs are empty. `ancestry` tells of rows of its base file
-    that a service stamped; None if none can be among them. `left_out` tells what an end of the range inside an instant
-    leaves out here.
+    """A unit of reading: a file slice, a run of row groups of a slice without logs, the changes of a file group (with a
+    scan of changes), or a range of a topic's partition (with `Scan.topic`), whose ordinals are offsets from its first.
     """
 
     format_version: int = FORMAT_VERSION
+    """The version of the format."""
     split_id: str
+    """The split's id, unique in its plan."""
     partition: str
+    """The partition's path, '' for a table without partitions."""
     partition_values: tuple[str | None, ...]
+    """The decoded path segments, one for each of `Scan.partition_fields`; None is the null partition."""
     file_group: str
+    """The file group's id."""
     order_key: InstantTime
+    """The split's position in commit order."""
     base: FileRef | None
+    """The base file; None: a slice of log files only, changes, or a range of a topic."""
     base_instant: str = ""
+    """The requested time of the instant that wrote the base file, or ''."""
     part: WholeFile | RowGroupRun | GroupChanges | KafkaRange = WholeFile()
+    """The part that is read. The files of a group's changes are in its steps."""
     logs: tuple[FileRef, ...] = ()
+    """The log files in scan order (those of a pending compaction in slice order); a reader never sorts them."""
     event_time: EventTimeBounds | NoEventTimes | UnknownBounds = UnknownBounds()
+    """The bounds of the event times."""
     ancestry: RowLineage | None = None
+    """The lineage of the base file's rows that a table service stamped; None: there are no such rows."""
     left_out: Exclusions | None = None
+    """The instants that are excluded here, because the range starts or ends inside them; None: none."""
 
     @property
     def size_bytes(self) -> int:
-        """Bytes on storage that reading it takes, of all its files: the weight by which splits are packed. At most
-        MAX_SPLIT_BYTES, so that sums over splits stay within 64 bits."""
+        """Bytes on storage of all files to read: the weight by which splits are assigned to slots. At most
+        MAX_SPLIT_BYTES, so that sums over splits fit into 64 bits."""
         return min(self._stated_bytes(), MAX_SPLIT_BYTES)
 
     def _stated_bytes(self) -> int:
@@ -105,56 +115,59 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """File slices with what a service rewrote: who wrote a row that carries `service` is told by the row of its key."""
+    """The file slices that a table service rewrote. A row that carries the service's instant was written by the instant
+    of the row with the same key in these slices."""
 
     service: InstantTime
+    """The service's requested time."""
     slices: tuple[Split, ...]
+    """The slices before the rewrite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLineage:
-    """What becomes of a base file's rows that carry the instant of a service (`RowsOf.log_compactions`).
+    """How a reader treats rows of a base file that carry the instant of a table service (`RowsOf.log_compactions`).
 
-    They are rows of the range if the service is among `inside`, none of them if it is among `outside`; else those
-    whose row in the service's origin is. Of a service without any of these the files that would tell are gone.
+    For a service in none of the three fields, the files that would decide are deleted.
     """
 
     inside: frozenset[InstantTime] = frozenset()
+    """Services all of whose rows belong to the range."""
     outside: frozenset[InstantTime] = frozenset()
+    """Services none of whose rows belong to the range."""
     origins: tuple[Origin, ...] = ()
+    """Services whose rows belong to the range if the row with the same key in the origin does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exclusions:
-    """Instants of the scan that count in part, or not at all, in one split: the range starts or ends inside them.
-
-    Rows of `rows` (requested times) are none of the range's: this group's were, in a range before it. Of `some_rows`
-    those are whose key is in the ancestry's origin of that instant; without such an origin the files that would tell
-    are gone. Log blocks of `blocks` are no part of the state: they come in a later range.
-    """
+    """Instants of the scan that are excluded from one split, in whole or in part, because the range starts or ends
+    inside them. All are requested times."""
 
     rows: frozenset[InstantTime] = frozenset()
+    """Instants whose rows do not belong to the range: an earlier range contained this group's."""
     some_rows: frozenset[InstantTime] = frozenset()
+    """Instants whose rows belong to the range only if their key is in the lineage's origin of that instant. Without
+    such an origin, the files that would decide are deleted."""
     blocks: frozenset[InstantTime] = frozenset()
+    """Instants whose log blocks are not part of the state: a later range contains them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitTimeOrdering:
-    """The record written last, in log order, wins (Hudi COMMIT_TIME_ORDERING)."""
+    """The last record in log order wins (Hudi COMMIT_TIME_ORDERING)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventTimeOrdering:
-    """The record with the highest ordering value wins, a tie goes to the newer (Hudi EVENT_TIME_ORDERING).
-
-    Several fields compare one after the other. `dotted_numbers`: the one field is text "file.position" whose two
-    numbers compare (`MySqlDebeziumAvroPayload`). `deletes_win`: a delete wins whatever it meets and whatever comes
-    after it wins, as where Hudi runs a payload class.
-    """
+    """The record with the highest ordering value wins; of equal values the newer one (Hudi EVENT_TIME_ORDERING)."""
 
     ordering_fields: tuple[str, ...]
+    """The ordering fields, compared in this order."""
     dotted_numbers: bool = False
+    """Whether the one field is text "file.position", compared as two numbers (`MySqlDebeziumAvroPayload`)."""
     deletes_win: bool = False
+    """Whether a delete wins over any older record, and any newer record over a delete, as in Hudi's payload classes."""
 
 
 MergeMode = CommitTimeOrdering | EventTimeOrdering
@@ -162,43 +175,42 @@ MergeMode = CommitTimeOrdering | EventTimeOrdering
 
 @dataclass(frozen=True, slots=True)
 class DeleteMarker:
-    """A log record whose column `field`, as text, is `value` is a delete (Hudi `hoodie.payload.delete.field`)."""
+    """Marks log records that are deletes (Hudi `hoodie.payload.delete.field`)."""
 
     field: str
+    """The column."""
     value: str
+    """The column's value, as text, of a delete."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeRecords:
-    """The record that wins is the row."""
+    """The winning record is the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class FillNulls:
-    """Nulls of the winner take the other record's values; the row shows the meta columns of the record written last
+    """Nulls of the winner are filled from the other record. The row's meta columns are those of the record written last
     (`PartialUpdateAvroPayload`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FillDefaults:
-    """Values of the winner that are their column's default take the other record's (Hudi IGNORE_DEFAULTS).
-
-    `by_identity`: only those defaults count that Java's `==` takes for one: null, booleans, whole numbers from -128 to
-    127 (version 9); else every value equal to the default (`OverwriteNonDefaultsWithLatestAvroPayload`).
-    """
+    """Values of the winner that are their column's default are filled from the other record (Hudi IGNORE_DEFAULTS)."""
 
     by_identity: bool
+    """Whether only defaults that are identical in Java (`==`) are filled: null, Booleans and integers from -128 to 127
+    (version 9); else every equal value (`OverwriteNonDefaultsWithLatestAvroPayload`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FillMarked:
-    """Text and bytes of the winner that equal `marker` take the other record's value (Hudi FILL_UNAVAILABLE).
-
-    `from_newer`: also where the winner is the older record (version 9; not in `PostgresDebeziumAvroPayload`).
-    """
+    """Text and bytes of the winner that equal a marker are filled from the other record (Hudi FILL_UNAVAILABLE)."""
 
     marker: str
+    """The marker."""
     from_newer: bool
+    """Whether the older record is also filled if it wins (version 9; not in `PostgresDebeziumAvroPayload`)."""
 
 
 FillMode = WholeRecords | FillNulls | FillDefaults | FillMarked
@@ -206,18 +218,19 @@ FillMode = WholeRecords | FillNulls | FillDefaults | FillMarked
 
 @dataclass(frozen=True, slots=True)
 class VisibleInstants:
-    """Which instants' log blocks count: (members, or older than the active timeline) and not behind `not_after`.
-
-    All three compare *requested* times. `archived_before` is the first non-savepoint write instant (Hudi
-    `committed()`); `not_after` is the as-of time, or all nines.
-    """
+    """The instants whose log blocks are visible: members and archived instants, up to `not_after`. All times are
+    *requested* times."""
 
     members: frozenset[InstantTime]
+    """The completed instants of the active timeline."""
     archived_before: str = ""
+    """The first write instant of the active timeline that is not a savepoint (Hudi `committed()`); earlier instants are
+    archived, and visible."""
     not_after: str = "9" * 24
+    """The as-of time, or all nines."""
 
     def holds(self, requested_time: str) -> bool:
-        """Whether a block with this INSTANT_TIME is part of the answer."""
+        """Whether a block with this INSTANT_TIME is visible."""
         return requested_time <= self.not_after and (
             requested_time < self.archived_before or requested_time in self.members
         )
@@ -230,60 +243,67 @@ class AllRows:
 
 @dataclass(frozen=True, slots=True)
 class RowsOf:
-    """Merged rows whose `_hoodie_commit_time` is one of these requested times: set membership, never a range.
-
-    `log_compactions` are services that may have moved rows of the range and put their own instant into
-    `_hoodie_commit_time` (log compactions and bucket rescales of Hudi 1.2), so that a row that carries one does not
-    tell who wrote it: the split's `ancestry` does.
-    """
+    """Merged rows of certain instants: set membership, never a range."""
 
     instants: frozenset[InstantTime]
+    """The requested times; a row belongs to the range if its `_hoodie_commit_time` is one of them."""
     log_compactions: frozenset[InstantTime] = frozenset()
+    """Table services that may have rewritten rows of the range with their own instant in `_hoodie_commit_time` (log
+    compactions and bucket rescales of Hudi 1.2). `Split.ancestry` decides about such rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What all splits of a plan share.
-
-    `schema_json` is the table's Avro schema with the meta columns in front; `columns` the output columns in order
-    (never empty), those of changes (`table.schema.changes`) where `rows` are changes; `where` a filter's text, or ''.
-    Columns named in `partition_fields` take the split's
-    `partition_values`, cast to the column's type, instead of the file's values. `skip_corrupt`: what is damaged in a
-    log is passed over whatever was lost, as Hudi does; else a loss is an error. `key_fields` are the columns that the
-    record key is made of; empty where rows store it. `schema_history` (JSON) tells the ids of columns by the instants
-    of files: where it is not empty, columns are found by id. `keys_may_be_named`: a delete may call a key of one column
-    `name:value`, as some releases' complex key generators do. `topic`: the splits are ranges of a topic;
-    None: of files.
-    """
+    """What all splits of a plan share."""
 
     format_version: int = FORMAT_VERSION
+    """The version of the format."""
     table: str
+    """The table's name."""
     base_path: str
+    """The table's base path."""
     table_version: int
+    """Hudi's table version."""
     schema_json: str
+    """The table's Avro schema, with the meta columns first."""
     columns: tuple[str, ...]
+    """The output columns in order, never empty; those of changes (`penstock.table.schema.changes`) if `rows` are
+    changes."""
     where: str = ""
+    """The filter's text, or ''."""
     merge: MergeMode
+    """How records of a key are ordered."""
     visible: VisibleInstants
+    """The instants whose log blocks are visible."""
     rows: AllRows | RowsOf | ChangesOf = AllRows()
+    """The rows to return."""
     partition_fields: tuple[str, ...] = ()
+    """Columns whose values are the split's `partition_values`, cast to the column's type, instead of the file's."""
     delete_marker: DeleteMarker | None = None
+    """Marks deletes in the log."""
     fill: FillMode = WholeRecords()
+    """How the winning record is completed from the other one."""
     skip_corrupt: bool = False
+    """Whether damaged parts of a log are skipped even if records are lost, as in Hudi; else that is an error."""
     key_fields: tuple[str, ...] = ()
+    """The columns of the record key; empty if rows store the key."""
     schema_history: str = ""
+    """JSON with the ids of columns by instant; if it is not empty, columns of files are found by id."""
     keys_may_be_named: bool = False
+    """Whether a delete may contain a key of one column as `name:value`, as some complex key generators write it."""
     topic: TopicRecords | None = None
+    """How records become rows, if the splits are ranges of a topic; None: they are files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The answer to one request: splits in commit order (order key, then split id).
-
-    `upto` is the range that was resolved (a snapshot's range ends at the newest position and starts at EARLIEST).
-    """
+    """The answer to a plan request."""
 
     format_version: int = FORMAT_VERSION
+    """The version of the format."""
     scan: Scan
+    """What all splits share."""
     commit_range: CommitRange
+    """The resolved range; that of a snapshot is from EARLIEST to the newest position."""
     splits: tuple[Split, ...]
+    """The splits in commit order (order key, then split id)."""

@@ -1,11 +1,9 @@
-"""Streams of the range door: the caller keeps the place, the enumerator says how far the next batch may go.
+"""Streams of the plan API: the caller stores the offsets (Spark's checkpoint), the enumerator returns the end of the
+next batch.
 
-Values and no I/O. Belongs here: what a caller that keeps its own offsets (Spark's checkpoint) and the enumerator tell
-each other about a stream. Not here: consumer groups, whose place the enumerator keeps (`groups`); how it travels
-(`codec_streams`). Event times are UTC microseconds.
-
-A stream is a chain of *batches*. A `StreamPoint` is a place between two of them together with the watermark that the
-batch before it carried, and says what that batch holds: a plan follows from it alone, whenever it is asked for.
+A stream is a sequence of *batches*. A `StreamPoint` is the end of a batch: the progress after it, its watermark and its
+content, from which its plan can be made at any time. Event times are in UTC microseconds. Consumer groups, whose
+progress the enumerator stores, are in `penstock.proto.model.groups`.
 """
 
 from __future__ import annotations
@@ -29,53 +27,53 @@ from penstock.proto.model.queries import (
 )
 
 END_OF_TIME_US: Final = 253_370_764_800_000_000
-"""9999-01-01 UTC: the watermark behind every event time, at the end of a range."""
+"""9999-01-01 UTC: the watermark above every event time, at the end of a range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What was consumed of a table, and what must be remembered so that nothing is missed or doubled.
-
-    `layout` is the timeline layout that `position` belongs to. `consumed` are the requested times of the data instants
-    at or behind the position that were active when it moved there: one that is seen completed later is late, one that
-    is gone without having been archived was rolled back; one that the position lies inside is among them, and if all
-    were archived the newest is kept. `ahead` are consumed instants whose order key lies beyond the position (after an
-    upgrade mapped it): they are left out of ranges until it passes them. `table_id` is the table's name in its
-    properties, for error texts: another table in its place is told by its instants. `layout` 0: not looked up yet, the
-    next look fills in all but the position. `kafka` is the place in the topic of a hybrid read that has left the lake:
-    then `position` is that place's, and all else is as it was at the hand-over.
-    """
+    """What is consumed of a table, and the state by which no instant is missed or read twice."""
 
     position: Position
+    """The position; after the hand-over of a hybrid read that of `kafka`."""
     layout: int = 0
+    """The timeline layout of `position`; 0: not known yet, the next discovery sets all fields but the position."""
     consumed: frozenset[InstantTime] = field(default_factory=frozenset)
+    """Requested times of the data instants at or before the position that were active when the position moved there,
+    with the one that the position is inside of. If all of them were archived, the newest one is kept. An instant that
+    completes later is late; one that disappears without being archived was rolled back."""
     ahead: frozenset[InstantTime] = field(default_factory=frozenset)
+    """Consumed instants with an order key above the position, after an upgrade of the table mapped it. Ranges exclude
+    them until the position passes them."""
     table_id: str = ""
+    """The table's name in its properties, for error texts. Another table at the same path is detected by its
+    instants."""
     kafka: KafkaPlace | None = None
+    """The progress in the topic, after the hand-over of a hybrid read; all other fields are then as they were at the
+    hand-over."""
 
 
 class WatermarkFallback(enum.Enum):
-    """What bounds the event times of rows that no statistics tell of.
-
-    SCAN: they are read when they are planned. HOLD: the watermark waits until they are delivered. COMMIT_TIME: the
-    completion time of their instant, less the allowed lateness (RFC-95).
-    """
+    """How the event times of rows without statistics are bounded."""
 
     SCAN = "scan"
+    """The rows are read when they are planned."""
     HOLD = "hold"
+    """The watermark waits until the rows are delivered."""
     COMMIT_TIME = "commitTime"
+    """The completion time of their instant minus the allowed lateness (RFC-95)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimeRule:
-    """How a stream's watermark is made. The column and its unit are those of the scope's request (`event_time`).
-
-    `timezone`: the zone in which a LOCAL timeline is written, for COMMIT_TIME; '' where the timeline is UTC.
-    """
+    """How a stream's watermark is computed. The event-time column and its unit are in the scope's request."""
 
     max_out_of_orderness_us: int
+    """The allowed lateness: how far an event time may be below the highest one before it."""
     fallback: WatermarkFallback = WatermarkFallback.SCAN
+    """How rows without statistics are bounded."""
     timezone: str = ""
+    """The time zone of a LOCAL timeline, for COMMIT_TIME; '' if the timeline is UTC."""
 
     def __post_init__(self) -> None:
         if self.max_out_of_orderness_us < 0:
@@ -84,38 +82,43 @@ class EventTimeRule:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """`at_us`: no row of a later batch has an event time at or below it, but for rows that are later than allowed.
-    `high_us`: the highest upper bound of a known commit. None: nothing can be said yet."""
+    """A stream's watermark. None: not known yet."""
 
     at_us: int | None = None
+    """No row of a later batch has an event time at or below this, except rows that are later than allowed."""
     high_us: int | None = None
+    """The highest upper bound of the event times of a commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoBatch:
-    """Nothing: a stream's start, its end, or time that passed."""
+    """No rows: the start of a stream, its end, or a watermark that advanced with time."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitsBatch:
-    """The range from `after` up to the point's position, without some instants (requested times)."""
+    """A range of commits up to the point's position."""
 
     after: Position
+    """The exclusive start of the range."""
     without: frozenset[InstantTime] = frozenset()
+    """Requested times of instants that are excluded from the range."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotBatch:
-    """Splits `first` up to the place's `done` of the snapshot that the stream begins with."""
+    """Splits of the snapshot that the stream starts with, up to `SnapshotPlace.done`."""
 
     first: int
+    """The first split."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicBatch:
-    """These ranges of the topic that a hybrid stream goes on in."""
+    """Ranges of the topic of a hybrid stream."""
 
     ranges: tuple[KafkaRange, ...]
+    """The ranges."""
 
 
 BatchContent = NoBatch | CommitsBatch | SnapshotBatch | TopicBatch
@@ -123,85 +126,89 @@ BatchContent = NoBatch | CommitsBatch | SnapshotBatch | TopicBatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotPlace:
-    """A place inside the snapshot at the point's position: `done` of its `total` splits, in their order, are delivered.
-
-    `digest` names the list of splits: with another one the place means nothing.
-    """
+    """The progress in the snapshot at the point's position."""
 
     done: int
+    """The number of splits that are delivered, in their order."""
     total: int
+    """The number of splits."""
     digest: str
+    """The digest of the list of splits; the progress is valid for this list only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPoint:
-    """A place between two batches, and what the batch that ends here holds.
-
-    `snapshot` is the place inside the one that the stream begins with, also behind its last split; None for a batch of
-    commits. `ended`: the stream's `upto` is reached, nothing follows.
-    """
+    """The end of a batch, and the content of that batch."""
 
     progress: Progress
+    """The progress after the batch."""
     snapshot: SnapshotPlace | None = None
+    """The progress in the snapshot that the stream starts with, also after its last split; None for a batch of
+    commits."""
     watermark: Watermark = Watermark()
+    """The watermark of the batch."""
     content: BatchContent = NoBatch()
+    """The rows of the batch."""
     ended: bool = False
+    """Whether the stream's `upto` is reached: no batch follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartSnapshot:
-    """First the rows of the table as it is now, in event-time order, then what is committed after it."""
+    """Start with the rows of the table now, in event-time order, then read later commits."""
 
 
 @dataclass(frozen=True, slots=True)
-class StartNewest:
-    """Behind what the table holds now."""
+class StartLatest:
+    """Start after the newest instant."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartAfter:
-    """Behind this position; EARLIEST: all that is still there, as ranges of commits."""
+    """Start after a position."""
 
     position: Position
+    """The position; EARLIEST: everything that still exists, as ranges of commits."""
 
 
-StreamStart = StartSnapshot | StartNewest | StartAfter
+StreamStart = StartSnapshot | StartLatest | StartAfter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamScope:
-    """What a stream reads: the same for all of its batches but for `limits`, `rule` and `target`, which a caller may
-    change between two of them.
-
-    `request.query` is Incremental (latest-state rows) or Changes; its bounds are ignored. `upto` ends the stream.
-    `target` is an end that the caller stops at for now; the stream goes on behind it later. At its end, with a `rule`,
-    the watermark is `end_watermark_us` above the highest event time, None: END_OF_TIME_US.
-    """
+    """What a stream reads. All its batches have the same scope, except that a caller may change `limits`, `rule` and
+    `target` between two batches."""
 
     request: PlanRequest
+    """The read; its query is Incremental (latest-state rows) or Changes, whose bounds are ignored."""
     limits: RoundLimits = NO_LIMITS
+    """The limits of a batch."""
     rule: EventTimeRule | None = None
+    """How the watermark is computed; None: no watermark."""
     upto: Position | None = None
+    """The end of the stream, inclusive; None: it does not end."""
     target: Position | None = None
+    """The current end, inclusive, after which the stream continues later; None: none."""
     on_lost_range: OnLostRange = OnLostRange.FAIL
+    """The policy for a range that can no longer be read."""
     end_watermark_us: int | None = None
+    """How far the watermark is above the highest event time at the end of the stream; None: it is END_OF_TIME_US."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextBatch:
-    """The point that the next batch ends at: the very one that was asked about if nothing new is there.
-
-    `schema_json` is the table's schema there, '' where nothing is new. `lost` says why what lies before the batch was
-    given up, as `on_lost_range` allows; '' if nothing was.
-    """
+    """The next batch of a stream."""
 
     point: StreamPoint
+    """The end of the batch: the requested point itself if there is nothing new."""
     schema_json: str = ""
+    """The table's schema at that point; '' if there is nothing new."""
     lost: str = ""
+    """Why commits before the batch were skipped, as `on_lost_range` allows; '' if none were."""
 
 
 def commits_request(scope: StreamScope) -> PlanRequest:
-    """The scope's request as its batches are planned: their bounds are read where the rule says so."""
+    """The scope's request for its batches, with the event-time column and scan that the rule requires."""
     rule = scope.rule
     scanned = rule is not None and rule.fallback is WatermarkFallback.SCAN
     event_time = scope.request.event_time if rule is not None else ""
@@ -209,7 +216,7 @@ def commits_request(scope: StreamScope) -> PlanRequest:
 
 
 def batch_request(scope: StreamScope, point: StreamPoint) -> PlanRequest | None:
-    """The request whose plan is the batch that ends at `point`; None for a batch of nothing."""
+    """The request that plans the batch that ends at `point`; None for a batch without rows."""
     request, end = commits_request(scope), point.progress.position
     changes = request.query.format if isinstance(request.query, Changes) else None
     match point.content:

@@ -1,7 +1,4 @@
-"""What an entry of the registry of options is, and the doors that options come in by.
-
-Belongs here: a new door, a new fact of every option. Not here: the options (`options`). Standard library only, no I/O.
-"""
+"""`Option`, an entry of the registry, and `EntryPoint`, the interfaces that accept options."""
 
 from __future__ import annotations
 
@@ -16,13 +13,18 @@ OptionValue = str | int | bool | tuple[str, ...] | None
 
 
 class EntryPoint(StrEnum):
-    """Where options come in."""
+    """An interface that accepts options."""
 
     BATCH = "batch"
+    """Spark's batch read."""
     STREAM = "stream"
+    """Spark's structured stream."""
     ARROW = "arrow"
+    """`penstock.read`."""
     CLI = "cli"
+    """The command line."""
     CONSUMER = "consumer"
+    """A reader of a consumer group: `penstock.Consumer` and `penstock tail`."""
 
 
 READS: Final = frozenset({EntryPoint.BATCH, EntryPoint.ARROW, EntryPoint.CLI})
@@ -34,22 +36,27 @@ EVERYWHERE: Final = frozenset(EntryPoint)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option. `default` None: there is none."""
+    """One option."""
 
     name: str
+    """The name in camelCase, as Spark and files use it."""
     type: OptionType
+    """The type, which parses values."""
     default: OptionValue = None
+    """The default; None: there is none."""
     entry_points: frozenset[EntryPoint]
+    """Where the option applies."""
     doc: str
+    """The help text, in Markdown."""
 
     @property
     def python_name(self) -> str:
-        """snake_case: the keyword of `penstock.read`."""
-        return re.sub(r"([A-Z])", lambda found: "_" + found[1].lower(), self.name).replace(".", "_")
+        """The name in snake_case: the keyword of `penstock.read`."""
+        return re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), self.name).replace(".", "_")
 
     @property
     def field(self) -> str:
-        """The field of ParsedOptions: the Python name, with the unit behind that of a duration."""
+        """The field of ParsedOptions: the Python name; that of a duration ends in its unit."""
         return f"{self.python_name}_us" if isinstance(self.type, Duration) else self.python_name
 
     @property

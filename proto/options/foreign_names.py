@@ -1,9 +1,9 @@
-"""Hudi's, Flink's and hudi-rs's names for what a read is: translated into ours, or refused with our option's name.
+"""Option names of Hudi, Flink and hudi-rs: translated to Penstock's options, or refused with the option to use.
 
-Translated, not aliased: their bounds differ (Hudi's Spark ranges are (begin, end] since 1.1, Flink's first range is
-closed at both ends, time travel goes by requested time). What cannot be translated exactly is an error. A `hoodie.`
-name that says nothing about reading is accepted and reported, so that one dictionary can serve writers and readers.
-Belongs here: a rule for one foreign name. Standard library only, no I/O.
+They are translated, not aliased, because their bounds differ: Hudi's Spark ranges are (begin, end] since 1.1, Flink's
+first range includes both ends, time travel uses requested times. A value without an exact translation is an error. A
+`hoodie.` name that does not affect reads is accepted and reported, so that one dictionary can serve writers and
+readers.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from penstock.proto.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class OurOption:
-    """The name stands for this option with this value."""
+    """The name means this option with this value."""
 
     option: str
+    """The option's name in camelCase."""
     value: object
+    """The value, not yet parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The value asks for what Penstock does anyway."""
+    """The value requests what Penstock always does."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotUsed:
-    """The name says nothing about the rows of a read: it changes nothing, and the caller is told."""
+    """The name does not affect the rows of a read: it has no effect, and the caller gets a warning."""
 
 
 Translation = OurOption | Accepted | NotUsed
@@ -39,40 +41,47 @@ Translation = OurOption | Accepted | NotUsed
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """`convert(name, value)` gives our option's value, or None for what we do anyway; it raises where none is exact."""
+    """A name that is translated to one of Penstock's options."""
 
     option: str
+    """The option's name in camelCase."""
     convert: Callable[[str, str], str | None]
+    """From (name, value) to the option's value; None for what Penstock always does. ConfigurationError if no value
+    means exactly the same."""
     doc: str
+    """A remark for the documentation."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnlyValue:
-    """These values (lower case) ask for what Penstock does anyway; for any other, `advice` says why not."""
+    """A name that is accepted with some values only."""
 
     values: frozenset[str]
+    """The values (lower case) that request what Penstock always does."""
     advice: str
+    """The error's text for any other value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Never translated; `advice` names our option."""
+    """A name that is never translated."""
 
     advice: str
+    """The error's text, which names the option to use."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoEffect:
-    """A setting of how Hudi reads, not of what: reported as not used."""
+    """A setting of how Hudi reads, not of which rows: reported as not used."""
 
 
 Rule = Renamed | OnlyValue | Refused | NoEffect
 
 
 def translate(name: str, value: object) -> Translation | None:
-    """What a foreign name means; None if it is neither known nor a `hoodie.` name that says nothing about reading.
+    """The meaning of a foreign name; None for an unknown name that is not a `hoodie.` name without effect on reads.
 
-    ConfigurationError if the value asks for something that Penstock would answer differently.
+    ConfigurationError if Penstock would return other rows than the value requests.
     """
     key, text = name.lower(), _as_text(value)
     match RULES.get(key):
@@ -88,8 +97,8 @@ def translate(name: str, value: object) -> Translation | None:
         case NoEffect():
             return NotUsed()
         case None:
-            known_to_matter = key.startswith(READING_PREFIXES)
-            return NotUsed() if key.startswith("hoodie.") and not known_to_matter else None
+            affects_reads = key.startswith(READING_PREFIXES)
+            return NotUsed() if key.startswith("hoodie.") and not affects_reads else None
 
 
 def _as_text(value: object) -> str:
@@ -108,7 +117,7 @@ def _query(*kinds: str) -> Callable[[str, str], str]:
 
 
 def _bound(ours: str) -> Callable[[str, str], str]:
-    """A bound of Spark's incremental read: compared as text by Hudi, so only whole instants mean the same to us."""
+    """A bound of Spark's incremental read. Hudi compares it as text, so only whole instants mean the same here."""
 
     def convert(name: str, value: str) -> str:
         if re.fullmatch(r"0{1,13}", value):
@@ -124,16 +133,16 @@ def _bound(ours: str) -> Callable[[str, str], str]:
 
 
 def _as_of(name: str, value: str) -> str:
-    """Hudi's `formatQueryInstant`: wall clock of the timeline; a time to the second stands for its last millisecond."""
+    """As Hudi's `formatQueryInstant`: the timeline's wall clock; a time in seconds means its last millisecond."""
     if re.fullmatch(r"\d{10}|\d{13}|\d{14}|\d{17}", value):
         return value
-    found = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?)?", value)
-    if found is None:
+    match = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?)?", value)
+    if match is None:
         raise ConfigurationError(
             f"option {name}: got {value[:80]!r}, expected yyyyMMddHHmmss[SSS], yyyy-MM-dd or "
             "yyyy-MM-dd HH:mm:ss[.SSS]; our option asOf also takes ISO times with a zone"
         )
-    year, month, day, hour, minute, second, milli = found.groups()
+    year, month, day, hour, minute, second, milli = match.groups()
     clock = "000000000" if hour is None else f"{hour}{minute}{second}{milli or '999'}"
     return f"{year}{month}{day}{clock}"
 
@@ -198,7 +207,7 @@ READING_PREFIXES: Final = (
     "hoodie.payload.",
     "hoodie.read.",
 )
-"""Under these a name that has no rule is an error: it says something about reading that we do not know."""
+"""A name with one of these prefixes and without a rule is an error, because it may affect the rows of a read."""
 
 RULES: Final[Mapping[str, Rule]] = {
     # Spark

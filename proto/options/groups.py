@@ -1,7 +1,4 @@
-"""The options that consumer groups alone have: a part of the one registry (`options`).
-
-Standard library only, no I/O.
-"""
+"""The options of consumer groups only: a part of the registry (`penstock.proto.options.registry`)."""
 
 from __future__ import annotations
 
@@ -15,21 +12,21 @@ GROUP_OPTIONS: Final[tuple[Option, ...]] = (
         name="group",
         type=Text("name"),
         entry_points=GROUPS,
-        doc="The consumer group: what its readers commit is never handed out again. At most 200 letters, digits and "
-        "`. _ - : @ /`.",
+        doc="The consumer group. What its readers commit is never assigned again. At most 200 letters, digits "
+        "and `. _ - : @ /`.",
     ),
     Option(
         name="readerId",
         type=Text("name"),
         entry_points=GROUPS,
-        doc="The reader within its group, one running reader a name: who joins under a name fences who had it before, "
-        "and goes on with what that one held. Characters as of `group`.",
+        doc="The reader's id within its group, unique per running reader. A new reader with the same id "
+        "fences the old one and takes over its splits. Characters as in `group`.",
     ),
     Option(
         name="maxSplits",
         type=Number(1, 1000),
         default=4,
         entry_points=GROUPS,
-        doc="Splits that a reader takes from its group at a time.",
+        doc="The maximum number of splits that a reader requests from its group at a time.",
     ),
 )

@@ -1,7 +1,4 @@
-"""The options of one read, parsed. Values only.
-
-Belongs here: a field an option of the registry (`options`, which checks that they are the same).
-"""
+"""`ParsedOptions`: the options of one read, with one field per option of the registry, which checks that they match."""
 
 from __future__ import annotations
 
@@ -14,11 +11,10 @@ from penstock.proto.retry import RetryPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedOptions:
-    """Parsed options, one field each (`Option.field`); None: not given and without default. Durations are
-    microseconds; an endless `endWatermark` is None.
+    """Parsed options: one field per option, named by `Option.field` and documented by `Option.doc`.
 
-    What may hold a secret is not in the `repr`. `given` names (camelCase) those that the caller or the environment set;
-    `warnings` are for the door to show, once.
+    None: not given, and the option has no default. Durations are in microseconds; an infinite `endWatermark` is None.
+    Fields that may contain secrets are not in the `repr`.
     """
 
     query: str = "snapshot"
@@ -73,20 +69,22 @@ class ParsedOptions:
     kafka_starting_timestamp: int | None = None
     kafka_starting_offsets: str = ""
     explicit: frozenset[str] = frozenset()
+    """The names (camelCase) of the options that the caller, the environment or a file set."""
     warnings: tuple[str, ...] = ()
+    """Warnings to show once."""
 
     @property
     def access(self) -> ServerAccess:
-        """How `server` is spoken to. ConfigurationError for options that do not go together."""
+        """The access to `server`. ConfigurationError for options that exclude each other."""
         return ServerAccess(ca=self.server_ca, cert=self.server_cert, key=self.server_key, token=self.server_token)
 
     @property
     def retry(self) -> RetryPolicy:
-        """For readers that run on by themselves (Spark, consumers): a minute where `retryTimeout` is not given."""
-        given_us = self.retry_timeout_us
-        return RetryPolicy() if given_us is None else RetryPolicy(timeout_ms=given_us // 1000)
+        """The policy of long-running readers (Spark, consumers): retries for a minute unless `retryTimeout` is set."""
+        timeout_us = self.retry_timeout_us
+        return RetryPolicy() if timeout_us is None else RetryPolicy(timeout_ms=timeout_us // 1000)
 
     @property
     def retry_if_given(self) -> RetryPolicy:
-        """For a single read: no retry beyond those of the client where `retryTimeout` is not given."""
+        """The policy of a single read: no retry beyond those of the client unless `retryTimeout` is set."""
         return RetryPolicy(attempts=1) if self.retry_timeout_us is None else self.retry

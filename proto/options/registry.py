@@ -1,13 +1,9 @@
-"""The one registry of options: name, type, default, where it applies, what it does; and the parse of what was given.
+"""The registry of all options (name, type, default, entry points, help), and `parse_options`.
 
-Every door (Spark batch and stream, Arrow, command line) takes its options from here, docs/reference/options.md is made
-from here. Belongs here: a new option, or a new kind of value. Not here: Hudi's and Flink's own names
-(`option_translation`), what an option means for a table (`penstock.engine.requests.batch`). Standard library only,
-no I/O: the environment is passed in.
-
-A name is camelCase in Spark and files, kebab-case as a flag, snake_case in Python, PENSTOCK_* in the environment; each
-door takes every spelling, in any case (Spark hands over lower-case keys). An option whose default could lose a row has
-no default.
+Every entry point (Spark, Arrow, consumer, command line) uses this registry; docs/reference/options.md is generated from
+it. Names are camelCase in Spark and files, kebab-case as flags, snake_case in Python and PENSTOCK_* in the environment.
+Each entry point accepts every spelling in any case, because Spark passes keys in lower case. An option whose default
+could lose a row has no default.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.options import foreign_names
 from penstock.proto.options.entry import EVERYWHERE, READS, EntryPoint, Option, OptionValue
 from penstock.proto.options.groups import GROUP_OPTIONS
-from penstock.proto.options.kafka import BROKERS, CLIENT, KAFKA_OPTIONS, folded, is_client_setting
+from penstock.proto.options.kafka import BROKERS, CLIENT, KAFKA_OPTIONS, fold_client_settings, is_client_setting
 from penstock.proto.options.parsed import ParsedOptions
 from penstock.proto.options.streams import STREAM_OPTIONS
 from penstock.proto.options.types import (
@@ -54,33 +50,36 @@ OPTIONS: Final[tuple[Option, ...]] = (
         type=Choice(("snapshot", "read_optimized", "incremental", "cdc")),
         default="snapshot",
         entry_points=EVERYWHERE,
-        doc="What is read: the table's rows, those of its base files alone, the rows that a range of instants wrote, "
-        "or each change that they made (a stream or a consumer always reads ranges: rows, or with `cdc` changes).",
+        doc="The rows to read. `snapshot`: the table's rows. `read_optimized`: the rows of base files only. "
+        "`incremental`: the rows that a range of instants wrote. `cdc`: each change that those instants "
+        "made. A stream or a consumer reads ranges: `incremental` (its default) or `cdc`.",
     ),
     Option(
         name="cdcFormat",
         type=Choice(("rows", "hudi")),
         default="rows",
         entry_points=EVERYWHERE,
-        doc="With `query=cdc`, what a change is. `rows`: rows of the table with `_change_type` (+I, -U, +U, -D), "
-        "`_change_instant` and `_change_seq`, by which they are in order. `hudi`: one row with `op`, `ts_ms`, `before` "
-        "and `after`, as Hudi's own reader returns it.",
+        doc="The format of changes with `query=cdc`. `rows`: rows of the table with `_change_type` (+I, -U, "
+        "+U, -D), `_change_instant` and `_change_seq`, which order them. `hudi`: one row with `op`, "
+        "`ts_ms`, `before` and `after`, as Hudi's own reader returns it.",
     ),
     Option(
         name="after",
         type=Text("time"),
         entry_points=EVERYWHERE,
-        doc="The range begins behind this order key (exclusive): completion time on timeline layout 2, requested time "
-        "on layout 1. `earliest`: before every instant; a consumer group without `after` starts there, and it counts "
-        "when the group is made. Streams alone take `snapshot`, where they start without `after`: first the rows of "
-        "the table as it is then, in the order of their event times, then what is committed after it.",
+        doc="The start of the range, exclusive: an order key, which is a completion time on timeline layout 2 "
+        "and a requested time on layout 1. `earliest`: before every instant. A consumer group starts at "
+        "`earliest` unless `after` is given when the group is created. Only streams accept `snapshot`, "
+        "their default: they first read the rows that the table has then, in event-time order, and after "
+        "that what is committed later.",
     ),
     Option(
         name="upto",
         type=Text("time"),
         entry_points=EVERYWHERE,
-        doc="The range ends with this order key (inclusive). Not given, or `latest`: the newest position when the plan "
-        "is made. A stream or a consumer group ends there (and takes no `latest`); not given: never.",
+        doc="The end of the range, inclusive: an order key. Not given, or `latest`: the newest position when "
+        "the plan is made. A stream or a consumer group ends there and does not accept `latest`; not "
+        "given, it never ends.",
     ),
     Option(
         name="asOf",
@@ -100,35 +99,37 @@ OPTIONS: Final[tuple[Option, ...]] = (
         type=Text("predicate"),
         default="",
         entry_points=EVERYWHERE,
-        doc="Rows to keep: a condition as in SQL (docs/reference/semantics.md), applied after merging.",
+        doc="The rows to return: an SQL condition (docs/reference/semantics.md), applied after merging.",
     ),
     Option(
         name="limit",
         type=Number(0, 2**63 - 1),
         entry_points=READS,
-        doc="At most so many rows: exact in Arrow and on the command line; in Spark each split stops after so many.",
+        doc="The maximum number of rows: exact in Arrow and on the command line; in Spark it applies to each split.",
     ),
     Option(
         name="server",
         type=Address(),
         entry_points=EVERYWHERE,
-        doc="The enumerator to ask; the table is then a name that it serves. Not given: the enumerator runs in this "
-        "process. Off the loopback interface it is reached over TLS alone (`serverCa`).",
+        doc="The address of an enumerator's server; the table is then a name that it serves. Not given: the "
+        "enumerator runs in this process. An address that is not on the loopback interface requires TLS "
+        "(`serverCa`).",
     ),
     Option(
         name="serverCa",
         type=Text("file"),
         default="",
         entry_points=EVERYWHERE,
-        doc="Calls to `server` go over TLS; this PEM file holds the authorities that may sign it, `system` takes those "
-        "of the machine. In Spark the file must exist on the executors too.",
+        doc="Enables TLS for calls to `server`: a PEM file of the authorities that sign the server's "
+        "certificate, or `system` for those of the machine. In Spark the file must exist on the executors "
+        "too.",
     ),
     Option(
         name="serverCert",
         type=Text("file"),
         default="",
         entry_points=EVERYWHERE,
-        doc="The certificate (PEM) by which the client shows itself to `server`; with `serverKey`.",
+        doc="The client's certificate (PEM) for `server`; requires `serverKey`.",
     ),
     Option(
         name="serverKey",
@@ -142,71 +143,73 @@ OPTIONS: Final[tuple[Option, ...]] = (
         type=Text("file"),
         default="",
         entry_points=EVERYWHERE,
-        doc="Where the token for `server` is: a file, or `env:NAME`, an environment variable; never the token itself. "
-        "It is read at each call, so a replaced one counts at once.",
+        doc="The location of the token for `server`: a file, or `env:NAME` for an environment variable; never "
+        "the token itself. It is read at each call, so that a replaced token applies at once.",
     ),
     Option(
         name="retryTimeout",
         type=Duration(),
         entry_points=EVERYWHERE,
-        doc="How long a call is repeated, with growing delays, while storage or `server` does not answer or is "
-        "overloaded. Not given: 1 minute in Spark (driver and tasks) and in consumers; elsewhere the few attempts "
-        "that a client makes within seconds.",
+        doc="How long a call is retried, with growing delays, while storage or `server` is unavailable or "
+        "overloaded. Not given: 1 minute in Spark (driver and tasks) and in consumers; elsewhere only the "
+        "few attempts that a client makes within seconds.",
     ),
     Option(
         name="slots",
         type=Number(0, 100_000),
         default=0,
         entry_points=frozenset({EntryPoint.BATCH, EntryPoint.STREAM}),
-        doc="Number of tasks that pull splits; 0: the planner chooses.",
+        doc="The number of tasks that pull splits; 0: the planner chooses.",
     ),
     Option(
         name="splitBytes",
         type=Number(1, 2**63 - 1),
         default=128 << 20,
         entry_points=EVERYWHERE,
-        doc="A base file without logs above this size is cut into runs of row groups, each a split. Footers of smaller "
-        "files are not read for that. A stream keeps its value while it reads the snapshot it began with.",
+        doc="A base file without logs that is larger than this is divided into runs of row groups, one split "
+        "each. Footers of smaller files are not read for that. A stream keeps its value while it reads "
+        "its first snapshot.",
     ),
     Option(
         name="eventTime",
         type=Text("column"),
         default="",
         entry_points=EVERYWHERE,
-        doc="The column whose lowest and highest value each split carries as its event-time bounds. In Spark the rows "
-        "have the columns `_penstock_watermark` and `_penstock_marker` then (`with_source_watermark`).",
+        doc="The event-time column: each split carries the lowest and highest value of this column. In Spark "
+        "the rows then have the columns `_penstock_watermark` and `_penstock_marker` "
+        "(`with_source_watermark`).",
     ),
     Option(
         name="metadata",
         type=OnOff(),
         default="on",
         entry_points=EVERYWHERE,
-        doc="Whether planning takes listings and statistics from the table's metadata table where that is valid; "
-        "`off`: folders are listed. The rows are the same.",
+        doc="Whether planning uses the listings and statistics of the table's metadata table where that is "
+        "valid; `off`: it lists folders. The rows are the same.",
     ),
     Option(
         name="columnsByName",
         type=OnOff(),
         default="off",
         entry_points=EVERYWHERE,
-        doc="On a table with a schema-on-read history, columns of older files are found by the ids that the history "
-        "gives them. `on`: by name, as Hudi does unless it is told otherwise; what a renamed column held is then null, "
-        "and a new column of an old name shows the old one's values.",
+        doc="How columns of older files are found on a table with a schema-on-read history. `off`: by the ids "
+        "in the history. `on`: by name, which is Hudi's default; a renamed column is then null in older "
+        "files, and a new column with an old name shows the old column's values.",
     ),
     Option(
         name="timelineTimezone",
         type=Text("time zone"),
         entry_points=EVERYWHERE,
-        doc="The writer's time zone (such as `Europe/Berlin`) of a table whose timeline is LOCAL: needed to convert "
-        "ISO times and epochs. A table whose timeline is UTC does not need it.",
+        doc="The writer's time zone (such as `Europe/Berlin`) of a table whose timeline is LOCAL, which is "
+        "needed to convert ISO times and epochs. A table whose timeline is UTC does not need it.",
     ),
     Option(
         name="deleteField",
         type=Text("column"),
         default="",
         entry_points=EVERYWHERE,
-        doc="With `deleteMarker`: log records whose value in this column is the marker are deletes. What the table's "
-        "own properties say goes first.",
+        doc="With `deleteMarker`: a log record whose value in this column is the marker is a delete. The "
+        "table's own properties take precedence.",
     ),
     Option(
         name="deleteMarker",
@@ -220,16 +223,16 @@ OPTIONS: Final[tuple[Option, ...]] = (
         type=Number(1, 2**20),
         default=32_768,
         entry_points=EVERYWHERE,
-        doc="Rows of a record batch, at most.",
+        doc="The maximum number of rows of a record batch.",
     ),
     Option(
         name="onCorrupt",
         type=Choice(("error", "skip")),
         entry_points=EVERYWHERE,
-        doc="What becomes of a read when rows of a completed instant are lost, in a damaged stretch of a log file or "
-        "with a log file that is gone. Not given, or `error`: it fails and says what is lost. `skip`: it goes on "
-        "without those rows, as Hudi does; what was skipped is counted and logged. What a failed append left behind "
-        "is always skipped, for nothing is lost by it.",
+        doc="What happens when rows of a completed instant are lost, because a log file is damaged or "
+        "missing. Not given, or `error`: the read fails and names what is lost. `skip`: the read goes on "
+        "without those rows, as Hudi does, and counts and logs what it skipped. The leftover of a failed "
+        "append is always skipped, because it holds no committed rows.",
     ),
     *STREAM_OPTIONS,
     *GROUP_OPTIONS,
@@ -244,18 +247,20 @@ def parse_options(
     environment: Mapping[str, str] | None = None,
     file: Mapping[str, tuple[str, object]] | None = None,
 ) -> ParsedOptions:
-    """What a caller gave, checked and typed: explicit before environment before file before default. `file` is (where
-    it stands, value) by option name; as of the environment, what does not apply at this door is left out.
+    """The caller's options, checked and typed. Precedence: `given`, `environment`, `file`, default.
 
-    A value of None counts as not given. Hudi's, Flink's and hudi-rs's names are translated. ConfigurationError: an
-    unknown name (the nearest is offered), a bad value, one option given twice (also once by ours and once by a
-    translated name), an option that does not apply at this door. UnsupportedFeature: a value that Penstock does not
-    read (yet).
+    `file` maps an option's name to (location in the file, value). Options of the environment and the file that do not
+    apply at this entry point are ignored. A value of None counts as not given. Names of Hudi, Flink and hudi-rs are
+    translated.
+
+    ConfigurationError: an unknown name (with the most similar known one), an invalid value, an option given twice (also
+    by its own and a translated name), an option that does not apply at this entry point. UnsupportedFeature: a value
+    that Penstock does not support.
     """
     values: dict[str, object] = {}
     origin: dict[str, str] = {}
     unused: list[str] = []
-    for name, value in folded(given).items():
+    for name, value in fold_client_settings(given).items():
         if value is None:
             continue
         match _meaning(name, value):
@@ -285,7 +290,7 @@ def parse_options(
 
 
 def option_named(name: str) -> Option | None:
-    """The option of this name in any spelling and case, None if it is not ours."""
+    """The option with this name, in any spelling and case; None if Penstock has no such option."""
     return _BY_SPELLING.get(CLIENT if is_client_setting(name) else plain_spelling(name))
 
 
@@ -297,8 +302,8 @@ def _meaning(name: str, value: object) -> foreign_names.Translation:
     if translated is not None:
         return translated
     known = [*(ours.name for ours in OPTIONS), BROKERS, *foreign_names.RULES]
-    near = nearest(name, known) or f": expected one of {', '.join(ours.name for ours in OPTIONS)}"
-    raise ConfigurationError(f"unknown option {name[:80]!r}{near}")
+    suggestion = nearest(name, known) or f": expected one of {', '.join(ours.name for ours in OPTIONS)}"
+    raise ConfigurationError(f"unknown option {name[:80]!r}{suggestion}")
 
 
 def _given_twice(target: str, first: str, second: str) -> ConfigurationError:
@@ -324,12 +329,12 @@ def _from_environment(environment: Mapping[str, str]) -> list[tuple[Option, str]
 
 def _misspelt(environment: Mapping[str, str]) -> list[str]:
     known = {option.environment_name for option in OPTIONS}
-    found: list[str] = []
+    warnings: list[str] = []
     for name in sorted(environment):
         if name.startswith("PENSTOCK_") and name not in known:
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.9)
-            found += [f"environment variable {name} is not read: did you mean {close[0]}?"] if close else []
-    return found
+            warnings += [f"environment variable {name} is not read: did you mean {close[0]}?"] if close else []
+    return warnings
 
 
 _BY_SPELLING: Final = {plain_spelling(name): option for option in OPTIONS for name in (option.name, option.python_name)}

@@ -1,7 +1,4 @@
-"""The kinds of value an option can have: each parses what a caller gave, or says what it expected.
-
-Belongs here: a new kind of value. Standard library only, no I/O.
-"""
+"""The types of option values. Each parses a caller's value, or raises ConfigurationError with what it expected."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import checked_address
 
 MAX_TEXT: Final = 65_536
-"""Characters of one option's value; a filter is the longest there is."""
+"""The longest value of an option, in characters; filters are the longest values."""
 MAX_DURATION_US: Final = 10_000 * 86_400_000_000
 
 MAX_SETTINGS: Final = 500
@@ -43,9 +40,10 @@ _ISO_DURATION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Any text; `form` names it in the documentation."""
+    """Any text."""
 
     form: str = "text"
+    """The type's name in the documentation."""
 
     def parse(self, name: str, value: object) -> str:
         """The text itself."""
@@ -57,6 +55,7 @@ class Address:
     """The address of an enumerator's server (`penstock.proto.model.access`)."""
 
     form: str = "HOST:PORT"
+    """The type's name in the documentation."""
 
     def parse(self, name: str, value: object) -> str:
         """The address, or ConfigurationError."""
@@ -71,11 +70,13 @@ class Number:
     """A whole number in [least, most]."""
 
     least: int
+    """The lowest value."""
     most: int
+    """The highest value."""
 
     @property
     def form(self) -> str:
-        """Its name in the documentation."""
+        """The type's name in the documentation."""
         return f"whole number, {self.least} to {self.most}"
 
     def parse(self, name: str, value: object) -> int:
@@ -92,17 +93,18 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class OnOff:
-    """A switch: `on` or `off`; true and false say the same."""
+    """A switch: `on` or `off`; `true` and `false` mean the same."""
 
     form: str = "on \\| off"
+    """The type's name in the documentation."""
 
     def parse(self, name: str, value: object) -> str:
         """`on` or `off`."""
         text = ("on" if value else "off") if isinstance(value, bool) else _text(name, value, "on or off")
-        meant = {"on": "on", "true": "on", "off": "off", "false": "off"}.get(text.strip().lower())
-        if meant is None:
+        switch = {"on": "on", "true": "on", "off": "off", "false": "off"}.get(text.strip().lower())
+        if switch is None:
             raise ConfigurationError(f"option {name}: got {text[:80]!r}, expected on or off")
-        return meant
+        return switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +112,34 @@ class TrueFalse:
     """`true` or `false`."""
 
     form: str = "true \\| false"
+    """The type's name in the documentation."""
 
     def parse(self, name: str, value: object) -> bool:
-        """The truth value, from text or bool."""
-        meant = value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).strip().lower())
-        if not isinstance(value, bool | str) or meant is None:
+        """The Boolean, from text or bool."""
+        boolean = value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).strip().lower())
+        if not isinstance(value, bool | str) or boolean is None:
             raise ConfigurationError(f"option {name}: got {value!r:.80}, expected true or false")
-        return meant
+        return boolean
 
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A length of time with its unit, in microseconds; `word` is a value without one, parsed as None."""
+    """A duration with its unit, in microseconds."""
 
     word: str = ""
+    """A further accepted value, parsed as None, such as `infinite`."""
 
     @property
     def form(self) -> str:
-        """Its name in the documentation."""
+        """The type's name in the documentation."""
         return "duration such as `10 minutes`, `30s`, `PT10M`" + (f" \\| {self.word}" if self.word else "")
 
     def parse(self, name: str, value: object) -> int | None:
-        """Microseconds, 0 or more: one number and unit (`500 ms`, `1h`) or several (`1h 30m`), or ISO 8601 of days
-        and below. A number without a unit is refused."""
+        """Microseconds, 0 or more.
+
+        Accepts one number and unit (`500 ms`, `1h`), several (`1h 30m`), and ISO 8601 with days and below. A number
+        without a unit is refused.
+        """
         text = _text(name, value, "a duration").strip() if not isinstance(value, int) else str(value)
         if self.word and text.lower() == self.word:
             return None
@@ -153,34 +160,36 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words."""
+    """One of a fixed set of words."""
 
     values: tuple[str, ...]
+    """The words, in the order of the documentation."""
 
     @property
     def form(self) -> str:
-        """Its name in the documentation."""
+        """The type's name in the documentation."""
         return " \\| ".join(self.values)
 
     def parse(self, name: str, value: object) -> str:
         """One of the values, or ConfigurationError."""
         text = _text(name, value, self.form)
         if text not in self.values:
-            near = nearest(text, self.values)
+            suggestion = nearest(text, self.values)
             raise ConfigurationError(
-                f"option {name}: got {text[:80]!r}, expected one of {', '.join(self.values)}{near}"
+                f"option {name}: got {text[:80]!r}, expected one of {', '.join(self.values)}{suggestion}"
             )
         return text
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Column names: a comma list (blanks around a name are dropped), or a JSON list for names that need it."""
+    """Column names: a list separated by commas (spaces around a name are ignored), or a JSON list."""
 
     form: str = "a,b or a JSON list"
+    """The type's name in the documentation."""
 
     def parse(self, name: str, value: object) -> tuple[str, ...]:
-        """The names in order; empty: every column."""
+        """The names, in order; an empty tuple means every column."""
         parsed: object = value
         if isinstance(value, str):
             text = _text(name, value, self.form).strip()
@@ -198,26 +207,27 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Settings of a client by name, whose values may be secrets: an error names the setting and never shows a value."""
+    """Settings of a Kafka client by name. Values may be secrets: an error names the setting and shows no value."""
 
     form: str = "a mapping"
+    """The type's name in the documentation."""
 
     def parse(self, name: str, value: object) -> tuple[tuple[str, str], ...]:
-        """(name, value) by name, from a mapping or a JSON object. Numbers and truth values are written as text."""
-        found: object = value
+        """(name, value) pairs sorted by name, from a mapping or a JSON object. Numbers and Booleans become text."""
+        mapping: object = value
         if isinstance(value, str):
             try:
-                found = json.loads(value, object_pairs_hook=_pairs_once) if len(value) <= MAX_TEXT else None
+                mapping = json.loads(value, object_pairs_hook=_unique_pairs) if len(value) <= MAX_TEXT else None
             except (ValueError, RecursionError):
-                found = None
-        if not isinstance(found, Mapping) or len(found) > MAX_SETTINGS:
+                mapping = None
+        if not isinstance(mapping, Mapping) or len(mapping) > MAX_SETTINGS:
             raise ConfigurationError(
                 f"option {name}: expected a mapping of at most {MAX_SETTINGS} settings, or a JSON object"
             )
-        told = [(_setting(name, key), _setting_value(name, key, one)) for key, one in found.items()]
-        if len({key for key, _ in told}) != len(told):
+        settings = [(_setting(name, key), _setting_value(name, key, setting)) for key, setting in mapping.items()]
+        if len({key for key, _ in settings}) != len(settings):
             raise ConfigurationError(f"option {name}: a setting is there twice")
-        return tuple(sorted(told))
+        return tuple(sorted(settings))
 
 
 OptionType = Text | Address | Number | OnOff | TrueFalse | Duration | Choice | Names | ClientSettings
@@ -244,22 +254,22 @@ def _setting_value(option: str, name: object, value: object) -> str:
     return text
 
 
-def _pairs_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name is there twice")
-    return found
+def _unique_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise ValueError("duplicate name")
+    return mapping
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`: did you mean X?` for an error's text, or nothing when no known name is near."""
+    """`: did you mean X?` for the text of an error, '' if no known name is similar."""
     by_plain = {plain_spelling(candidate): candidate for candidate in known}
     close = difflib.get_close_matches(plain_spelling(name), by_plain, n=1, cutoff=0.6)
     return f": did you mean {by_plain[close[0]]}?" if close else ""
 
 
 def plain_spelling(name: str) -> str:
-    """The name without case, `-` and `_`: what all spellings of one option share."""
+    """The name in lower case without `-` and `_`: the same for all spellings of an option."""
     return name.lower().replace("-", "").replace("_", "")
 
 
@@ -276,7 +286,7 @@ def _text(name: str, value: object, form: str) -> str:
 
 
 def _worded_duration_us(text: str) -> int | None:
-    """Numbers with units, one after the other; None if the text is anything else."""
+    """The microseconds of a sequence of numbers with units; None for any other text."""
     total, at = 0, 0
     while at < len(text):
         part = _PART.match(text, at)
@@ -288,10 +298,10 @@ def _worded_duration_us(text: str) -> int | None:
 
 
 def _iso_duration_us(text: str) -> int | None:
-    """ISO 8601 (PT1H30M, P2D); None if the text is anything else, or names months or years."""
-    found = _ISO_DURATION.fullmatch(text)
-    if found is None or not any(found.groups()):
+    """The microseconds of an ISO 8601 duration (PT1H30M, P2D); None for any other text, and for months and years."""
+    match = _ISO_DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
         return None
-    days, hours, minutes, seconds, fraction = (part or "0" for part in found.groups())
+    days, hours, minutes, seconds, fraction = (part or "0" for part in match.groups())
     whole_s = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
     return whole_s * 1_000_000 + int(fraction.ljust(6, "0"))

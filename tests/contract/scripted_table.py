@@ -51,7 +51,7 @@ from penstock.proto.model.streams import (
     SnapshotBatch,
     SnapshotPlace,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -135,7 +135,7 @@ class ScriptedTable:
         match start:
             case StartAfter(position):
                 return StreamPoint(progress=Progress(position))
-            case StartNewest():
+            case StartLatest():
                 return StreamPoint(progress=Progress(self._newest(), 2, frozenset(map(InstantTime, self.commits))))
             case StartSnapshot():
                 place = SnapshotPlace(done=0, total=len(self.commits), digest="0af1")

@@ -31,7 +31,7 @@ from penstock.proto.model.streams import (
     Progress,
     SnapshotBatch,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -80,7 +80,7 @@ def test_an_unknown_table_is_an_error_by_every_way_in(door: Door) -> None:
         lambda: door.enumerator.describe_table("trucks"),
         lambda: door.enumerator.newest_position("trucks"),
         lambda: door.enumerator.open_plan(PlanRequest(table="trucks", query=Snapshot())),
-        lambda: door.enumerator.start_stream(StreamScope(request=replace(ROWS, table="trucks")), StartNewest()),
+        lambda: door.enumerator.start_stream(StreamScope(request=replace(ROWS, table="trucks")), StartLatest()),
         lambda: door.enumerator.next_batch(
             StreamScope(request=replace(ROWS, table="trucks")), StreamPoint(progress=Progress(EARLIEST))
         ),
@@ -203,8 +203,8 @@ def walked(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> li
     return found
 
 
-@pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartAfter(EARLIEST), StartAfter(at(3))])
-def test_a_stream_begins_where_the_table_says(door: Door, start: StartSnapshot | StartNewest | StartAfter) -> None:
+@pytest.mark.parametrize("start", [StartSnapshot(), StartLatest(), StartAfter(EARLIEST), StartAfter(at(3))])
+def test_a_stream_begins_where_the_table_says(door: Door, start: StartSnapshot | StartLatest | StartAfter) -> None:
     scope = StreamScope(request=ROWS)
     assert door.enumerator.start_stream(scope, start) == door.table.start_stream("", "trips", scope, start)
 
@@ -247,7 +247,7 @@ def test_a_point_asked_about_twice_gives_the_same_batch(door: Door) -> None:
     scope = StreamScope(request=ROWS, limits=RoundLimits(max_commits=2))
     begun = door.enumerator.start_stream(scope, StartAfter(at(2)))
     assert door.enumerator.next_batch(scope, begun) == door.enumerator.next_batch(scope, begun)
-    newest = door.enumerator.start_stream(scope, StartNewest())
+    newest = door.enumerator.start_stream(scope, StartLatest())
     assert door.enumerator.next_batch(scope, newest) == NextBatch(point=newest)
 
 

@@ -29,7 +29,7 @@ from penstock.proto.model.streams import (
     NextBatch,
     SnapshotBatch,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -98,7 +98,7 @@ def plan_of(enumerator: Enumerator, scope: StreamScope, batch: NextBatch) -> tup
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartAfter(EARLIEST)])
+@pytest.mark.parametrize("start", [StartSnapshot(), StartLatest(), StartAfter(EARLIEST)])
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)])
 @pytest.mark.parametrize("fallback", WatermarkFallback)
 def test_a_stream_is_the_same_from_both(
@@ -117,7 +117,7 @@ def test_a_stream_is_the_same_from_both(
             splits += len(members)
         newest = embedded.newest_position("t")
     match start:
-        case StartNewest():
+        case StartLatest():
             assert (begun.progress.position, found) == (newest, [])
             return
         case StartSnapshot():

@@ -45,7 +45,7 @@ from penstock.proto.model.streams import (
     SnapshotBatch,
     SnapshotPlace,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -150,7 +150,7 @@ def streamed(table: ScriptedTable) -> Iterator[Streamed]:
 
 
 @pytest.mark.parametrize("scope", [SCOPE, PLAIN])
-@pytest.mark.parametrize("start", [StartSnapshot(), StartNewest(), StartAfter(EARLIEST), StartAfter(Position(KEY, 3))])
+@pytest.mark.parametrize("start", [StartSnapshot(), StartLatest(), StartAfter(EARLIEST), StartAfter(Position(KEY, 3))])
 def test_every_part_of_a_start_reaches_the_enumerator(
     streamed: Streamed, scope: StreamScope, start: StreamStart
 ) -> None:
@@ -171,7 +171,7 @@ def test_every_part_of_a_batch_arrives_on_both_sides(
 def test_every_class_of_the_tree_comes_through(streamed: Streamed, code: str) -> None:
     cls = all_error_classes()[code]
     for ask in (
-        lambda: streamed.client.start_stream(SCOPE, StartNewest()),
+        lambda: streamed.client.start_stream(SCOPE, StartLatest()),
         lambda: streamed.client.next_batch(SCOPE, POINT),
     ):
         streamed.scripted.fails = [cls("so it was: 100 %")] * 5
@@ -200,7 +200,7 @@ def test_the_deadline_is_the_one_of_planning(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(connections, "stub", lambda address, access: Stub())
     client = EnumeratorClient("127.0.0.1:1", CallLimits(deadline_ms=1000, plan_deadline_ms=90_000))
-    client.start_stream(PLAIN, StartNewest())
+    client.start_stream(PLAIN, StartLatest())
     client.next_batch(PLAIN, POINT)
     assert all(80 < timeout <= 90 for _, timeout in given)
     assert given[0][0] == __version__
@@ -299,11 +299,11 @@ def test_a_stream_needs_the_right_to_plan_its_table(table: ScriptedTable, tmp_pa
             name: EnumeratorClient(server.address, FAST, ServerAccess(token=str(tmp_path / name)))
             for name in ("planner", "reader", "other")
         }
-        assert clients["planner"].start_stream(PLAIN, StartNewest()) == POINT
+        assert clients["planner"].start_stream(PLAIN, StartLatest()) == POINT
         assert clients["planner"].next_batch(PLAIN, POINT) == BATCH
         for name in ("reader", "other"):
             with pytest.raises(PermissionDenied, match=f"token:{name} has no right `plan` on table 'trips'"):
-                clients[name].start_stream(PLAIN, StartNewest())
+                clients[name].start_stream(PLAIN, StartLatest())
             with pytest.raises(PermissionDenied, match=f"token:{name} has no right `plan` on table 'trips'"):
                 clients[name].next_batch(PLAIN, POINT)
     assert len(scripted.asked) == 2
@@ -324,7 +324,7 @@ def test_a_server_that_is_older_says_so(table: ScriptedTable) -> None:
         client = EnumeratorClient(f"127.0.0.1:{port}", FAST)
         assert client.describe_table("trips").table == "trips"
         for call, ask in (
-            ("StartStream", lambda: client.start_stream(PLAIN, StartNewest())),
+            ("StartStream", lambda: client.start_stream(PLAIN, StartLatest())),
             ("NextBatch", lambda: client.next_batch(PLAIN, POINT)),
         ):
             with pytest.raises(

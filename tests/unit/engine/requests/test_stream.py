@@ -13,7 +13,7 @@ from penstock.proto.model.groups import OnLostRange
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, RoundLimits
 from penstock.proto.model.reports import TableDescription
-from penstock.proto.model.streams import EventTimeRule, StartAfter, StartNewest, StartSnapshot, WatermarkFallback
+from penstock.proto.model.streams import EventTimeRule, StartAfter, StartLatest, StartSnapshot, WatermarkFallback
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 
 UTC_TABLE = TableDescription(
@@ -92,7 +92,7 @@ def test_limits() -> None:
     [
         (None, StartSnapshot()),
         ("snapshot", StartSnapshot()),
-        ("latest", StartNewest()),
+        ("latest", StartLatest()),
         ("earliest", StartAfter(EARLIEST)),
         ("20260101000000", StartAfter(at("20260101000000"))),
     ],

@@ -29,7 +29,7 @@ from penstock.proto.model.streams import (
     Progress,
     SnapshotBatch,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -260,7 +260,7 @@ def test_a_target_stops_a_run_and_the_next_goes_on(golden: Golden) -> None:
 
 def test_latest_starts_behind_everything(golden: Golden) -> None:
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
-    points = walked(enumerator, scope(path), StartNewest())
+    points = walked(enumerator, scope(path), StartLatest())
     assert [point.progress.position for point in points] == [enumerator.describe_table(str(path)).newest]
 
 
@@ -294,9 +294,9 @@ def test_an_instant_that_was_consumed_and_is_gone_stops_the_stream(golden: Golde
 def test_scopes_that_no_stream_can_have(golden: Golden) -> None:
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
     with pytest.raises(ConfigurationError, match="eventTime"):
-        enumerator.start_stream(scope(path, rule=EventTimeRule(max_out_of_orderness_us=1)), StartNewest())
+        enumerator.start_stream(scope(path, rule=EventTimeRule(max_out_of_orderness_us=1)), StartLatest())
     with pytest.raises(ConfigurationError, match="onLostRange"):
-        enumerator.start_stream(scope(path, CHANGES, on_lost_range=OnLostRange.SNAPSHOT), StartNewest())
+        enumerator.start_stream(scope(path, CHANGES, on_lost_range=OnLostRange.SNAPSHOT), StartLatest())
 
 
 @pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])

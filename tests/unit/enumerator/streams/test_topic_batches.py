@@ -21,7 +21,7 @@ from penstock.proto.model.streams import (
     NextBatch,
     NoBatch,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -257,7 +257,7 @@ def test_instants_that_were_archived_behind_the_hand_over_are_remembered_no_long
     rules = HandOverRules(starting_offsets="orders,0:0", others_elsewhere=True)
     hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", rules=rules, access=ACCESS)
     scope = StreamScope(request=PlanRequest(table="t", query=Incremental(), hybrid=hybrid))
-    point = reads.start_stream(path, "t", scope, StartNewest())
+    point = reads.start_stream(path, "t", scope, StartLatest())
     table = open_table(path)
     archived = {InstantTime(time) for time in table.archive().commits if table.timeline().completed_write(time) is None}
     active = point.progress.consumed

@@ -28,7 +28,7 @@ from penstock.proto.model.streams import (
     SnapshotBatch,
     SnapshotPlace,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -71,7 +71,7 @@ scopes = st.builds(
     on_lost_range=st.sampled_from(OnLostRange),
     end_watermark_us=st.none() | numbers,
 )
-starts = st.sampled_from([StartSnapshot(), StartNewest()]) | st.builds(StartAfter, positions)
+starts = st.sampled_from([StartSnapshot(), StartLatest()]) | st.builds(StartAfter, positions)
 progresses = st.builds(
     Progress,
     position=positions,
@@ -202,7 +202,7 @@ BAD_SCOPES: dict[str, tuple[Callable[[pb.StreamScope], object], str]] = {
 @pytest.mark.parametrize("case", BAD_SCOPES)
 def test_a_scope_that_cannot_be_is_refused_naming_the_field_by_both_calls(case: str) -> None:
     damage, said = BAD_SCOPES[case]
-    start, asked = streams.start_to_message(SCOPE, StartNewest()), streams.asked_to_message(SCOPE, POINT)
+    start, asked = streams.start_to_message(SCOPE, StartLatest()), streams.asked_to_message(SCOPE, POINT)
     assert streams.start_from_message(wired(start))[0] == streams.asked_from_message(wired(asked))[0] == SCOPE
     damage(start.scope)
     damage(asked.scope)
@@ -272,7 +272,7 @@ def test_a_request_without_a_point_is_refused() -> None:
 
 
 def test_there_is_no_start_by_default() -> None:
-    message = streams.start_to_message(SCOPE, StartNewest())
+    message = streams.start_to_message(SCOPE, StartLatest())
     message.ClearField("start_newest")
     with pytest.raises(ConfigurationError, match="`start`: got no start that this build knows"):
         streams.start_from_message(message)
@@ -289,7 +289,7 @@ def test_a_reason_without_end_is_refused() -> None:
 def test_a_stream_of_another_query_is_refused(query: Query) -> None:
     scope = replace(SCOPE, request=PlanRequest(table="t", query=query))
     with pytest.raises(ConfigurationError, match=f"got {type(query).__name__}, expected incremental or changes"):
-        streams.start_from_message(streams.start_to_message(scope, StartNewest()))
+        streams.start_from_message(streams.start_to_message(scope, StartLatest()))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_a_point_that_no_message_can_hold_is_an_error_of_the_tree(point: StreamP
 
 def test_a_scope_that_no_message_can_hold_is_an_error_of_the_tree() -> None:
     with pytest.raises(ConfigurationError, match="start of a stream of table 't' cannot be encoded"):
-        streams.start_to_message(replace(SCOPE, end_watermark_us=-1), StartNewest())
+        streams.start_to_message(replace(SCOPE, end_watermark_us=-1), StartLatest())
 
 
 DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options.kafka import folded
+from penstock.proto.options.kafka import fold_client_settings
 from penstock.proto.options.registry import EntryPoint, option_named, parse_options
 from penstock.proto.options.types import MAX_SETTINGS, ClientSettings
 
@@ -97,7 +97,7 @@ def test_a_batch_refuses_a_setting_under_the_name_it_was_given_by() -> None:
 
 def test_what_is_no_setting_stays_as_it_is() -> None:
     given = {"query": "cdc", "kafkaValueFormat": "json", "kafka.topic": "t", "hoodie.kafka.x": "y"}
-    assert folded(given) == given
+    assert fold_client_settings(given) == given
 
 
 def test_a_dotted_name_is_the_option_of_all_settings() -> None:

@@ -48,7 +48,7 @@ from penstock.proto.model.streams import (
     SnapshotBatch,
     SnapshotPlace,
     StartAfter,
-    StartNewest,
+    StartLatest,
     StartSnapshot,
     StreamPoint,
     StreamScope,
@@ -98,7 +98,7 @@ class Script:
         match start:
             case StartAfter(position):
                 return StreamPoint(progress=Progress(position, layout=2))
-            case StartNewest():
+            case StartLatest():
                 return at(self.commits)
             case StartSnapshot():
                 place = SnapshotPlace(done=0, total=self.snapshot_splits, digest="d")
@@ -255,7 +255,7 @@ def test_without_a_start_it_is_the_initial_offset() -> None:
         ("snapshot", StartSnapshot()),
         ("earliest", StartAfter(EARLIEST)),
         ("20260101000000002", StartAfter(at(2).progress.position)),
-        ("latest", StartNewest()),
+        ("latest", StartLatest()),
     ],
 )
 def test_where_a_stream_starts(after: str | None, expected: StreamStart) -> None:
