@@ -32,9 +32,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.service_state import GROUP, PLAN, TABLE, make_state, make_table
-from penstock.enumerator.embedded import monotonic_ms
+from penstock.enumerator.clocks import monotonic_ms
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.model.groups import Assignments, GroupSpec, SplitProgress, StartLatest
 from penstock.table.storage.filesystem import open_storage
@@ -253,7 +253,7 @@ def idle_poll(instants: int, files: int, rounds: int = 200) -> IdlePoll:
     CACHE.mkdir(parents=True, exist_ok=True)
     table = make_table(CACHE / f"service-{instants}-{files}", instants, files)
     storage = Counting(str(table))
-    reads = FollowedTables()
+    reads = OpenTables()
     reads._opened[str(table)] = HudiTable(storage, load_properties(storage))  # type: ignore[arg-type]
     service = EnumeratorService({TABLE: str(table)}, reads=reads, clock_ms=monotonic_ms, poll_ms=None)
     service.join_group("idle", "r", GroupSpec(scope=spec_of_group().scope, start=StartLatest()), "1")

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.enumerator.clocks import monotonic_ms
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core import events as ev
@@ -15,7 +16,6 @@ from penstock.enumerator.core.group_lifecycle import round_id
 from penstock.enumerator.core.records import GroupKey, PlanQuery, QueryKind
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.split_facts import facts_of, sizes_alone
-from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.row_format import FORMAT_VERSION

@@ -34,6 +34,6 @@ def embedded_enumerator() -> EmbeddedEnumerator:
     """An enumerator inside this process, which may read splits for their event times."""
     from penstock.engine.event_time_scan import scan_event_time
     from penstock.enumerator.embedded import EmbeddedEnumerator
-    from penstock.enumerator.tables.open_tables import OpenedTables
+    from penstock.enumerator.tables.open_tables import OpenTables
 
-    return EmbeddedEnumerator(reads=OpenedTables(scan_event_time=scan_event_time))
+    return EmbeddedEnumerator(reads=OpenTables(scan_event_time=scan_event_time))

@@ -6,35 +6,33 @@ out split by split (`kept_plans`).
 
 from __future__ import annotations
 
-import difflib
 import os
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.enumerator.clocks import monotonic_ms
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer, WatermarkPlanned
 from penstock.enumerator.report_totals import total
-from penstock.enumerator.tables.open_tables import OpenedTables
-from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.enumerator.tables.open_tables import OpenTables
+from penstock.enumerator.tables.registered_tables import RegisteredTables
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.model.splits import Plan, Scan
 from penstock.proto.model.streams import END_OF_TIME_US, NextBatch, StreamPoint, StreamScope, StreamStart
-from penstock.table.storage.filesystem import redacted_uri, uri_without_credentials
 
 if TYPE_CHECKING:
     from penstock.enumerator.coordinator.coordinator import Coordinator
-    from penstock.enumerator.coordinator.held_plans import KeptPlans
+    from penstock.enumerator.coordinator.held_plans import HeldPlans
     from penstock.enumerator.core.results import CoordinatorSettings
 
 
 class TableReads(Protocol):
-    """What is asked of tables, by path: `opened_tables.OpenedTables`, or a script in a test. Any thread."""
+    """What is asked of tables, by path: `tables.open_tables.OpenTables`, or a script in a test. Any thread."""
 
     def check(self, path: str, /) -> None:
         """Fails if no table can be opened at `path`."""
@@ -59,11 +57,6 @@ class TableReads(Protocol):
     def next_batch(self, path: str, /, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`."""
         ...
-
-
-def monotonic_ms() -> int:
-    """Milliseconds that never run backwards, from no particular start."""
-    return time.monotonic_ns() // 1_000_000
 
 
 def random_plan_id() -> str:
@@ -99,49 +92,49 @@ class EmbeddedEnumerator:
         coordinator: Coordinator | None = None,
         observer: Observer = NO_OBSERVER,
     ) -> None:
-        self._tables = None if tables is None else dict(tables)
-        self._reads: TableReads = OpenedTables() if reads is None else reads
+        self.tables = RegisteredTables(tables)
+        self._reads: TableReads = OpenTables() if reads is None else reads
         self._clock_ms = clock_ms
         self._new_id = new_id
         self._observer = observer
         self._cpus = available_cpus() if cpus is None else cpus
         self._coordinator, self._settings = coordinator, settings
-        self._making = threading.Lock()
-        self._kept_plans: KeptPlans | None = None
+        self._lock = threading.Lock()
+        self._held_plans: HeldPlans | None = None
 
     def check_tables(self) -> None:
         """Opens every registered table: a wrong path fails now, not at the first request."""
-        for path in (self._tables or {}).values():
-            self._reads.check(path)
+        for name in self.tables.names:
+            self._reads.check(self.tables.path(name))
 
     def describe_table(self, table: str) -> TableDescription:
         """See `Enumerator.describe_table`."""
-        return self._reads.describe(self._path(table), self._name(table))
+        return self._reads.describe(self.tables.path(table), self.tables.display_name(table))
 
     def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
         """See `Enumerator.newest_position`."""
         if max_commits < 0:
             raise ConfigurationError(f"cap on commits: got {max_commits}, expected 0 (no cap) or more")
-        return self._reads.newest(self._path(table), after, max_commits)
+        return self._reads.newest(self.tables.path(table), after, max_commits)
 
     def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
         table = scope.request.table
-        return self._reads.start_stream(self._path(table), self._name(table), scope, start)
+        return self._reads.start_stream(self.tables.path(table), self.tables.display_name(table), scope, start)
 
     def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`."""
         table = scope.request.table
         begin_ms = self._clock_ms()
-        found = self._reads.next_batch(self._path(table), self._name(table), scope, point)
+        found = self._reads.next_batch(self.tables.path(table), self.tables.display_name(table), scope, point)
         if found.point != point:
             self._observer.observe(DurationMeasured(Duration.PLAN, (self._clock_ms() - begin_ms) / 1000))
             at_us = found.point.watermark.at_us
             if at_us is not None and at_us < END_OF_TIME_US:
-                self._observer.observe(WatermarkPlanned(self._name(table), at_us))
+                self._observer.observe(WatermarkPlanned(self.tables.display_name(table), at_us))
             log_event(
                 "batch of a stream",
-                table=self._name(table),
+                table=self.tables.display_name(table),
                 after=point.progress.position,
                 upto=found.point.progress.position,
                 watermark_us=found.point.watermark.at_us,
@@ -153,76 +146,53 @@ class EmbeddedEnumerator:
         """The plan of a request, not kept: for a caller that shares the splits out itself."""
         if request.target_split_bytes <= 0:
             raise ConfigurationError(f"size of a split: got {request.target_split_bytes} bytes, expected at least 1")
-        return self._published(self._reads.plan(self._path(request.table), self._name(request.table), request))
-
-    def _published(self, plan: Plan) -> Plan:
-        """The plan without credentials, if it leaves this process."""
-        if self._tables is None:
-            return plan
-        return replace(plan, scan=replace(plan.scan, base_path=uri_without_credentials(plan.scan.base_path)))
+        return self.tables.published(
+            self._reads.plan(self.tables.path(request.table), self.tables.display_name(request.table), request)
+        )
 
     def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
         """See `Enumerator.open_plan`. A request id that opened a plan before gives that plan again."""
-        return self._kept.open_plan(request, request_id)
+        return self._held.open_plan(request, request_id)
 
     def describe_plan(self, plan_id: str) -> Scan:
         """See `Enumerator.describe_plan`."""
-        return self._kept.describe_plan(plan_id)
+        return self._held.describe_plan(plan_id)
 
     def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
         """See `Enumerator.next_split`."""
-        return self._kept.next_split(plan_id, slot, index)
+        return self._held.next_split(plan_id, slot, index)
 
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
         """See `Enumerator.finish_split`."""
-        self._kept.finish_split(plan_id, slot, index, report)
+        self._held.finish_split(plan_id, slot, index, report)
 
     def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
         """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
-        return self._kept.reports(plan_id)
+        return self._held.reports(plan_id)
 
     def totals(self, plan_id: str) -> SplitReport:
         """The sum of `reports`; `max_event_time_us` is the highest."""
         return total(self.reports(plan_id).values())
 
     @property
-    def _kept(self) -> KeptPlans:
+    def _held(self) -> HeldPlans:
         """Made when a plan is first kept: who only plans never loads what keeps them."""
-        with self._making:
-            if self._kept_plans is None:
+        with self._lock:
+            if self._held_plans is None:
                 from penstock.enumerator.coordinator.coordinator import Coordinator
-                from penstock.enumerator.coordinator.held_plans import KeptPlans
+                from penstock.enumerator.coordinator.held_plans import HeldPlans
                 from penstock.enumerator.core.results import CoordinatorSettings
 
                 coordinator = self._coordinator or Coordinator(
                     clock_ms=self._clock_ms, settings=self._settings or CoordinatorSettings()
                 )
-                self._kept_plans = KeptPlans(
+                self._held_plans = HeldPlans(
                     coordinator,
                     planned=self.plan,
-                    shown=self._name,
+                    shown=self.tables.display_name,
                     clock_ms=self._clock_ms,
                     new_id=self._new_id,
                     cpus=self._cpus,
                     observer=self._observer,
                 )
-            return self._kept_plans
-
-    def _name(self, table: str) -> str:
-        """What plans, descriptions and logs call the table: never a URI with its credentials."""
-        return redacted_uri(table) if self._tables is None else table
-
-    def _path(self, table: str) -> str:
-        if not table:
-            raise ConfigurationError("table: got nothing, expected a name or a path")
-        if self._tables is None:
-            return table
-        path = self._tables.get(table)
-        if path is None:
-            near = difflib.get_close_matches(table[:200], self._tables, n=1)
-            hint = f" (did you mean {redacted_uri(near[0])!r}?)" if near else ""
-            served = ", ".join(map(redacted_uri, sorted(self._tables)[:20])) + (", …" if len(self._tables) > 20 else "")
-            raise TableNotFound(
-                f"no table {redacted_uri(table)[:200]!r} is registered here{hint}; registered: {served or 'none'}"
-            )
-        return path
+            return self._held_plans

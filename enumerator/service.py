@@ -1,102 +1,61 @@
-"""The enumerator as a service: both doors on one keeper. Embedded without a store, durable with one.
+"""The enumerator as a service: plans and consumer groups on one coordinator, and the threads that discover splits.
 
-Shell: puts keeper, tables and looking together, and turns the core's answers into splits. Not here: decisions (`core`),
-gRPC (`server`).
+`EnumeratorService` composes the parts and passes each call to one of them: `EmbeddedEnumerator` (plans),
+`ConsumerGroups` (groups).
 """
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
 
-from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.clocks import monotonic_ms, wall_ms
 from penstock.enumerator.coordinator.coordinator import Coordinator
-from penstock.enumerator.coordinator.metrics import kind_of
-from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.members import group_of
-from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.results import CoordinatorSettings
-from penstock.enumerator.core.state import Group, State
-from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, monotonic_ms, random_plan_id
+from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, random_plan_id
 from penstock.enumerator.groups.activity import Activity
-from penstock.enumerator.groups.descriptions import description_of, reset_outcome, summary_of
+from penstock.enumerator.groups.consumer_groups import ConsumerGroups
 from penstock.enumerator.groups.discovery_threads import DiscoveryThreads
-from penstock.enumerator.groups.server_status import status_of
-from penstock.enumerator.groups.split_discovery import Follows, SplitDiscovery
-from penstock.enumerator.log import log, log_event
-from penstock.enumerator.observer import (
-    CompositeObserver,
-    ReaderSplits,
-    SplitEvent,
-    SplitKind,
-    SplitReported,
-    SplitsCounted,
-)
+from penstock.enumerator.groups.split_discovery import GroupTables, SplitDiscovery
 from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.table_checks import TableChecks
-from penstock.proto.codec.serialized import decode_request, encode_request
-from penstock.proto.errors import ConfigurationError, Fenced, TableNotFound, code_and_text
 from penstock.proto.model.groups import (
-    AssignedSplit,
-    Assignments,
-    EndOfGroup,
     GroupAnswer,
     GroupDescription,
-    GroupLag,
-    GroupScope,
     GroupSpec,
     GroupStart,
     GroupSummary,
     Joined,
     Member,
-    NothingYet,
-    OnLostRange,
     ResetOutcome,
     ServerStatus,
     SplitProgress,
-    SplitRef,
-    StartLatest,
-    checked_name,
 )
-from penstock.proto.model.hybrid import Hybrid
-from penstock.proto.model.positions import EARLIEST, Position
-from penstock.proto.model.queries import Changes, Incremental
-from penstock.proto.model.reports import SplitReport
-from penstock.proto.model.splits import Scan
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import PlanRequest
+from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.model.splits import Plan, Scan
+from penstock.proto.model.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 
 POLL_MS = 1_000
-_T = TypeVar("_T")
 
 
-class ServiceReads(TableReads, Follows, Protocol):
-    """All that the service asks of tables: `followed_tables.FollowedTables`, or a script in a test."""
+class EnumeratorService:
+    """An `Enumerator` and a `GroupService`. With a durable coordinator it continues where the last process ended.
 
-    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
-        """See `watch.lag`."""
-        ...
-
-    def allow_topic(self, name: str, hybrid: Hybrid) -> None:
-        """ConfigurationError unless the topic behind the table of that name can be asked from now on."""
-        ...
-
-
-class EnumeratorService(EmbeddedEnumerator):
-    """An `Enumerator` and a `GroupService`. With a keeper that has a store it goes on where the last one ended.
-
-    `start` begins to follow the tables of groups, `stop` ends that; without a thread (`poll_ms` None)
-    `split_discovery.look` and
-    `coordinator.tick` have to be called. `poll_ms_of` are tables that are looked at in intervals of their own.
+    `start` begins discovery for the groups, `stop` ends it. With `poll_ms` None there are no threads: call
+    `split_discovery.discover` and `coordinator.tick`. `poll_ms_of` has the intervals of single tables. `reads` and
+    `follows` are the reads of tables for plans and for groups. `activity` is shown by `describe_server`: the caller
+    that passes a `coordinator` makes the activity one of its observers.
     """
 
     def __init__(
         self,
         tables: Mapping[str, str] | None = None,
         *,
-        reads: ServiceReads | None = None,
+        reads: TableReads | None = None,
+        follows: GroupTables | None = None,
         clock_ms: Callable[[], int] = monotonic_ms,
         new_id: Callable[[], str] = random_plan_id,
         cpus: int | None = None,
@@ -105,266 +64,153 @@ class EnumeratorService(EmbeddedEnumerator):
         poll_ms_of: Mapping[str, int] | None = None,
         activity: Activity | None = None,
     ) -> None:
-        coordinator = coordinator or Coordinator(clock_ms=clock_ms, settings=CoordinatorSettings())
+        if reads is None or follows is None:
+            open_tables = reads if isinstance(reads, OpenTables) else OpenTables()
+            reads, follows = reads or open_tables, follows or FollowedTables(open_tables)
         self.activity = activity or Activity(wall_ms, threading.Lock())
-        coordinator.observer = CompositeObserver(coordinator.observer, self.activity)
-        reads = FollowedTables() if reads is None else reads
-        super().__init__(
+        self.coordinator = coordinator or Coordinator(
+            clock_ms=clock_ms, settings=CoordinatorSettings(), observer=self.activity
+        )
+        self.plans = EmbeddedEnumerator(
             tables,
             reads=reads,
             clock_ms=clock_ms,
             new_id=new_id,
             cpus=cpus,
-            coordinator=coordinator,
-            observer=coordinator.observer,
+            coordinator=self.coordinator,
+            observer=self.coordinator.observer,
         )
-        self.coordinator = coordinator
-        self._service_reads = reads
+        names = self.plans.tables
         self.split_discovery = SplitDiscovery(
-            coordinator, reads, self._path, clock_ms, self._published, dict(poll_ms_of or {})
+            self.coordinator, follows, names.path, clock_ms, names.published, dict(poll_ms_of or {})
         )
+        check = reads.check
         self.checks = TableChecks(
-            tables or (), lambda name: reads.check(self._path(name)), clock_ms, coordinator.observer
+            names.names, lambda name: check(names.path(name)), clock_ms, self.coordinator.observer
         )
-        self._threads = None
+        self._threads: DiscoveryThreads | None = None
         if poll_ms is not None:
             self._threads = DiscoveryThreads(
                 self.split_discovery, min([poll_ms, *(poll_ms_of or {}).values()]), self.checks
             )
+        self.groups = ConsumerGroups(
+            self.coordinator, names, self.split_discovery, self.checks, self.activity, clock_ms, self._wake
+        )
+
+    # --- threads
 
     def on_trouble(self, call: Callable[[str], object]) -> None:
-        """`call` gets the reason when a background thread does not go on, and '' once all go on again."""
+        """`call` receives the reason when a background thread does not make progress, and '' once all of them do."""
         if self._threads is not None:
             self._threads.on_trouble = call
 
     def check_threads(self) -> None:
-        """Starts background threads again that have ended. To be called now and then: they check each other too."""
+        """Restarts background threads that have ended. Call it from time to time; the threads check each other too."""
         if self._threads is not None:
             self._threads.check()
 
     def start(self) -> None:
-        """Begins to follow the tables of groups."""
+        """Begins discovery for the groups."""
         if self._threads is not None:
             self._threads.start()
 
     def stop(self) -> None:
-        """Ends following; what is under way is finished."""
+        """Ends discovery; discoveries under way are completed."""
         if self._threads is not None:
             self._threads.stop()
 
+    def _wake(self) -> None:
+        if self._threads is not None:
+            self._threads.wake()
+
+    # --- plans: see `Enumerator`
+
+    def check_tables(self) -> None:
+        """See `EmbeddedEnumerator.check_tables`."""
+        self.plans.check_tables()
+
+    def describe_table(self, table: str) -> TableDescription:
+        """See `Enumerator.describe_table`."""
+        return self.plans.describe_table(table)
+
+    def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
+        """See `Enumerator.newest_position`."""
+        return self.plans.newest_position(table, after, max_commits)
+
+    def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
+        """See `Enumerator.start_stream`."""
+        return self.plans.start_stream(scope, start)
+
+    def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
+        """See `Enumerator.next_batch`."""
+        return self.plans.next_batch(scope, point)
+
+    def plan(self, request: PlanRequest) -> Plan:
+        """See `EmbeddedEnumerator.plan`."""
+        return self.plans.plan(request)
+
+    def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
+        """See `Enumerator.open_plan`."""
+        return self.plans.open_plan(request, request_id)
+
     def describe_plan(self, plan_id: str) -> Scan:
-        """See `Enumerator.describe_plan`; rounds of groups are plans too."""
-        if self.coordinator.look(lambda state: any(plan_id in group.rounds for group in state.groups.values())):
-            return self._kept.scan(plan_id)
-        return super().describe_plan(plan_id)
+        """See `Enumerator.describe_plan`."""
+        return self.plans.describe_plan(plan_id)
+
+    def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:
+        """See `Enumerator.next_split`."""
+        return self.plans.next_split(plan_id, slot, index)
+
+    def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
+        """See `Enumerator.finish_split`."""
+        self.plans.finish_split(plan_id, slot, index, report)
+
+    def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
+        """See `EmbeddedEnumerator.reports`."""
+        return self.plans.reports(plan_id)
+
+    def totals(self, plan_id: str) -> SplitReport:
+        """See `EmbeddedEnumerator.totals`."""
+        return self.plans.totals(plan_id)
+
+    # --- groups: see `GroupService`
 
     def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
         """See `GroupService.join_group`."""
-        scope = _checked_scope(spec.scope)
-        key = GroupKey(scope.request.table, checked_name("group", group))
-        checked_name("reader id", reader_id)
-        if spec.scope.request.hybrid is not None:
-            self._service_reads.allow_topic(key.table, spec.scope.request.hybrid)
-        if not self.coordinator.look(lambda state: key in state.groups):
-            progress = self._start(key.table, spec.start)
-            created = ev.CreateGroup(
-                key=key, scope=scope, limits=spec.limits, progress=progress, principal=spec.principal
-            )
-            self.coordinator.handle(created)
-        event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id, principal=spec.principal)
-        joined = self.coordinator.handle(event)
-        log_event("reader joined", table=key.table, group=group, reader=reader_id, epoch=joined.member.epoch)
-        if self._threads is not None:
-            self._threads.wake()
-        return joined
+        return self.groups.join_group(group, reader_id, spec, request_id)
 
     def heartbeat(self, member: Member) -> int:
         """See `GroupService.heartbeat`."""
-        self._fenced_told(member, lambda: self.coordinator.handle(ev.Heartbeat(member)))
-        return self.coordinator.settings.lease_ms
+        return self.groups.heartbeat(member)
 
     def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
         """See `GroupService.request_splits`."""
-        event = ev.RequestSplits(member, max_splits, sequence)
-        answer = self._fenced_told(member, lambda: self.coordinator.handle(event))
-        if isinstance(answer, NothingYet | EndOfGroup):
-            return answer
-        assigned: list[AssignedSplit] = []
-        for granted in answer.splits:
-            try:
-                split = self.coordinator.plan_store.splits(granted.plan_id, [granted.index])[0]
-            except KeyError:
-                raise Fenced(f"reader {member.reader_id!r}: its group was reset meanwhile; join again") from None
-            ref = SplitRef(granted.plan_id, granted.index)
-            assigned.append(AssignedSplit(ref, split, granted.start, granted.position))
-            if log.isEnabledFor(logging.DEBUG):
-                _tell("split assigned", member, ref, split=split.split_id, start=granted.start)
-        return Assignments(tuple(assigned))
+        return self.groups.request_splits(member, max_splits, sequence)
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupService.commit_splits`."""
-        committed = self._fenced_told(member, lambda: self.coordinator.handle(ev.CommitSplits(member, done)))
-        new = frozenset(committed.finished)
-        for one in done:
-            is_new = one.finished and (one.ref.plan_id, one.ref.index) in new
-            if log.isEnabledFor(logging.DEBUG) and (is_new or not one.finished):
-                _tell_progress(member, one)
-            if is_new and one.report is not None:
-                reported = SplitReported(member.table, member.group, member.reader_id, one.report)
-                self.coordinator.observer.observe(reported)
+        self.groups.commit_splits(member, done)
 
     def leave_group(self, member: Member) -> None:
         """See `GroupService.leave_group`."""
-        self.coordinator.handle(ev.Leave(member))
-        log_event("reader left", table=member.table, group=member.group, reader=member.reader_id)
+        self.groups.leave_group(member)
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
         """See `GroupService.list_groups`."""
-        waiting = self._waiting()
-        return self.coordinator.look(
-            lambda state: tuple(
-                summary_of(state.groups[key], self.coordinator.settings, waiting=key in waiting)
-                for key in sorted(state.groups)
-                if not table or key.table == table
-            )
-        )
+        return self.groups.list_groups(table)
 
     def describe_group(self, table: str, group: str) -> GroupDescription:
         """See `GroupService.describe_group`."""
-        key = GroupKey(table, group)
-        now_ms, waiting = self._clock_ms(), key in self._waiting()
-
-        def described(state: State) -> tuple[GroupDescription, Progress]:
-            found: Group = group_of(state, key)
-            return description_of(found, self.coordinator.settings, now_ms, waiting=waiting), found.progress
-
-        description, progress = self.coordinator.look(described)
-        troubled = self._with_trouble(description, key)
-        if troubled is not description:
-            return troubled  # storage that fails, or does not answer, is not asked here
-        try:
-            lag = self._service_reads.lag(self._path(table), progress, description.summary.committed)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the group is described
-            code, text = code_and_text(error)
-            log_event(
-                "lag cannot be measured", level=logging.WARNING, table=table, group=group, code=code, reason=text[:500]
-            )
-            if description.error:
-                return description
-            return replace(description, error=f"the lag cannot be measured: {text}", error_code=code)
-        return replace(description, lag=lag)
-
-    def _with_trouble(self, description: GroupDescription, key: GroupKey) -> GroupDescription:
-        """A group that is not stopped, with the error of the looks that fail."""
-        trouble = None if description.error else self.split_discovery.trouble_of(key)
-        return description if trouble is None else replace(description, error=trouble.text, error_code=trouble.code)
+        return self.groups.describe_group(table, group)
 
     def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
         """See `GroupService.reset_group`."""
-        key = GroupKey(table, group)
-        self.coordinator.look(lambda state: group_of(state, key))
-        progress = self._start(table, start)
-
-        def outcome(state: State) -> ResetOutcome:
-            return reset_outcome(group_of(state, key), progress.position, dry_run=dry_run)
-
-        found = self.coordinator.look(outcome)
-        if not dry_run:
-            self.coordinator.handle(ev.Reset(key, progress))
-            log_event("group reset", table=table, group=group, before=found.before, after=found.after)
-            if self._threads is not None:
-                self._threads.wake()
-        return found
+        return self.groups.reset_group(table, group, start, dry_run=dry_run)
 
     def delete_group(self, table: str, group: str) -> None:
         """See `GroupService.delete_group`."""
-        self.coordinator.handle(ev.Delete(GroupKey(table, group)))
-        log_event("group deleted", table=table, group=group)
+        self.groups.delete_group(table, group)
 
     def describe_server(self, table: str = "") -> ServerStatus:
         """See `GroupService.describe_server`."""
-        waiting, settings = self._waiting(), self.coordinator.settings
-
-        def found(state: State) -> list[tuple[GroupDescription, GroupKey]]:
-            now_ms = self._clock_ms()
-            keys = sorted(key for key in state.groups if table in ("", key.table))
-            return [(description_of(state.groups[key], settings, now_ms, waiting=key in waiting), key) for key in keys]
-
-        described = [(self._with_trouble(each, key), key) for each, key in self.coordinator.look(found)]
-        tables = {name: self.checks.trouble_of(name) for name in sorted(self._tables or ()) if table in ("", name)}
-        return status_of(described, self.activity, tables)
-
-    def _fenced_told(self, member: Member, call: Callable[[], _T]) -> _T:
-        """The call's answer; that a member was fenced is counted."""
-        try:
-            return call()
-        except Fenced:
-            group = self.coordinator.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
-            kind = SplitKind.MOR if group is None else kind_of(group)
-            observer = self.coordinator.observer
-            observer.observe(SplitsCounted(SplitEvent.FENCED, member.table, member.group, kind))
-            observer.observe(ReaderSplits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ()))
-            log_event(
-                "reader fenced",
-                level=logging.WARNING,
-                table=member.table,
-                group=member.group,
-                reader=member.reader_id,
-                epoch=member.epoch,
-            )
-            raise
-
-    def _waiting(self) -> set[GroupKey]:
-        return {key for key, trouble in tuple(self.split_discovery.troubles.items()) if trouble.waiting}
-
-    def _start(self, table: str, start: GroupStart) -> Progress:
-        """Where a group begins. All of a table that is not there yet is new."""
-        path = self._path(table)
-        position = None if isinstance(start, StartLatest) else start.position
-        try:
-            return self._service_reads.start(path, position)
-        except TableNotFound:
-            if position is None or position == EARLIEST:
-                return Progress(EARLIEST)
-            raise
-
-
-def wall_ms() -> int:
-    """Milliseconds since 1970 UTC."""
-    return time.time_ns() // 1_000_000
-
-
-def _checked_scope(scope: GroupScope) -> GroupScope:
-    """The scope with what does not count left out, so that the same scope is equal to itself."""
-    query = scope.request.query
-    match query:
-        case Incremental():
-            query = Incremental()
-        case Changes(change_format):
-            if scope.on_lost_range is OnLostRange.SNAPSHOT:
-                raise ConfigurationError(
-                    "onLostRange=snapshot is for rows: a snapshot holds no changes; give fail or earliest with cdc"
-                )
-            query = Changes(change_format)
-        case other:
-            raise ConfigurationError(
-                f"a consumer group of {type(other).__name__}: expected query=incremental or query=cdc"
-            )
-    request = replace(scope.request, query=query, slots=0)
-    return replace(scope, request=decode_request(encode_request(request)))  # what cannot be read again is never kept
-
-
-def _tell_progress(member: Member, one: SplitProgress) -> None:
-    if not one.finished:
-        _tell("split committed", member, one.ref, next=one.ordinal)
-        return
-    report = one.report or SplitReport(rows=0, size_bytes=0)
-    spent_ms = sum(phase_ms for _, phase_ms in report.phase_ms)
-    _tell("split finished", member, one.ref, rows=report.rows, bytes=report.size_bytes, ms=round(spent_ms, 3))
-
-
-def _tell(what: str, member: Member, ref: SplitRef, **more: Any) -> None:
-    """A line about a split that a member holds. DEBUG: a group hands splits out without end, and two lines a split cost
-    more than deciding who gets it; rounds are logged at INFO, and metrics count splits."""
-    ids: dict[str, Any] = {"table": member.table, "group": member.group, "reader": member.reader_id}
-    log_event(what, level=logging.DEBUG, **ids, plan=ref.plan_id, index=ref.index, **more)
+        return self.groups.describe_server(table)

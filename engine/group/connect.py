@@ -40,9 +40,9 @@ def open_group_enumerator(server: str | None, access: ServerAccess = NO_ACCESS) 
         return
     from penstock.engine.event_time_scan import scan_event_time
     from penstock.enumerator.service import EnumeratorService
-    from penstock.enumerator.tables.followed_tables import FollowedTables
+    from penstock.enumerator.tables.open_tables import OpenTables
 
-    service = EnumeratorService(reads=FollowedTables(scan_event_time=scan_event_time))
+    service = EnumeratorService(reads=OpenTables(scan_event_time=scan_event_time))
     service.start()
     try:
         yield service

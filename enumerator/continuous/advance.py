@@ -6,12 +6,12 @@ Shell: reads the table, asks the pure parts. Not here: decisions (`checks`, `rou
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC
 from typing import Final
 
+from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.consistency import (
     newest_active,
     on_layout,
@@ -47,7 +47,7 @@ def advance(
     following: Following,
     *,
     hollow_after_ms: int | None = None,
-    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    clock_ms: Callable[[], int] = wall_ms,
     planned: Planning = plan_request,
 ) -> Advance:
     """The next round behind the progress, or that nothing is new. Looks at the table as it is now.

@@ -5,13 +5,13 @@ Shell: reads the timeline and the newest clean, has ranges planned. Not here: th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import cache
 from typing import TYPE_CHECKING
 
+from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.consistency import just_before
 from penstock.enumerator.continuous.lag import Retention, instant_ms, lag_of
 from penstock.enumerator.continuous.round_limits import data_instants_behind
@@ -35,7 +35,7 @@ def lag(
     committed: Position,
     *,
     zone: tzinfo | None = None,
-    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    clock_ms: Callable[[], int] = wall_ms,
 ) -> GroupLag:
     """`lags` of one."""
     return lags(table, [(progress, committed)], zone=zone, clock_ms=clock_ms)[0]
@@ -46,7 +46,7 @@ def lags(
     places: Sequence[tuple[Progress, Position]],
     *,
     zone: tzinfo | None = None,
-    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    clock_ms: Callable[[], int] = wall_ms,
 ) -> list[GroupLag]:
     """How far groups that committed up to a position are behind, by the wall clock, and their times to loss. The table
     is read once.

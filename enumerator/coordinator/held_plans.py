@@ -82,7 +82,7 @@ def split_kind(query: PlanQuery) -> SplitKind:
     return SplitKind.CDC if query.kind is QueryKind.CHANGES else SplitKind.MOR
 
 
-class KeptPlans:
+class HeldPlans:
     """The plans of one keeper. Any thread."""
 
     def __init__(
@@ -151,8 +151,9 @@ class KeptPlans:
         )
 
     def describe_plan(self, plan_id: str) -> Scan:
-        """See `Enumerator.describe_plan`."""
-        self._coordinator.handle(UsePlan(plan_id))
+        """See `Enumerator.describe_plan`; rounds of groups are plans too."""
+        if not self._coordinator.look(lambda state: any(plan_id in group.rounds for group in state.groups.values())):
+            self._coordinator.handle(UsePlan(plan_id))
         return self.scan(plan_id)
 
     def next_split(self, plan_id: str, slot: int, index: int) -> SplitAnswer:

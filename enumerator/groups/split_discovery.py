@@ -38,6 +38,7 @@ from penstock.proto.errors import (
     code_and_text,
 )
 from penstock.proto.model.groups import GroupLag, OnLostRange
+from penstock.proto.model.hybrid import Hybrid
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Plan
@@ -52,10 +53,14 @@ SLOW_LOOK_MS: Final = 10_000
 time."""
 
 
-class Follows(ChecksFiles, Protocol):
-    """What is asked of followed tables, by path. Any thread."""
+class GroupTables(ChecksFiles, Protocol):
+    """Reads of tables for consumer groups, by path: `tables.followed_tables.FollowedTables`. Any thread."""
 
-    def glance(self, path: str) -> Look:
+    def allow_topic(self, name: str, hybrid: Hybrid) -> None:
+        """ConfigurationError if the topic of the table of that name cannot be reached from now on."""
+        ...
+
+    def probe(self, path: str) -> Look:
         """A cheap sign of whether the table changed; take it before the table is read."""
         ...
 
@@ -97,7 +102,7 @@ class SplitDiscovery:
     that are looked at less often than they are due. Any thread; a table is looked at by one at a time."""
 
     coordinator: Coordinator
-    follows: Follows
+    follows: GroupTables
     path_of: Callable[[str], str]
     clock_ms: Callable[[], int]
     published: Callable[[Plan], Plan] = lambda plan: plan
@@ -201,7 +206,7 @@ class SplitDiscovery:
         """Moves the group if a cleaner took files of a round that was planned: no reader could ever finish it."""
         path = self.path_of(key.table)
         if path not in glances:
-            glances[path] = self.follows.glance(path)
+            glances[path] = self.follows.probe(path)
         lost = self._open.lost(key, path, glances[path])
         if key in self.troubles and self.coordinator.look(lambda state: not self._wants_more(state, key)):
             self._seen(key)  # no other look of a paused group would say that storage answers again
@@ -231,7 +236,7 @@ class SplitDiscovery:
         try:
             path = self.path_of(key.table)
             if path not in glances:
-                glances[path] = self.follows.glance(path)
+                glances[path] = self.follows.probe(path)
             if in_lake and idle is not None and idle[:2] == (number, start) and nothing_changed(idle[2], glances[path]):
                 self._idle[key] = idle
                 self._seen(key)

@@ -12,16 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from penstock.enumerator.clocks import monotonic_ms, wall_ms
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
-from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.groups.activity import Activity
-from penstock.enumerator.observer import NO_OBSERVER, EpochAcquired, Observer
+from penstock.enumerator.observer import NO_OBSERVER, CompositeObserver, EpochAcquired, Observer
 from penstock.enumerator.planning.annotate import EventTimeScan
 from penstock.enumerator.server.config.settings import Settings
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import ConfigurationError, InvariantViolation, PenstockError, StorageDenied, StorageError
 
 FIRST_CHECKS_S: Final = 5.0
@@ -63,7 +64,7 @@ def built(
     """The service of these settings, following its groups' tables while the block runs.
 
     Without `state` it lives in memory. With it, waits while another live process has the directory, unless `takeover`;
-    EndedWhileWaiting once `ended` is set. `scan_event_time`: see `OpenedTables`; `activity` is told what happens.
+    EndedWhileWaiting once `ended` is set. `scan_event_time`: see `OpenTables`; `activity` is told what happens.
     Errors: those of `store.opening.open_sqlite` and `coordinator.recovered`; those of `_refuse_if_hopeless`.
     """
     if not settings.tables:
@@ -74,6 +75,8 @@ def built(
         max_groups_of_principal=settings.limits.groups_per_principal,
         group_expiry_ms=settings.group_expiry_ms,
     )
+    activity = activity or Activity(wall_ms, threading.Lock())
+    observer = CompositeObserver(observer, activity)
     if not settings.state:
         coordinator = Coordinator(clock_ms=monotonic_ms, settings=core, observer=observer)
         with _following(settings, coordinator, scan_event_time, activity) as service:
@@ -127,15 +130,15 @@ def _may_open_later(error: PenstockError) -> bool:
 
 @contextmanager
 def _following(
-    settings: Settings, coordinator: Coordinator, scan_event_time: EventTimeScan | None, activity: Activity | None
+    settings: Settings, coordinator: Coordinator, scan_event_time: EventTimeScan | None, activity: Activity
 ) -> Iterator[EnumeratorService]:
     paths = {name: table.path for name, table in settings.tables.items()}
     intervals = {name: table.poll_interval_ms or settings.poll_interval_ms for name, table in settings.tables.items()}
+    reads = OpenTables(scan_event_time=scan_event_time, topics=settings.topics)
     service = EnumeratorService(
         paths,
-        reads=FollowedTables(
-            hollow_after_ms=settings.hollow_after_ms, scan_event_time=scan_event_time, topics=settings.topics
-        ),
+        reads=reads,
+        follows=FollowedTables(reads, hollow_after_ms=settings.hollow_after_ms),
         coordinator=coordinator,
         poll_ms=settings.poll_interval_ms,
         poll_ms_of=intervals,

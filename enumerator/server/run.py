@@ -21,6 +21,7 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import NO_OBSERVER, Observer, TokensLoaded
 from penstock.enumerator.planning.annotate import EventTimeScan
@@ -38,7 +39,6 @@ from penstock.enumerator.server.rpc.group_handlers import GroupHandlers
 from penstock.enumerator.server.rpc.handlers import SERVICE_NAME, EnumeratorHandlers, PlanningPool, add_to_server
 from penstock.enumerator.server.rpc.interceptor import Guard, Readiness
 from penstock.enumerator.server.rpc.rate_limit import PeerRates
-from penstock.enumerator.service import wall_ms
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.model.access import is_loopback
@@ -170,7 +170,7 @@ def serve(tables: Mapping[str, str], listen: str, *, scan_event_time: EventTimeS
     """Serves the tables (name to path or URI) at `listen`: HOST:PORT on the loopback interface, port 0 to let the
     system choose. Each table is opened first; if none can be, a wrong path fails here, with its error.
 
-    `scan_event_time`: see `OpenedTables`. ConfigurationError if the address is not loopback, or is taken.
+    `scan_event_time`: see `OpenTables`. ConfigurationError if the address is not loopback, or is taken.
     """
     settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
     with ExitStack() as opened:

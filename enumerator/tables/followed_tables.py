@@ -1,26 +1,20 @@
-"""Tables of consumer groups by path: opened once, looked at many times.
-
-Shell: `penstock.table` through `watch`. Not here: when they are looked at (`looking`).
-"""
+"""Reads of tables for consumer groups: probe, advance, lag. Storage is read through `OpenTables`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.enumerator.continuous.advance import advance, start_progress
-from penstock.enumerator.continuous.change_probe import Look, TableWatch
+from penstock.enumerator.continuous.change_probe import Look
 from penstock.enumerator.continuous.retention import earliest_position, lags
 from penstock.enumerator.continuous.split_files import missing_file
 from penstock.enumerator.continuous.types import Advance, Following, Progress
 from penstock.enumerator.handover.phases import advance_hybrid
-from penstock.enumerator.planning.annotate import EventTimeScan
 from penstock.enumerator.planning.discovery import read_timeline
-from penstock.enumerator.tables.open_tables import OpenedTables, wall_clock_ms
-from penstock.kafka.factory import open_topic
-from penstock.kafka.protocols import OpenTopic
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.model.groups import GroupLag
-from penstock.proto.model.hybrid import KafkaAccess
+from penstock.proto.model.hybrid import Hybrid
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Split
@@ -28,33 +22,27 @@ from penstock.table.arrow_errors import translates_errors
 from penstock.table.hudi_table import HudiTable
 
 
-class FollowedTables(OpenedTables):
-    """`OpenedTables` that can be followed too. Any thread. `hollow_after_ms`: see `watch.advance.advance`."""
+class FollowedTables:
+    """Reads of tables for consumer groups. Any thread. `hollow_after_ms`: see `continuous.advance.advance`."""
 
-    def __init__(
-        self,
-        *,
-        hollow_after_ms: int | None = None,
-        wall_ms: Callable[[], int] = wall_clock_ms,
-        scan_event_time: EventTimeScan | None = None,
-        open_topic: OpenTopic = open_topic,
-        topics: Mapping[str, KafkaAccess] | None = None,
-    ) -> None:
-        super().__init__(wall_ms=wall_ms, scan_event_time=scan_event_time, open_topic=open_topic, topics=topics)
-        self._hollow_after_ms = hollow_after_ms
+    def __init__(self, tables: OpenTables, *, hollow_after_ms: int | None = None) -> None:
+        self._tables, self._hollow_after_ms = tables, hollow_after_ms
 
     @translates_errors
-    def glance(self, path: str) -> Look:
-        """See `looking.Follows.glance`: two file operations for a table that is open, and a listing of its timeline
-        where file times prove nothing; no listing with `hollow_after_ms`, where time alone may bring a round."""
-        watch = TableWatch(self.opened(path), clock_ns=lambda: self._wall_ms() * 1_000_000)
-        return watch.look_closely() if self._hollow_after_ms is None else watch.look()
+    def allow_topic(self, name: str, hybrid: Hybrid) -> None:
+        """See `GroupTables.allow_topic`."""
+        self._tables.allow_topic(name, hybrid)
+
+    @translates_errors
+    def probe(self, path: str) -> Look:
+        """See `GroupTables.probe`. No listing with `hollow_after_ms`: there time alone may complete a round."""
+        return self._tables.probe(path, closely=self._hollow_after_ms is None)
 
     @translates_errors
     def advance(self, path: str, name: str, following: Following) -> Advance:
-        """See `watch.advance.advance`, and `hybrid.following.advance_hybrid` for a hybrid read."""
-        table = self._table(path)
-        request = self._with_access(name, following.request)
+        """See `continuous.advance.advance`, and `handover.phases.advance_hybrid` for a hybrid read."""
+        table = self._tables.current(path)
+        request = self._tables.with_topic_access(name, following.request)
         if request.hybrid is None:
             return self._in_lake(table, name, following)
         return advance_hybrid(
@@ -62,9 +50,9 @@ class FollowedTables(OpenedTables):
             name,
             replace(following, request=request),
             request.hybrid,
-            self._side,
-            lambda asked: self._in_lake(table, name, asked),
-            self._planned,
+            self._tables.topic_source,
+            lambda in_lake: self._in_lake(table, name, in_lake),
+            self._tables.plan_table,
         )
 
     def _in_lake(self, table: HudiTable, name: str, following: Following) -> Advance:
@@ -73,40 +61,40 @@ class FollowedTables(OpenedTables):
             name,
             following,
             hollow_after_ms=self._hollow_after_ms,
-            clock_ms=self._wall_ms,
-            planned=self._planned,
+            clock_ms=self._tables.wall_ms,
+            planned=self._tables.plan_table,
         )
 
     @translates_errors
     def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
-        """See `watch.retention.earliest_position`."""
-        return earliest_position(self._table(path), request)
+        """See `continuous.retention.earliest_position`."""
+        return earliest_position(self._tables.current(path), request)
 
     @translates_errors
     def start(self, path: str, position: Position | None) -> Progress:
-        """See `watch.advance.start_progress`."""
-        return start_progress(self._table(path), position)
+        """See `continuous.advance.start_progress`."""
+        return start_progress(self._tables.current(path), position)
 
     @translates_errors
     def newest_clean(self, path: str) -> str:
         """See `open_rounds.ChecksFiles`."""
-        cleans = read_timeline(self._table(path)).timeline.completed_cleans
+        cleans = read_timeline(self._tables.current(path)).timeline.completed_cleans
         return cleans[-1].requested_time if cleans else ""
 
     @translates_errors
     def missing_file(self, path: str, splits: Sequence[Split]) -> str:
         """See `open_rounds.ChecksFiles`."""
-        return missing_file(self._table(path).storage, splits)
+        return missing_file(self._tables.current(path).storage, splits)
 
     @translates_errors
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
-        """See `watch.retention.lag`. Behind the lake no commit is waited for."""
+        """See `continuous.retention.lag`. After the hand-over to a topic there is no lag in commits."""
         return self.lags(path, [(progress, committed)])[0]
 
     @translates_errors
-    def lags(self, path: str, places: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
-        """`lag` of each, by one reading of the table."""
-        in_lake = [place for place in places if place[0].kafka is None]
-        found = iter(lags(self._table(path), in_lake, clock_ms=self._wall_ms) if in_lake else ())
-        behind = GroupLag(commits=0, size_bytes=0, seconds=0.0)
-        return [next(found) if progress.kafka is None else behind for progress, _ in places]
+    def lags(self, path: str, groups: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
+        """The lag of each (progress, committed position), from one read of the table."""
+        in_lake = [group for group in groups if group[0].kafka is None]
+        measured = iter(lags(self._tables.current(path), in_lake, clock_ms=self._tables.wall_ms) if in_lake else ())
+        none = GroupLag(commits=0, size_bytes=0, seconds=0.0)
+        return [next(measured) if progress.kafka is None else none for progress, _ in groups]

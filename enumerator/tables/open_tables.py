@@ -6,12 +6,12 @@ Shell: storage through `penstock.table`. Not here: planning (`planning`), names 
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
+from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.change_probe import Look, TableWatch, nothing_changed
 from penstock.enumerator.handover.topic_access import TopicAccesses
 from penstock.enumerator.handover.topic_source import TopicSide
@@ -38,16 +38,11 @@ MAX_TABLES: Final = 64
 """Tables kept open; the one unused longest is let go."""
 
 
-def wall_clock_ms() -> int:
-    """Milliseconds since 1970 UTC."""
-    return time.time_ns() // 1_000_000
-
-
 def _named(plan: Plan, name: str) -> Plan:
     return plan if plan.scan.table == name else replace(plan, scan=replace(plan.scan, table=name))
 
 
-class OpenedTables:
+class OpenTables:
     """Reads of tables by path or URI, from any thread.
 
     A table stays open for what it has cached of commits that cannot change. Its properties are read for each question,
@@ -61,14 +56,14 @@ class OpenedTables:
         self,
         max_tables: int = MAX_TABLES,
         *,
-        wall_ms: Callable[[], int] = wall_clock_ms,
+        wall_ms: Callable[[], int] = wall_ms,
         scan_event_time: EventTimeScan | None = None,
         open_topic: OpenTopic = open_topic,
         topics: Mapping[str, KafkaAccess] | None = None,
     ) -> None:
         self._accesses = TopicAccesses(topics)
-        self._max_tables, self._wall_ms = max_tables, wall_ms
-        self._side = TopicSide(open_topic=open_topic, scan_event_time=scan_event_time)
+        self._max_tables, self.wall_ms = max_tables, wall_ms
+        self.topic_source = TopicSide(open_topic=open_topic, scan_event_time=scan_event_time)
         self._streams = StreamMemory()
         self._sources = TimeSources(FooterCache(), scan_event_time)
         self._lock = threading.Lock()
@@ -77,41 +72,41 @@ class OpenedTables:
     @translates_errors
     def check(self, path: str) -> None:
         """TableNotFound, UnsupportedFeature, … if no table can be opened at `path`."""
-        self._table(path)
+        self.current(path)
 
     @translates_errors
     def describe(self, path: str, name: str) -> TableDescription:
         """The table now, under `name`."""
-        return planning.describe(self._table(path), name)
+        return planning.describe(self.current(path), name)
 
     @translates_errors
     def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
         """See `Enumerator.newest_position`."""
-        return planning.newest(self._table(path), after, max_commits)
+        return planning.newest(self.current(path), after, max_commits)
 
     @translates_errors
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
         """The plan of a request; its scan calls the table `name`."""
-        request = self._with_access(name, request)
+        request = self.with_topic_access(name, request)
         taken = self._streams.take_plan(path, request)
         if taken is not None:
             return _named(taken, name)
-        table = self._table(path)
+        table = self.current(path)
         if isinstance(request.query, SnapshotPart):
-            return plan_part(table, name, request, request.query, self._planned)
+            return plan_part(table, name, request, request.query, self.plan_table)
         if isinstance(request.query, TopicRanges):
             from penstock.enumerator.handover.topic_plans import topic_plan
 
             return topic_plan(table, name, request, request.query.ranges, self._sources.scan)
-        return self._planned(table, name, request, ())
+        return self.plan_table(table, name, request, ())
 
     @translates_errors
     def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
         check_scope(scope)
-        scope = replace(scope, request=self._with_access(name, scope.request))
+        scope = replace(scope, request=self.with_topic_access(name, scope.request))
         try:
-            table = self._table(path)
+            table = self.current(path)
         except TableNotFound:
             return StreamPoint(progress=Progress(EARLIEST))
         return self._look(table, path, name, scope).start(start)
@@ -120,21 +115,21 @@ class OpenedTables:
     def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`. An idle table costs two file operations."""
         check_scope(scope)
-        scope = replace(scope, request=self._with_access(name, scope.request))
+        scope = replace(scope, request=self.with_topic_access(name, scope.request))
         hybrid = scope.request.hybrid is not None
         idle = None if hybrid else self._streams.idle.get((path, scope))
         try:
-            if idle is not None and idle.point == point and nothing_changed(idle.look, self._glance(path)):
+            if idle is not None and idle.point == point and nothing_changed(idle.look, self.probe(path)):
                 return NextBatch(point=point)
-            table = self._table(path)
-            glance = self._glance(path)
+            table = self.current(path)
+            glance = self.probe(path)
             found = self._look(table, path, name, scope).next_batch(point)
         except TableNotFound:
             if is_earliest(point.progress.position) and point.snapshot is None:
                 return NextBatch(point=point)
             raise
         except CorruptFile as error:
-            if not self._streams.may_appear((path, error.missing_file), self._wall_ms()):
+            if not self._streams.may_appear((path, error.missing_file), self.wall_ms()):
                 raise
             raise StorageError(
                 f"{error}; it is waited for, as a listing may be stale: asking again may help"
@@ -149,10 +144,10 @@ class OpenedTables:
             path=path,
             name=name,
             scope=scope,
-            planned=self._planned,
+            planned=self.plan_table,
             memory=self._streams,
-            side=self._side,
-            clock_ms=self._wall_ms,
+            side=self.topic_source,
+            clock_ms=self.wall_ms,
             rows_of=lambda of, split: rows_of(of, split, self._sources.cache),
         )
 
@@ -160,24 +155,27 @@ class OpenedTables:
         """See `service.ServiceReads.allow_topic`."""
         self._accesses.given(name, hybrid)
 
-    def _with_access(self, name: str, request: PlanRequest) -> PlanRequest:
+    def with_topic_access(self, name: str, request: PlanRequest) -> PlanRequest:
         return (
             request if request.hybrid is None else replace(request, hybrid=self._accesses.given(name, request.hybrid))
         )
 
-    def _planned(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:
+    def plan_table(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:
         return planning.plan_request(table, name, request, passed_over, self._sources)
 
-    def _glance(self, path: str) -> Look:
-        return TableWatch(self.opened(path), clock_ns=lambda: self._wall_ms() * 1_000_000).look()
+    def probe(self, path: str, *, closely: bool = False) -> Look:
+        """A cheap sign of whether the table changed: two file operations for a table that is open. `closely`: also a
+        listing of the timeline where file times prove nothing."""
+        watch = TableWatch(self.last_opened(path), clock_ns=lambda: self.wall_ms() * 1_000_000)
+        return watch.look_closely() if closely else watch.look()
 
-    def opened(self, path: str) -> HudiTable:
-        """The table as it was when somebody last asked about it, opened if nobody did."""
+    def last_opened(self, path: str) -> HudiTable:
+        """The table with its properties as last read; opened if it is not open."""
         with self._lock:
             held = self._opened.get(path)
-        return self._table(path) if held is None else held
+        return self.current(path) if held is None else held
 
-    def _table(self, path: str) -> HudiTable:
+    def current(self, path: str) -> HudiTable:
         """The table with its properties as they are now."""
         with self._lock:
             held = self._opened.get(path)

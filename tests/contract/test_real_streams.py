@@ -13,7 +13,7 @@ import pytest
 from penstock.engine.event_time_scan import scan_event_time
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve
-from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, DataInvalidated, LateInstant, PenstockError, PositionExpired
@@ -65,7 +65,7 @@ def both(path: pathlib.Path) -> Iterator[tuple[EmbeddedEnumerator, EnumeratorCli
     """The embedded enumerator and the client of a server, over one table called `t`."""
     with serve({"t": str(path)}, "127.0.0.1:0", scan_event_time=scan_event_time) as server:
         client = EnumeratorClient(server.address)
-        yield EmbeddedEnumerator({"t": str(path)}, reads=OpenedTables(scan_event_time=scan_event_time)), client
+        yield EmbeddedEnumerator({"t": str(path)}, reads=OpenTables(scan_event_time=scan_event_time)), client
         client.close()
 
 

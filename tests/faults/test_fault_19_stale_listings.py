@@ -18,7 +18,7 @@ from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.streams.plan_cache import MISSING_MS
-from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, Member, StartAt
 from penstock.proto.model.positions import EARLIEST
@@ -97,7 +97,7 @@ class Followed:
         settings = CoordinatorSettings(lease_ms=3_600_000)
         self.service = EnumeratorService(
             {"t": str(table)},
-            reads=FollowedTables(wall_ms=self.clock),
+            reads=OpenTables(wall_ms=self.clock),
             clock_ms=self.clock,
             coordinator=Coordinator(clock_ms=self.clock, settings=settings),
             poll_ms=None,
@@ -157,7 +157,7 @@ def test_fault_19_a_stream_is_asked_to_come_again_until_the_file_is_seen_or_is_d
 ) -> None:
     table = golden.copy(case, tmp_path)
     clock = Clock()
-    reads = FollowedTables(wall_ms=clock)
+    reads = OpenTables(wall_ms=clock)
     scope = StreamScope(request=PlanRequest(table="t", query=Incremental()))
     point = reads.start_stream(str(table), "t", scope, StartAfter(EARLIEST))
     log = newest_log(table)

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from penstock.engine.group import retry
+from penstock.enumerator.clocks import monotonic_ms
 from penstock.enumerator.core import members
-from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.server import assembly
 from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.enumerator.service import EnumeratorService

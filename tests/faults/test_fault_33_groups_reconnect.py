@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.engine.consumer import Consumer
+from penstock.enumerator.clocks import monotonic_ms
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
-from penstock.enumerator.embedded import monotonic_ms
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal

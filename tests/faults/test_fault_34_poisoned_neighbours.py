@@ -21,6 +21,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.records import GroupKey
@@ -31,7 +32,7 @@ from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.enumerator.server.metrics.prometheus import Metrics, MetricsPort
 from penstock.enumerator.server.rpc.turns import Turns
 from penstock.enumerator.server.run import serve_enumerator
-from penstock.enumerator.service import EnumeratorService, wall_ms
+from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.tables import table_checks
 from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import PenstockError

@@ -126,7 +126,7 @@ def test_weak_point_11_who_waits_is_woken_though_a_look_is_under_way() -> None:
         return plain(path, name, following)
 
     script.advance = slow  # type: ignore[method-assign]
-    service = EnumeratorService({"t": "/lake"}, reads=script, clock_ms=Clock(), poll_ms=3_600_000)  # type: ignore[arg-type]
+    service = EnumeratorService({"t": "/lake"}, reads=script, follows=script, clock_ms=Clock(), poll_ms=3_600_000)  # type: ignore[arg-type]
     service.start()
     try:
         service.join_group("first", "r", spec_of(), "1")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess
 from penstock.proto.model.positions import EARLIEST
@@ -45,7 +45,7 @@ def delivered(path: str, topic: ScriptedTopic, hybrid: Hybrid) -> Iterator[tuple
     changelog = hybrid.mode is HybridMode.CHANGELOG
     query = Changes(ChangeFormat.ROWS) if changelog else Incremental()
     scope = StreamScope(request=PlanRequest(table="t", query=query, hybrid=hybrid))
-    reads = OpenedTables(open_topic=topic.open)
+    reads = OpenTables(open_topic=topic.open)
     point = reads.start_stream(path, "t", scope, StartSnapshot() if changelog else StartAfter(EARLIEST))
     while (found := reads.next_batch(path, "t", scope, point).point) != point:
         point = found

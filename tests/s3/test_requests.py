@@ -11,7 +11,7 @@ import pytest
 import penstock
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.model.groups import GroupScope, GroupSpec, StartLatest
 from penstock.proto.model.queries import Incremental, PlanRequest, Snapshot
 from penstock.reader.read_split import read_split
@@ -28,7 +28,7 @@ def counted(proxy: Any, work: Callable[[], object]) -> Counter[str]:
 
 
 def test_a_look_at_a_table_where_nothing_is_new(proxy: Any, upload: Callable[[str], str]) -> None:
-    service = EnumeratorService({"t": upload(MERGED)}, reads=FollowedTables(), poll_ms=None)
+    service = EnumeratorService({"t": upload(MERGED)}, reads=OpenTables(), poll_ms=None)
     scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
     service.join_group("g", "r", GroupSpec(scope=scope, start=StartLatest()), "first")
     service.split_discovery.look()

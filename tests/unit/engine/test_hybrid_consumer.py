@@ -16,8 +16,7 @@ from penstock.engine.event_time_scan import scan_event_time
 from penstock.engine.group.retry import Runtime
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.tables.followed_tables import FollowedTables
-from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import ConfigurationError, UndecodableRecord
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaRange
 from penstock.proto.model.queries import PlanRequest, TopicRanges
@@ -44,7 +43,7 @@ class Served:
 
     def __init__(self, path: str, topic: ScriptedTopic, topics: Mapping[str, KafkaAccess] | None = None) -> None:
         self.now_ms = 1_000
-        reads = FollowedTables(
+        reads = OpenTables(
             open_topic=topic.open, topics={"t": ACCESS} if topics is None else topics, scan_event_time=scan_event_time
         )
         self.service = EnumeratorService({"t": path}, reads=reads, clock_ms=lambda: self.now_ms, poll_ms=None)
@@ -180,7 +179,7 @@ def test_event_times_of_a_range_are_read_from_its_records(path: str, topic: Scri
         where="id = 'none'",
         hybrid=Hybrid(mode=mode, topic="orders", access=ACCESS),
     )
-    reads = OpenedTables(open_topic=topic.open, scan_event_time=scan_event_time)
+    reads = OpenTables(open_topic=topic.open, scan_event_time=scan_event_time)
     plan = EmbeddedEnumerator(reads=reads).plan(request)
     (split,) = plan.splits
     found = scan_event_time(plan.scan, split, "ts", "ms", ACCESS)

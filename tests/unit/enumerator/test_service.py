@@ -117,7 +117,7 @@ class Script:
         )
         return Plan(scan=scan, commit_range=CommitRange(EARLIEST, at(number)), splits=splits)
 
-    def glance(self, path: str) -> Look:
+    def probe(self, path: str) -> Look:
         return Look(self.newest, 1, 1, ".hoodie/timeline", self.is_settled)
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
@@ -207,7 +207,9 @@ class World:
 
 def service_of(script: Script, clock: Clock, coordinator: Coordinator) -> EnumeratorService:
     """Without a thread."""
-    return EnumeratorService({"t": "/lake"}, reads=script, clock_ms=clock, coordinator=coordinator, poll_ms=None)  # type: ignore[arg-type]
+    return EnumeratorService(
+        {"t": "/lake"}, reads=script, follows=script, clock_ms=clock, coordinator=coordinator, poll_ms=None
+    )  # type: ignore[arg-type]
 
 
 def spec_of(**scope: object) -> GroupSpec:

@@ -21,7 +21,7 @@ from penstock.engine.spark.stream.offsets import Offset
 from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.engine.spark.task.input_partitions import PackedSlot
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import ConfigurationError, PositionExpired
 from penstock.proto.model.hybrid import KafkaAccess
 from penstock.proto.options.registry import EntryPoint
@@ -65,7 +65,7 @@ class Query:
         self.batches: list[list[dict[str, Any]]] = []
 
     def reader(self) -> PenstockStreamReader:
-        reads = OpenedTables(open_topic=self.topic.open, scan_event_time=scan_event_time)
+        reads = OpenTables(open_topic=self.topic.open, scan_event_time=scan_event_time)
         return PenstockStreamReader(
             self.load, self.schema, enumerator=EmbeddedEnumerator(reads=reads), pause=lambda seconds: None
         )

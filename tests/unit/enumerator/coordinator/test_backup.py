@@ -61,7 +61,12 @@ class Process:
             self.store, DirectJournal(self.store), clock_ms=clock, settings=CoordinatorSettings()
         )
         self.service = EnumeratorService(
-            {"t": "/lake"}, reads=self.script, clock_ms=clock, coordinator=coordinator, poll_ms=None
+            {"t": "/lake"},
+            reads=self.script,
+            follows=self.script,
+            clock_ms=clock,
+            coordinator=coordinator,
+            poll_ms=None,
         )  # type: ignore[arg-type]
 
     def join(self, reader_id: str, request_id: str) -> Member:

@@ -80,9 +80,9 @@ class Hostile(Script):
             self.raised += 1
             raise self.error
 
-    def glance(self, path: str) -> Look:
+    def probe(self, path: str) -> Look:
         self._fail("glance", path)
-        return super().glance(path)
+        return super().probe(path)
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
         self._fail("advance", path)
@@ -131,7 +131,12 @@ def running(
     counted = Counted()
     coordinator.observer = counted
     service = EnumeratorService(
-        {"bad": "/lake/bad", "good": "/lake/good"}, reads=script, clock_ms=clock, coordinator=coordinator, poll_ms=5
+        {"bad": "/lake/bad", "good": "/lake/good"},
+        reads=script,
+        follows=script,
+        clock_ms=clock,
+        coordinator=coordinator,
+        poll_ms=5,
     )
     world = World(script, coordinator, clock, service, counted)
     service.on_trouble(world.reasons.append)

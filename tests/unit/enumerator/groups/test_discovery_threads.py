@@ -44,7 +44,8 @@ def test_a_table_that_blocks_holds_up_neither_other_tables_nor_leases() -> None:
     coordinator = Coordinator(clock_ms=clock, settings=CoordinatorSettings(lease_ms=1_000))
     service = EnumeratorService(
         {"slow": "/lake/slow", "t": "/lake/t"},
-        reads=script,  # type: ignore[arg-type]
+        reads=script,
+        follows=script,  # type: ignore[arg-type]
         clock_ms=clock,
         coordinator=coordinator,
         poll_ms=10,
@@ -85,7 +86,8 @@ def test_each_of_many_tables_is_looked_at_although_those_before_it_are_due_again
     script, clock = Counting(newest=0), Clock()
     service = EnumeratorService(
         {name: f"/lake/{name}" for name in names},
-        reads=script,  # type: ignore[arg-type]
+        reads=script,
+        follows=script,  # type: ignore[arg-type]
         clock_ms=clock,
         coordinator=Coordinator(clock_ms=clock, settings=CoordinatorSettings()),
         poll_ms=10,

@@ -13,6 +13,7 @@ from penstock.enumerator.continuous.types import Advance, Following
 from penstock.enumerator.groups.lag_monitor import Measurer
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.model.groups import GroupScope, GroupSpec, StartLatest
 from penstock.proto.model.queries import Incremental, PlanRequest
 from penstock.table.hudi_table import HudiTable
@@ -35,9 +36,10 @@ class Counted:
     service: EnumeratorService = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reads = Reads(wall_ms=lambda: self.wall_ms)
+        reads = OpenTables(wall_ms=lambda: self.wall_ms)
+        self.reads = CountedTables(reads)
         self.reads.asked = self.asked
-        self.service = EnumeratorService({"t": str(self.script.path)}, reads=self.reads, poll_ms=None)
+        self.service = EnumeratorService({"t": str(self.script.path)}, reads=reads, follows=self.reads, poll_ms=None)
         scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
         for number in range(GROUPS):
             self.service.join_group(f"g{number}", "r", GroupSpec(scope=scope, start=StartLatest()), "x")
@@ -49,12 +51,12 @@ class Counted:
         return Counter(self.asked)
 
 
-class Reads(FollowedTables):
+class CountedTables(FollowedTables):
     asked: Counter[str]
 
-    def glance(self, path: str) -> Any:
+    def probe(self, path: str) -> Any:
         self.asked["glance"] += 1
-        return super().glance(path)
+        return super().probe(path)
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
         self.asked["advance"] += 1

@@ -12,7 +12,7 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups.lag_monitor import Measurer
 from penstock.enumerator.observer import Observation, RecordsExpired, TopicMeasured
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import ConfigurationError, DataInvalidated
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import AssignedSplit, Assignments, GroupScope, GroupSpec, Member, SplitProgress
@@ -45,7 +45,7 @@ class Lake:
 
     def begin(self) -> None:
         """A service on what the store has, and the reader joined."""
-        reads = FollowedTables(open_topic=self.topic.open, topics={"t": ACCESS})
+        reads = OpenTables(open_topic=self.topic.open, topics={"t": ACCESS})
         coordinator: Coordinator = durable_coordinator(
             self.store, DirectJournal(self.store), clock_ms=lambda: self.now_ms, settings=CoordinatorSettings()
         )
@@ -209,7 +209,7 @@ def test_brokers_that_are_down_are_asked_again(golden: Any) -> None:
 
 
 def test_a_server_without_brokers_for_the_table_refuses_the_join(golden: Any) -> None:
-    reads = FollowedTables(topics={})
+    reads = OpenTables(topics={})
     service = EnumeratorService({"t": str(golden.table("C_v6_streamer"))}, reads=reads, poll_ms=None)
     hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders")
     spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Incremental(), hybrid=hybrid)))

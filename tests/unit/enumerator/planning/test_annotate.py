@@ -22,7 +22,7 @@ from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 from penstock.enumerator.planning.plan import plan_request
 from penstock.enumerator.planning.scan import check_event_time
 from penstock.enumerator.planning.slice_planner import plan_splits
-from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import ChangeFormat, GroupChanges, LoggedImages
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Snapshot
@@ -60,7 +60,7 @@ def request(**more: Any) -> PlanRequest:
 class TestScanned:
     def test_splits_whose_files_do_not_tell_are_read_and_no_others(self, golden: Golden) -> None:
         scans = Scans()
-        tables = OpenedTables(scan_event_time=scans)
+        tables = OpenTables(scan_event_time=scans)
         path = str(golden.table(AVRO_LOGS))
         asked = request(event_time="ET", metadata=False)
         files = tables.plan(path, "t", asked).splits
@@ -78,7 +78,7 @@ class TestScanned:
     ) -> None:
         caplog.set_level(logging.INFO, "penstock.enumerator")
         scans = Scans(answer=NoEventTimes())
-        tables = OpenedTables(scan_event_time=scans)
+        tables = OpenTables(scan_event_time=scans)
         path = str(golden.table(AVRO_LOGS))
         asked = request(event_time="et_ms", event_time_unit="ms", scan_event_time=True, metadata=False)
         first = tables.plan(path, "t", asked)
@@ -95,8 +95,8 @@ class TestScanned:
     def test_without_a_way_to_read_the_error_says_so(self, golden: Golden) -> None:
         asked = request(event_time="et", scan_event_time=True, metadata=False)
         with pytest.raises(ConfigurationError, match=r"2 of 3 splits of table t .* without a way to read them"):
-            OpenedTables().plan(str(golden.table(AVRO_LOGS)), "t", asked)
-        told = OpenedTables().plan(str(golden.table(AVRO_LOGS)), "t", replace(asked, metadata=True)).splits
+            OpenTables().plan(str(golden.table(AVRO_LOGS)), "t", asked)
+        told = OpenTables().plan(str(golden.table(AVRO_LOGS)), "t", replace(asked, metadata=True)).splits
         assert not any(isinstance(split.event_time, UnknownBounds) for split in told), "nothing is left to be read"
 
     def test_logs_of_avro_blocks_without_statistics_are_read(self, golden: Golden) -> None:
@@ -161,7 +161,7 @@ class TestPaths:
 class TestAskedOnce:
     @pytest.mark.parametrize("case", [PARQUET_LOGS, AVRO_LOGS, "B_v9_colstats_cow"])
     def test_no_file_is_opened_again(self, golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        tables, column = OpenedTables(), "ts" if case == PARQUET_LOGS else "et"
+        tables, column = OpenTables(), "ts" if case == PARQUET_LOGS else "et"
         unit = ""
         path = str(golden.table(case))
         first = tables.plan(path, "t", request(event_time=column, event_time_unit=unit))
@@ -171,13 +171,13 @@ class TestAskedOnce:
         monkeypatch.setattr(metadata_bounds, "column_stats_key", None)
         assert tables.plan(path, "t", request(event_time=column, event_time_unit=unit)) == first
         with pytest.raises(TypeError):
-            OpenedTables().plan(path, "t", request(event_time=column, event_time_unit=unit))
+            OpenTables().plan(path, "t", request(event_time=column, event_time_unit=unit))
 
     def test_on_layout_1_the_metadata_table_is_asked_again(
         self, golden: Golden, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A log there grows, and its statistics with it, although an instant that wrote into it is not complete."""
-        tables, asked = OpenedTables(), request(event_time="et")
+        tables, asked = OpenTables(), request(event_time="et")
         path = str(golden.table("B_v6_colstats_mor"))
         tables.plan(path, "t", asked)
         monkeypatch.setattr(metadata_bounds, "column_stats_key", None)
@@ -188,7 +188,7 @@ class TestAskedOnce:
         path = golden.copy("B_v9_colstats_cow", tmp_path)
         for file in path.glob("*/*.parquet"):
             pq.write_table(pq.read_table(file), file, row_group_size=2)
-        tables = OpenedTables()
+        tables = OpenTables()
         whole = tables.plan(str(path), "t", request(event_time="et"))
         runs = tables.plan(str(path), "t", request(event_time="et", target_split_bytes=1))
         assert len(runs.splits) > len(whole.splits)

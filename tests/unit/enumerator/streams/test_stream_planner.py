@@ -14,7 +14,7 @@ import pytest
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.streams import stream_planner
-from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import ConfigurationError, DataInvalidated, PositionExpired, TableNotFound
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import OnLostRange
@@ -241,10 +241,10 @@ def test_the_clock_ends_a_stream_whose_timeline_is_utc(golden: Golden, tmp_path:
     properties.write_text(text + "hoodie.table.timeline.timezone=UTC\n")
     newest = EmbeddedEnumerator().describe_table(str(path)).newest
     upto = Position(InstantTime(str(int(newest.order_key) + 1_000)))
-    late = EmbeddedEnumerator(reads=OpenedTables(wall_ms=lambda: FAR))
+    late = EmbeddedEnumerator(reads=OpenTables(wall_ms=lambda: FAR))
     ended = walked(late, scope(path, upto=upto), StartAfter(EARLIEST))
     assert ended[-1].ended
-    early = EmbeddedEnumerator(reads=OpenedTables(wall_ms=lambda: 0))
+    early = EmbeddedEnumerator(reads=OpenTables(wall_ms=lambda: 0))
     assert not walked(early, scope(path, upto=upto), StartAfter(EARLIEST))[-1].ended
 
 

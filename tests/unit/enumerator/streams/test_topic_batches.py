@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import ConfigurationError, DataInvalidated, KafkaUnavailable, PositionExpired
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess, Phase
@@ -45,7 +45,7 @@ class Lake:
         self.case = golden.case(name)
         self.path = str(golden.table(name) if folder is None else golden.copy(name, folder))
         self.topic = ScriptedTopic.of_golden(GOLDEN, self.case)
-        self.reads = OpenedTables(open_topic=self.topic.open)
+        self.reads = OpenTables(open_topic=self.topic.open)
 
     def scope(self, mode: HybridMode = HybridMode.APPEND, **more: Any) -> StreamScope:
         query = Changes(ChangeFormat.ROWS) if mode is HybridMode.CHANGELOG else Incremental()
@@ -94,7 +94,7 @@ def test_a_batch_of_the_topic_is_planned_from_its_point_alone(streamer: Lake) ->
     point = streamer.next(scope, streamer.until_topic(scope)[-1]).point
     request = batch_request(scope, point)
     assert request is not None
-    again = OpenedTables(open_topic=streamer.topic.open).plan(streamer.path, "t", request)
+    again = OpenTables(open_topic=streamer.topic.open).plan(streamer.path, "t", request)
     kept = streamer.reads.plan(streamer.path, "t", request)
     assert again.splits == kept.splits
     assert all(isinstance(split.part, KafkaRange) for split in again.splits)
@@ -106,7 +106,7 @@ def test_the_steps_repeat_from_any_point(streamer: Lake) -> None:
     scope = streamer.scope()
     points = streamer.until_topic(scope)
     for before, after in itertools.pairwise(points):
-        fresh = OpenedTables(open_topic=streamer.topic.open)
+        fresh = OpenTables(open_topic=streamer.topic.open)
         assert fresh.next_batch(streamer.path, "t", scope, before).point == after
 
 
@@ -186,7 +186,7 @@ def test_row_19_the_watermark_goes_on_and_never_back(streamer: Lake) -> None:
             return EventTimeBounds(high - 1_000_000, high)
         return EventTimeBounds(1_000_000, 2_000_000)
 
-    streamer.reads = OpenedTables(open_topic=streamer.topic.open, scan_event_time=scan)
+    streamer.reads = OpenTables(open_topic=streamer.topic.open, scan_event_time=scan)
     plain = streamer.scope()
     scope = replace(
         plain,
@@ -222,7 +222,7 @@ def test_row_20_a_partition_without_records_holds_no_watermark_back_nor_does_the
         for item in streamer.topic.records
         if (item.partition, item.offset) < (0, streamer.topic.ends[0]) or item.partition
     ]
-    streamer.reads = OpenedTables(open_topic=streamer.topic.open, scan_event_time=scan)
+    streamer.reads = OpenTables(open_topic=streamer.topic.open, scan_event_time=scan)
     plain = streamer.scope()
     scope = replace(
         plain,
@@ -253,7 +253,7 @@ def test_row_03_a_consumed_instant_that_is_gone_behind_the_hand_over_stops_the_s
 def test_instants_that_were_archived_behind_the_hand_over_are_remembered_no_longer(golden: Any, case: str) -> None:
     """Else each look at the topic would read the archive of the lake for ever."""
     path, topic = str(golden.table(case)), ScriptedTopic("orders", starts={0: 0}, ends={0: 1})
-    reads = OpenedTables(open_topic=topic.open)
+    reads = OpenTables(open_topic=topic.open)
     rules = HandOverRules(starting_offsets="orders,0:0", others_elsewhere=True)
     hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", rules=rules, access=ACCESS)
     scope = StreamScope(request=PlanRequest(table="t", query=Incremental(), hybrid=hybrid))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.enumerator.tables import open_tables
-from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import TableNotFound
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import PlanRequest, Snapshot
@@ -34,7 +34,7 @@ def opened_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_table_is_opened_once_for_all_questions(golden: Any, opened_paths: list[str]) -> None:
     path = str(golden.table(CASE))
-    tables = OpenedTables()
+    tables = OpenTables()
     tables.check(path)
     newest = tables.newest(path, None, 0)
     assert tables.describe(path, "trips").newest == newest
@@ -47,7 +47,7 @@ def test_a_table_is_opened_once_for_all_questions(golden: Any, opened_paths: lis
 def test_another_table_at_the_same_path_is_seen(golden: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "table"
     shutil.copytree(golden.table(OTHER), path)
-    tables = OpenedTables()
+    tables = OpenTables()
     assert tables.describe(str(path), "t").table_version == 6
     shutil.rmtree(path)
     shutil.copytree(golden.table(CASE), path)
@@ -60,7 +60,7 @@ def test_a_table_that_went_away_is_not_found_and_found_again_when_it_is_back(
 ) -> None:
     path = tmp_path / "table"
     shutil.copytree(golden.table(CASE), path)
-    tables = OpenedTables()
+    tables = OpenTables()
     newest = tables.newest(str(path), None, 0)
     (path / ".hoodie").rename(tmp_path / "away")
     with pytest.raises(TableNotFound):
@@ -72,12 +72,12 @@ def test_a_table_that_went_away_is_not_found_and_found_again_when_it_is_back(
 
 def test_what_is_no_table_is_refused_by_check(tmp_path: pathlib.Path) -> None:
     with pytest.raises(TableNotFound):
-        OpenedTables().check(str(tmp_path))
+        OpenTables().check(str(tmp_path))
 
 
 def test_open_tables_are_bounded_and_the_least_used_goes(golden: Any, opened_paths: list[str]) -> None:
     one, other = str(golden.table(CASE)), str(golden.table(OTHER))
-    tables = OpenedTables(max_tables=1)
+    tables = OpenTables(max_tables=1)
     for path in (one, one, other, other, one):
         tables.check(path)
     assert opened_paths == [one, other, one]

@@ -1,0 +1,271 @@
+"""The consumer groups of a service: a `GroupService` over the coordinator and the tables of the groups."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.coordinator.coordinator import Coordinator
+from penstock.enumerator.coordinator.metrics import kind_of
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.members import group_of
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.state import State
+from penstock.enumerator.groups.activity import Activity
+from penstock.enumerator.groups.descriptions import description_of, reset_outcome, summary_of
+from penstock.enumerator.groups.server_status import status_of
+from penstock.enumerator.groups.split_discovery import SplitDiscovery
+from penstock.enumerator.log import log, log_event
+from penstock.enumerator.observer import ReaderSplits, SplitEvent, SplitKind, SplitReported, SplitsCounted
+from penstock.enumerator.tables.registered_tables import RegisteredTables
+from penstock.enumerator.tables.table_checks import TableChecks
+from penstock.proto.codec.serialized import decode_request, encode_request
+from penstock.proto.errors import ConfigurationError, Fenced, TableNotFound, code_and_text
+from penstock.proto.model.groups import (
+    AssignedSplit,
+    Assignments,
+    EndOfGroup,
+    GroupAnswer,
+    GroupDescription,
+    GroupScope,
+    GroupSpec,
+    GroupStart,
+    GroupSummary,
+    Joined,
+    Member,
+    NothingYet,
+    OnLostRange,
+    ResetOutcome,
+    ServerStatus,
+    SplitProgress,
+    SplitRef,
+    StartLatest,
+    checked_name,
+)
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.queries import Changes, Incremental
+from penstock.proto.model.reports import SplitReport
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroups:
+    """A `GroupService`. Any thread."""
+
+    coordinator: Coordinator
+    """Holds the state of the groups."""
+    tables: RegisteredTables
+    """The tables, by name."""
+    split_discovery: SplitDiscovery
+    """Reads the tables of the groups."""
+    checks: TableChecks
+    """Whether each table can be opened."""
+    activity: Activity
+    """Recent activity, for `describe_server`."""
+    clock_ms: Callable[[], int]
+    """The monotonic clock of leases."""
+    wake: Callable[[], object] = lambda: None
+    """Starts a discovery now: called after a reader joined or a group was reset."""
+
+    def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
+        """See `GroupService.join_group`."""
+        scope = _checked_scope(spec.scope)
+        key = GroupKey(scope.request.table, checked_name("group", group))
+        checked_name("reader id", reader_id)
+        if spec.scope.request.hybrid is not None:
+            self.split_discovery.follows.allow_topic(key.table, spec.scope.request.hybrid)
+        if not self.coordinator.look(lambda state: key in state.groups):
+            progress = self._start(key.table, spec.start)
+            created = ev.CreateGroup(
+                key=key, scope=scope, limits=spec.limits, progress=progress, principal=spec.principal
+            )
+            self.coordinator.handle(created)
+        event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id, principal=spec.principal)
+        joined = self.coordinator.handle(event)
+        log_event("reader joined", table=key.table, group=group, reader=reader_id, epoch=joined.member.epoch)
+        self.wake()
+        return joined
+
+    def heartbeat(self, member: Member) -> int:
+        """See `GroupService.heartbeat`."""
+        self._count_fenced(member, lambda: self.coordinator.handle(ev.Heartbeat(member)))
+        return self.coordinator.settings.lease_ms
+
+    def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
+        """See `GroupService.request_splits`."""
+        event = ev.RequestSplits(member, max_splits, sequence)
+        answer = self._count_fenced(member, lambda: self.coordinator.handle(event))
+        if isinstance(answer, NothingYet | EndOfGroup):
+            return answer
+        assigned: list[AssignedSplit] = []
+        for granted in answer.splits:
+            try:
+                split = self.coordinator.plan_store.splits(granted.plan_id, [granted.index])[0]
+            except KeyError:
+                raise Fenced(f"reader {member.reader_id!r}: its group was reset meanwhile; join again") from None
+            ref = SplitRef(granted.plan_id, granted.index)
+            assigned.append(AssignedSplit(ref, split, granted.start, granted.position))
+            if log.isEnabledFor(logging.DEBUG):
+                _tell("split assigned", member, ref, split=split.split_id, start=granted.start)
+        return Assignments(tuple(assigned))
+
+    def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
+        """See `GroupService.commit_splits`."""
+        committed = self._count_fenced(member, lambda: self.coordinator.handle(ev.CommitSplits(member, done)))
+        new = frozenset(committed.finished)
+        for one in done:
+            is_new = one.finished and (one.ref.plan_id, one.ref.index) in new
+            if log.isEnabledFor(logging.DEBUG) and (is_new or not one.finished):
+                _tell_progress(member, one)
+            if is_new and one.report is not None:
+                reported = SplitReported(member.table, member.group, member.reader_id, one.report)
+                self.coordinator.observer.observe(reported)
+
+    def leave_group(self, member: Member) -> None:
+        """See `GroupService.leave_group`."""
+        self.coordinator.handle(ev.Leave(member))
+        log_event("reader left", table=member.table, group=member.group, reader=member.reader_id)
+
+    def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
+        """See `GroupService.list_groups`."""
+        waiting = self._waiting()
+        return self.coordinator.look(
+            lambda state: tuple(
+                summary_of(state.groups[key], self.coordinator.settings, waiting=key in waiting)
+                for key in sorted(state.groups)
+                if not table or key.table == table
+            )
+        )
+
+    def describe_group(self, table: str, group: str) -> GroupDescription:
+        """See `GroupService.describe_group`."""
+        key = GroupKey(table, group)
+        now_ms, waiting = self.clock_ms(), key in self._waiting()
+
+        def read(state: State) -> tuple[GroupDescription, Progress]:
+            state_of_group = group_of(state, key)
+            described = description_of(state_of_group, self.coordinator.settings, now_ms, waiting=waiting)
+            return described, state_of_group.progress
+
+        description, progress = self.coordinator.look(read)
+        troubled = self._with_trouble(description, key)
+        if troubled is not description:
+            return troubled  # storage that fails, or does not answer, is not asked here
+        try:
+            lag = self.split_discovery.follows.lag(self.tables.path(table), progress, description.summary.committed)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the group is described
+            code, text = code_and_text(error)
+            log_event(
+                "lag cannot be measured", level=logging.WARNING, table=table, group=group, code=code, reason=text[:500]
+            )
+            if description.error:
+                return description
+            return replace(description, error=f"the lag cannot be measured: {text}", error_code=code)
+        return replace(description, lag=lag)
+
+    def _with_trouble(self, description: GroupDescription, key: GroupKey) -> GroupDescription:
+        """A group that is not stopped, with the error of the looks that fail."""
+        trouble = None if description.error else self.split_discovery.trouble_of(key)
+        return description if trouble is None else replace(description, error=trouble.text, error_code=trouble.code)
+
+    def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
+        """See `GroupService.reset_group`."""
+        key = GroupKey(table, group)
+        self.coordinator.look(lambda state: group_of(state, key))
+        progress = self._start(table, start)
+
+        def outcome(state: State) -> ResetOutcome:
+            return reset_outcome(group_of(state, key), progress.position, dry_run=dry_run)
+
+        found = self.coordinator.look(outcome)
+        if not dry_run:
+            self.coordinator.handle(ev.Reset(key, progress))
+            log_event("group reset", table=table, group=group, before=found.before, after=found.after)
+            self.wake()
+        return found
+
+    def delete_group(self, table: str, group: str) -> None:
+        """See `GroupService.delete_group`."""
+        self.coordinator.handle(ev.Delete(GroupKey(table, group)))
+        log_event("group deleted", table=table, group=group)
+
+    def describe_server(self, table: str = "") -> ServerStatus:
+        """See `GroupService.describe_server`."""
+        waiting, settings = self._waiting(), self.coordinator.settings
+
+        def found(state: State) -> list[tuple[GroupDescription, GroupKey]]:
+            now_ms = self.clock_ms()
+            keys = sorted(key for key in state.groups if table in ("", key.table))
+            return [(description_of(state.groups[key], settings, now_ms, waiting=key in waiting), key) for key in keys]
+
+        described = [(self._with_trouble(each, key), key) for each, key in self.coordinator.look(found)]
+        tables = {name: self.checks.trouble_of(name) for name in self.tables.names if table in ("", name)}
+        return status_of(described, self.activity, tables)
+
+    def _count_fenced(self, member: Member, call: Callable[[], _T]) -> _T:
+        """The result of the call; counts and logs a Fenced."""
+        try:
+            return call()
+        except Fenced:
+            group = self.coordinator.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
+            kind = SplitKind.MOR if group is None else kind_of(group)
+            observer = self.coordinator.observer
+            observer.observe(SplitsCounted(SplitEvent.FENCED, member.table, member.group, kind))
+            observer.observe(ReaderSplits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ()))
+            log_event("reader fenced", level=logging.WARNING, table=member.table, group=member.group,
+                 reader=member.reader_id, epoch=member.epoch)  # fmt: skip
+            raise
+
+    def _waiting(self) -> set[GroupKey]:
+        return {key for key, trouble in tuple(self.split_discovery.troubles.items()) if trouble.waiting}
+
+    def _start(self, table: str, start: GroupStart) -> Progress:
+        """Where a group begins. All of a table that is not there yet is new."""
+        path = self.tables.path(table)
+        position = None if isinstance(start, StartLatest) else start.position
+        try:
+            return self.split_discovery.follows.start(path, position)
+        except TableNotFound:
+            if position is None or position == EARLIEST:
+                return Progress(EARLIEST)
+            raise
+
+
+def _checked_scope(scope: GroupScope) -> GroupScope:
+    """The scope with what does not count left out, so that the same scope is equal to itself."""
+    query = scope.request.query
+    match query:
+        case Incremental():
+            query = Incremental()
+        case Changes(change_format):
+            if scope.on_lost_range is OnLostRange.SNAPSHOT:
+                raise ConfigurationError(
+                    "onLostRange=snapshot is for rows: a snapshot holds no changes; give fail or earliest with cdc"
+                )
+            query = Changes(change_format)
+        case other:
+            raise ConfigurationError(
+                f"a consumer group of {type(other).__name__}: expected query=incremental or query=cdc"
+            )
+    request = replace(scope.request, query=query, slots=0)
+    return replace(scope, request=decode_request(encode_request(request)))  # what cannot be read again is never kept
+
+
+def _tell_progress(member: Member, one: SplitProgress) -> None:
+    if not one.finished:
+        _tell("split committed", member, one.ref, next=one.ordinal)
+        return
+    report = one.report or SplitReport(rows=0, size_bytes=0)
+    spent_ms = sum(phase_ms for _, phase_ms in report.phase_ms)
+    _tell("split finished", member, one.ref, rows=report.rows, bytes=report.size_bytes, ms=round(spent_ms, 3))
+
+
+def _tell(what: str, member: Member, ref: SplitRef, **more: Any) -> None:
+    """A line about a split that a member holds. DEBUG: a group hands splits out without end, and two lines a split cost
+    more than deciding who gets it; rounds are logged at INFO, and metrics count splits."""
+    ids: dict[str, Any] = {"table": member.table, "group": member.group, "reader": member.reader_id}
+    log_event(what, level=logging.DEBUG, **ids, plan=ref.plan_id, index=ref.index, **more)
