@@ -24,7 +24,7 @@ from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.store.open import open_sqlite
-from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import StateDamaged
 from penstock.proto.model.hybrid import KafkaAccess
 from penstock.table.storage.filesystem import ArrowStorage
@@ -69,9 +69,7 @@ class Replay:
         ids = map(f"plan-{store.epoch}-{{}}".format, itertools.count())
         service = EnumeratorService(
             {name: URI + name for name in TABLES},
-            reads=FollowedTables(
-                open_topic=self.topic.open, topics={"orders": ACCESS}, wall_ms=lambda: 1_800_000_000_000
-            ),
+            reads=OpenTables(open_topic=self.topic.open, topics={"orders": ACCESS}, wall_ms=lambda: 1_800_000_000_000),
             clock_ms=lambda: self.now_ms,
             new_id=lambda: next(ids),
             cpus=2,

@@ -19,7 +19,7 @@ from penstock.engine.spark.stream.offsets import Offset, offset_of, point_of
 from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.engine.spark.task.input_partitions import PackedSlot
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.enumerator.tables.open_tables import OpenedTables
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.codec.serialized import decode_split
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import Position
@@ -61,7 +61,7 @@ class Driver:
         self._load = loaded(STREAMS[stream], EntryPoint.STREAM, {})
         self._schema = schema_of(self._load)
         topic = ScriptedTopic.of_golden(TESTS / "golden", golden.case(TABLES["orders"]))
-        self._reads = OpenedTables(open_topic=topic.open, scan_event_time=scan_event_time)
+        self._reads = OpenTables(open_topic=topic.open, scan_event_time=scan_event_time)
 
     def reader(self) -> PenstockStreamReader:
         """A new reader."""
