@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.enumerator.groups.lag_monitor import Measurer
-from penstock.enumerator.groups.split_discovery import SLOW_LOOK_MS, SplitDiscovery
+from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import ThreadFailed
-from penstock.enumerator.tables.table_checks import TableChecks
+from penstock.enumerator.tables.table_checks import SLOW_LOOK_MS, TableChecks
 
 LOOKS: Final = 4
 """Looks and measurements that run at a time; one that has run for SLOW_LOOK_MS no longer counts."""

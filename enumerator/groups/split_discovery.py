@@ -28,6 +28,7 @@ from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.open_rounds import ChecksFiles, OpenRounds, may_lose_rounds
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import DiscoveryFailed, Duration, DurationMeasured, RecordsExpired, RoundDiscovered
+from penstock.enumerator.tables.table_checks import RETRY, SLOW_LOOK_MS
 from penstock.proto.errors import (
     OutOfMemory,
     PenstockError,
@@ -42,15 +43,9 @@ from penstock.proto.model.hybrid import Hybrid
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Plan
-from penstock.proto.retry import RetryPolicy
 
-RETRY: Final = RetryPolicy(timeout_ms=None, first_delay_ms=500, longest_delay_ms=60_000)
-"""Of a look at a table, and of an attempt to open one: without end."""
 MOST_CONTRADICTIONS: Final = 6
 """Looks in a row, with their pauses about half a minute."""
-SLOW_LOOK_MS: Final = 10_000
-"""A look that takes longer is shown as trouble of its groups, and no longer counts among those that may run at a
-time."""
 
 
 class GroupTables(ChecksFiles, Protocol):

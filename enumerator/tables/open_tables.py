@@ -152,15 +152,17 @@ class OpenTables:
         )
 
     def allow_topic(self, name: str, hybrid: Hybrid) -> None:
-        """See `service.ServiceReads.allow_topic`."""
+        """ConfigurationError if the topic of the table of that name cannot be reached from now on."""
         self._accesses.given(name, hybrid)
 
     def with_topic_access(self, name: str, request: PlanRequest) -> PlanRequest:
+        """The request with the access to the topic of a hybrid read. ConfigurationError if the access is unknown."""
         return (
             request if request.hybrid is None else replace(request, hybrid=self._accesses.given(name, request.hybrid))
         )
 
     def plan_table(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:
+        """See `planning.plan.plan_request`; event times are read as these tables read them."""
         return planning.plan_request(table, name, request, passed_over, self._sources)
 
     def probe(self, path: str, *, closely: bool = False) -> Look:

@@ -11,11 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.enumerator.groups.split_discovery import RETRY, SLOW_LOOK_MS
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import Observer, TableChecked
 from penstock.proto.errors import StorageError, code_and_text
+from penstock.proto.retry import RetryPolicy
 
+RETRY: Final = RetryPolicy(timeout_ms=None, first_delay_ms=500, longest_delay_ms=60_000)
+"""Retries of a failed check or discovery; without end."""
+SLOW_LOOK_MS: Final = 10_000
+"""A check or discovery that takes longer is reported as an error of its table, and no longer counts among those that
+may run at once."""
 HEALTHY_MS: Final = 60_000
 """A table that could be opened is opened again after so long."""
 
